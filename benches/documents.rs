@@ -1,9 +1,8 @@
-//! How long it takes to retrieve one source among 10,000 of 10 versions each, by what is said of
-//! it.
+//! How long it takes to retrieve one of 10,000 sources with 10 versions each, by its metadata.
 //!
-//! `scripts/bench sources` runs it on SQLite and on a PostgreSQL that waits for its disk. Every
-//! text has some 2,000 characters; every source has a topic of its own, one of a hundred labels,
-//! and one of two that half of them have.
+//! `scripts/bench documents` runs it on SQLite and on a PostgreSQL with fsync. Every text has about
+//! 2,000 characters; every source has its own topic, one of a hundred tags, and one of two tags
+//! that each half of them has.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,9 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 const VERSIONS: i64 = 10;
 const ASKED: usize = 500;
-/// The first ones find everything cold.
+/// The first requests meet cold caches.
 const COLD: usize = 50;
-/// 2026-01-01T00:00:00Z; every version comes a second after the one before.
+/// 2026-01-01T00:00:00Z; each version is one second after the previous one.
 const START: i64 = 1_767_225_600_000_000;
 
 #[tokio::main]
@@ -56,7 +55,7 @@ async fn main() {
 fn variable(name: &str) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "a benchmark is told by its environment"
+        reason = "the environment configures a benchmark"
     )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -72,7 +71,7 @@ async fn run_sql(url: &str, sql: &str) {
         .unwrap();
 }
 
-/// What is asked the n-th time.
+/// The body of the n-th request.
 type Body<'b> = Box<dyn Fn(i64) -> Value + 'b>;
 
 async fn bench(database: &str, count: i64) {
@@ -189,7 +188,7 @@ async fn bench(database: &str, count: i64) {
     served.await.unwrap();
 }
 
-/// Milliseconds, over HTTP.
+/// Sends a request over HTTP and returns the milliseconds.
 async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> f64 {
     let begun = Instant::now();
     let reply = client.post(url).json(body).send().await.unwrap();
@@ -201,7 +200,7 @@ async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> f64 {
     elapsed
 }
 
-/// Writes the sources version by version, as they would come.
+/// Writes the sources version by version, as ingestions would.
 async fn fill(store: &Store, count: i64) {
     let space = Space::default();
     let numbers: Vec<i64> = (0..count).collect();
@@ -286,7 +285,7 @@ fn facts(text: &str, number: i64) -> VersionFacts {
     }
 }
 
-/// Some 2,000 characters out of a few thousand words, common ones more often.
+/// About 2,000 characters from a few thousand words, common ones more often.
 fn text(number: i64, version: i64) -> String {
     let mut text = format!("# Version {version} of {number}\n\n");
     let mut state = u64::try_from(number * 31 + version).unwrap();

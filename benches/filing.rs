@@ -3,8 +3,8 @@
 //! same number of groups.
 //!
 //! `scripts/eval [--list] [--once] [--shuffles N] [DIR]` runs it on `DIR/filing/*.jsonl`, in three
-//! orders unless told otherwise; `--once` does without the second look; `--list` prints every
-//! category with samples.
+//! orders by default; `--once` disables the second look; `--list` prints every category with
+//! samples.
 
 #![expect(clippy::print_stdout, reason = "it prints figures")]
 
@@ -22,10 +22,10 @@ use memoir::ingestion::second_look::{ENOUGH, turns};
 
 const DEPTH: u32 = 2;
 
-/// A hierarchy within the limits that the service has unless told otherwise, and what lies in it.
+/// A hierarchy within the default limits of the service, and its chunks.
 struct Filing {
     tree: Tree,
-    /// Texts below every category, by when they came.
+    /// Texts below every category, by order of arrival.
     filed: HashMap<Node, Filed>,
 }
 
@@ -37,7 +37,7 @@ fn sampled(texts: &Filed) -> Vec<&str> {
     samples
 }
 
-/// Chunks of a leaf that can be looked at again, as `SampleCache` reads them.
+/// Chunks of a leaf that can be re-examined, as `SampleCache` reads them.
 fn at_hand(texts: &Filed) -> impl Iterator<Item = usize> {
     let late = texts.len().saturating_sub(READ);
     let read = texts
@@ -115,7 +115,7 @@ impl Filing {
         .1
     }
 
-    /// Looks again at some of those below the parent of a leaf that a text was filed in; gives
+    /// Re-examines some chunks below the parent of the leaf in which a text was filed; returns
     /// those that moved.
     fn look_again(&mut self, when: usize, leaf: &[String]) -> Vec<(usize, Vec<String>)> {
         let parent = leaf[..leaf.len() - 1].iter().fold(ROOT, |at, name| {

@@ -1,16 +1,16 @@
-//! How fast and how cheaply texts are filed: calls per chunk, the schedule of the calls against
-//! an ideal one, chunks a second with a model that takes no time, a ten-megabyte text, a thousand
-//! texts at once, and a long queue.
+//! How fast and how cheaply texts are filed: calls per chunk, the schedule of the calls compared
+//! with an ideal one, chunks per second with an instant model, a ten-megabyte text, a thousand
+//! concurrent texts, and a long queue.
 //!
-//! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL that waits for its disk;
-//! DIR has `prose/*.txt`.
+//! `scripts/bench ingestion [DIR]` runs it on SQLite and on a PostgreSQL with fsync; DIR has
+//! `prose/*.txt`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a benchmark prints, and stops where it fails"
 )]
-#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
 mod schedule;
 
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// A served memoir over a scripted model.
+/// A running memoir with a scripted model.
 struct Bench {
     url: String,
     client: reqwest::Client,
@@ -123,7 +123,7 @@ fn main() {
         chunk_ten_megabytes(&texts.join("\n\n"));
     }
 
-    // The model server has a thread of its own, as it would have a process of its own.
+    // The model server has its own thread, as it would have its own process.
     let server = tokio::runtime::Builder::new_multi_thread()
         .thread_name("model")
         .worker_threads(1)
@@ -183,7 +183,7 @@ fn main() {
     });
 }
 
-/// Whether a part was asked for by name, or none was.
+/// Whether this part of the benchmark was requested, or none was named.
 fn wanted(part: &str) -> bool {
     let mut named = std::env::args()
         .skip(1)
@@ -238,7 +238,7 @@ fn chunk_ten_megabytes(prose: &str) {
     );
 }
 
-/// The longest text as it is, twice: the first time makes the tree, the second finds it settled.
+/// The longest text, twice: the first time creates the hierarchy, the second time reuses it.
 async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[String]) {
     model.edit_script(|script| {
         script.rule = Rule::Sensible {
@@ -284,14 +284,14 @@ async fn schedule_and_calls(database: &str, model: &ScriptedModel, texts: &[Stri
     bench.end().await;
 }
 
-/// Chunks a second through the whole pipeline, with a model that takes no time.
+/// Chunks per second through the whole pipeline, with an instant model.
 async fn throughput(
     database: &str,
     model: &ScriptedModel,
     texts: &[String],
     (round, indexes): (usize, &str),
 ) {
-    // A worker for each text.
+    // One worker per text.
     let bench = Bench::start(
         database,
         model,
@@ -336,7 +336,7 @@ async fn throughput(
     bench.end().await;
 }
 
-/// What a text of nearly the largest size costs, and who waits behind it.
+/// The cost of a text of nearly the maximum size, and how long other requests wait for it.
 async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
     let bench = Bench::start(database, model, &[]).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -391,7 +391,7 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
     bench.end().await;
 }
 
-/// A thousand short texts at once, with a model of 5 s and a place for each.
+/// A thousand concurrent short texts, with a model that takes 5 s and a worker for each text.
 async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
     let settings = [
         ("JOBS__WORKERS", "1000"),
@@ -409,7 +409,7 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
         let (bench, space) = (Arc::clone(&bench), space.clone());
         let body = json!({"text": format!("{number} {text}")});
         asking.spawn(async move {
-            // As clients come: within two seconds, not in one packet.
+            // Spread over two seconds, as clients would send them.
             tokio::time::sleep(Duration::from_millis(number * 2)).await;
             let began = Instant::now();
             let sent = bench
@@ -473,12 +473,11 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
         .await;
 }
 
-/// Jobs a second to the end of a queue of 5,000 texts of three chunks, with a model that takes no
-/// time.
+/// Jobs per second for a queue of 5,000 texts with three chunks each, with an instant model.
 async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) {
     const JOBS: usize = 5000;
 
-    // Nobody works while they are queued.
+    // No worker runs while they are queued.
     let idle = [("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "10000")];
     let bench = Arc::new(Bench::start(database, model, &idle).await);
     let space = format!("queue{}", std::process::id());
@@ -536,7 +535,7 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
     };
 
     while left("queued").await + left("running").await > 0 {
-        // Seldom: looking through a queue is work, too.
+        // Rarely, because reading the queue takes time too.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 
@@ -577,7 +576,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// KiB of this process.
+/// Memory of this process in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

@@ -1,6 +1,6 @@
-//! How fast jobs are queued, claimed and completed, and how claiming holds up behind a long queue.
+//! How fast jobs are queued, claimed and completed, and how fast claiming is with a long queue.
 //!
-//! `scripts/bench jobs` runs it on SQLite and on a PostgreSQL that waits for its disk.
+//! `scripts/bench jobs` runs it on SQLite and on a PostgreSQL with fsync.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ const QUEUED: usize = 100_000;
 const CLAIMS: usize = 1_000;
 const DRAINED: usize = 10_000;
 
-/// Work that does nothing but count.
+/// Work that only counts.
 struct Nothing(Arc<AtomicUsize>);
 
 impl Work for Nothing {
@@ -71,7 +71,7 @@ async fn bench(url: &str) {
     let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
     println!("{}:", store.engine().name());
 
-    // One job per transaction, as requests do it.
+    // One job per transaction, as with requests.
     let began = Instant::now();
     let single = 2_000;
     let mut queueing = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! What the door to models costs by itself, and how fast the embedded model is.
+//! The overhead of a model call, and the speed of the embedded model.
 //!
 //! `scripts/bench llm [FOLDER]` runs it; FOLDER has `prose/*.txt`.
 
@@ -7,7 +7,7 @@
     clippy::print_stdout,
     reason = "a benchmark prints, and stops where it fails"
 )]
-#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn main() {
     let folder = folder();
     embedded_model(&folder);
 
-    // The model server has a thread of its own, as it would have a process of its own.
+    // The model server has its own thread, as it would have its own process.
     let server = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -131,7 +131,7 @@ fn embedded_model(folder: &str) {
     println!("afterwards: {}", memory());
 }
 
-/// Lines joined to chunks of some 400 tokens.
+/// Joins lines to chunks of about 400 tokens.
 fn cut(text: &str, into: &mut Vec<String>) {
     let mut chunk = String::new();
     for line in text.lines() {
@@ -198,7 +198,7 @@ async fn door(model: &ScriptedModel) {
     let body = model.requests()[0].body.clone();
     model.edit_script(|script| script.record_limit = 1);
 
-    // The same request with nothing around it.
+    // The same request without memoir.
     let client = reqwest::Client::builder()
         .tcp_nodelay(true)
         .tls_certs_only([])

@@ -1,8 +1,8 @@
-//! Every task against a real model, in every output mode, to be judged by eye: what breaks with
-//! small models?
+//! Every task on a real model, in every output mode, for manual review: shows what fails with small
+//! models.
 //!
-//! `scripts/eval --model http://127.0.0.1:8081/v1 [NAME]` runs it against a server that speaks
-//! OpenAI's protocol.
+//! `scripts/eval --model http://127.0.0.1:8081/v1 [NAME]` runs it on a server with OpenAI's
+//! protocol.
 
 #![expect(
     clippy::unwrap_used,

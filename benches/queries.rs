@@ -1,15 +1,15 @@
-//! How long a question takes beside its model: over few and over many chunks, with a model of 0
-//! and of 200 ms, alone and with 64 at once.
+//! How long a query takes in addition to its model calls: over few and over many chunks, with a
+//! model that takes 0 or 200 ms, alone and with 64 concurrent queries.
 //!
-//! `scripts/bench queries [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its disk.
-//! Every leaf holds a hundred chunks of some 350 tokens; a million of them lie in 10,000 leaves.
+//! `scripts/bench queries [SIZES]` runs it on SQLite and on a PostgreSQL with fsync. Every leaf has
+//! a hundred chunks of about 350 tokens; a million chunks have 10,000 leaves.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a benchmark prints, and stops where it fails"
 )]
-#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -63,7 +63,7 @@ async fn main() {
 fn variable(name: &str) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "a benchmark is told by its environment"
+        reason = "the environment configures a benchmark"
     )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -124,7 +124,7 @@ async fn bench(database: &str, size: usize) {
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
 
-    // Not compressed, as between two services of one machine.
+    // Without compression, as between two services on one machine.
     let client = reqwest::Client::builder()
         .tls_certs_only([])
         .gzip(false)
@@ -139,7 +139,7 @@ async fn bench(database: &str, size: usize) {
     served.await.unwrap();
 }
 
-/// Chooses by the question, another leaf for each.
+/// Chooses by the query, so that each query reads another leaf.
 fn by_the_question(seen: &Seen) -> Reply {
     if seen.stage != "select" {
         return Reply::sensible(seen);
@@ -166,7 +166,7 @@ fn by_the_question(seen: &Seen) -> Reply {
     Reply::json(json!({"selections": [{"category": chosen, "ranked_relevance": 1}]}))
 }
 
-/// One after another, no answer to write: what the question takes beside its model.
+/// One after another, without an answer: what a query takes in addition to its model calls.
 async fn alone(client: &reqwest::Client, url: &str) {
     let (mut whole, mut own) = (Vec::new(), Vec::new());
     for number in 0..ALONE + 50 {
@@ -174,7 +174,7 @@ async fn alone(client: &reqwest::Client, url: &str) {
         let (elapsed, result) = ask(client, url, &body).await;
         assert_eq!(result["chunks"].as_array().unwrap().len(), 20);
 
-        // The first ones find everything cold.
+        // The first requests meet cold caches.
         if number >= 50 {
             whole.push(elapsed);
             own.push(elapsed - sum(&result));
@@ -194,7 +194,7 @@ async fn alone(client: &reqwest::Client, url: &str) {
     );
 }
 
-/// With a model that takes its time: how much longer than its calls.
+/// With a slow model: how much longer a query takes than its calls.
 async fn slow(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
     model.edit_script(|script| script.latency_ms = 200);
     let mut worst: f64 = 0.0;
@@ -219,7 +219,7 @@ async fn slow(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
     );
 }
 
-/// Many at once.
+/// Many concurrent queries.
 async fn crowd(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
     model.edit_script(|script| script.latency_ms = 200);
     let begun = Instant::now();
@@ -266,7 +266,7 @@ async fn crowd(client: &reqwest::Client, url: &str, model: &ScriptedModel) {
     );
 }
 
-/// Milliseconds, and the result.
+/// Runs a query and returns the milliseconds and the result.
 async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> (f64, Value) {
     let begun = Instant::now();
     let reply = client.post(url).json(body).send().await.unwrap();
@@ -278,7 +278,7 @@ async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> (f64, Value) 
     (elapsed, serde_json::from_slice(&bytes).unwrap())
 }
 
-/// Milliseconds of the model's calls.
+/// Total milliseconds of the model calls.
 fn sum(result: &Value) -> f64 {
     result["responses"]
         .as_array()
@@ -293,7 +293,7 @@ fn part(times: &mut [f64], percent: usize) -> f64 {
     times[(times.len() * percent / 100).min(times.len() - 1)]
 }
 
-/// KiB of this process: the service, the scripted model and the client together.
+/// Memory of this process in KiB: the service, the scripted model and the client together.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status
@@ -307,7 +307,7 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// Writes the hierarchy and the chunks, a hundred to a leaf.
+/// Writes the hierarchy and the chunks, a hundred per leaf.
 async fn fill(store: &Store, size: usize) {
     let space = Space::default();
     let leaves = make_leaves(store, &space, (size / PER_LEAF).max(1)).await;
@@ -369,7 +369,7 @@ async fn fill(store: &Store, size: usize) {
     }
 }
 
-/// Three levels, about as wide as each other.
+/// Three levels of about equal width.
 async fn make_leaves(store: &Store, space: &Space, count: usize) -> Vec<i64> {
     let width = (1..1_000)
         .find(|width: &usize| width.pow(3) >= count)
@@ -434,7 +434,7 @@ fn facts() -> VersionFacts {
     }
 }
 
-/// Some 350 tokens of ordinary words.
+/// About 350 tokens of ordinary words.
 fn chunk(number: usize) -> String {
     const WORDS: [&str; 16] = [
         "river",

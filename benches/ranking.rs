@@ -1,6 +1,6 @@
-//! How well searches rank: recall and nDCG at ten of every judged collection, by words, by meaning
-//! and by both, beside a plain BM25 in the same run. The service's own index ranks, with the
-//! embedded model's vectors.
+//! How well searches rank: recall and nDCG at ten for every judged collection, by keyword, by
+//! meaning and by both, compared with a plain BM25 in the same run. Uses the service's own index
+//! with the embedded model's vectors.
 //!
 //! `scripts/eval search [DIR]` runs it on `DIR/retrieval/*/{docs.jsonl,queries.jsonl,qrels.tsv}`.
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 const K: usize = 10;
 
-/// Judged chunks of one question: its number to its grade.
+/// The judged chunks of one query: number and grade.
 type Judged = HashMap<usize, f64>;
 
 struct Set {
@@ -31,7 +31,7 @@ struct Set {
 fn main() {
     #[expect(
         clippy::disallowed_methods,
-        reason = "a benchmark is told by its environment"
+        reason = "the environment configures a benchmark"
     )]
     let root = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     let folder = Path::new(&root).join("retrieval");
@@ -195,7 +195,7 @@ fn search(index: &Index, query: &str, kind: Kind) -> Vec<usize> {
         .collect()
 }
 
-/// BM25 on lower-case words as they stand.
+/// BM25 on unchanged lower-case words.
 struct Plain {
     postings: HashMap<String, Vec<(usize, f64)>>,
     lengths: Vec<f64>,
@@ -259,7 +259,7 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_lowercase)
 }
 
-/// nDCG with the grades as they stand, and the share of the judged chunks that was found.
+/// nDCG with the unchanged grades, and the share of the judged chunks that were found.
 fn measure(ranked: &[usize], judged: &Judged) -> (f64, f64) {
     let discount = |at: usize| 1.0 / ((at + 2) as f64).log2();
     let gain =
@@ -319,7 +319,7 @@ fn load(folder: &Path) -> Option<Set> {
         }
     }
 
-    // Questions without a judgement tell nothing.
+    // Queries without a judgement are skipped.
     let queries = lines("queries.jsonl");
     let queries = queries
         .iter()

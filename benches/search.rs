@@ -1,15 +1,15 @@
-//! How long a search takes over many chunks, by words, by meaning and by both; what loading its
-//! index takes, in time and in memory.
+//! How long a search over many chunks takes, by keyword, by meaning and by both; and the time and
+//! memory to load its index.
 //!
-//! `scripts/bench search [DIR] [SIZES]` runs it on SQLite and on a PostgreSQL that waits for its
-//! disk. Chunks are some 120 words of sentences from DIR/prose/*.txt, shuffled.
+//! `scripts/bench search [DIR] [SIZES]` runs it on SQLite and on a PostgreSQL with fsync. Chunks
+//! are about 120 words of shuffled sentences from DIR/prose/*.txt.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a benchmark prints, and stops where it fails"
 )]
-#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn main() {
 fn variable(name: &str) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "a benchmark is told by its environment"
+        reason = "the environment configures a benchmark"
     )]
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -86,7 +86,7 @@ async fn run_sql(url: &str, sql: &str) {
         .unwrap();
 }
 
-/// The sentences of all the prose there is.
+/// The sentences of all prose files.
 fn sentences() -> Vec<String> {
     let root = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
     let mut all = Vec::new();
@@ -128,7 +128,7 @@ impl Dice {
         text
     }
 
-    /// Some words of a sentence, as somebody would look for it.
+    /// Some words of a sentence, as a user would search for it.
     fn question(&mut self, sentences: &[String]) -> String {
         let sentence = &sentences[self.below(sentences.len())];
         let words: Vec<&str> = sentence
@@ -197,7 +197,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
             let reply = client.post(&url).json(&body).send().await.unwrap();
             let result: Value = serde_json::from_slice(&reply.bytes().await.unwrap()).unwrap();
 
-            // The first ones find everything cold.
+            // The first requests meet cold caches.
             if number >= 10 {
                 times.push(begun.elapsed().as_secs_f64() * 1000.0);
                 found += result["items"].as_array().unwrap().len();
@@ -222,7 +222,8 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
     served.await.unwrap();
 }
 
-/// What the first search of each kind takes beyond the second, and the memory of the vectors.
+/// How much longer the first search of each kind takes than the second, and the memory of the
+/// vectors.
 async fn load(search: &Search, size: usize) {
     let space = Space::default();
     let session = Session::of_caller(space.clone());
@@ -254,7 +255,7 @@ async fn load(search: &Search, size: usize) {
     );
 }
 
-/// KiB of this process.
+/// Memory of this process in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status
@@ -268,8 +269,8 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// Writes the chunks as an ingestion does, a hundred to a source; gives the seconds of the
-/// transactions, and of all.
+/// Writes the chunks as an ingestion does, a hundred per source; returns the seconds of the
+/// transactions and of everything.
 async fn fill(
     store: &Store,
     search: &Search,

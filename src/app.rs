@@ -425,7 +425,7 @@ fn public_settings(config: &Config) -> Map<String, Value> {
 
     if let Some(llm) = settings.get_mut("llm").and_then(Value::as_object_mut) {
         llm.insert("model".to_owned(), config.llm.model.as_str().into());
-        // GET /v1/models shows what may be known of them.
+        // GET /v1/models shows the public part.
         llm.shift_remove("providers");
         llm.shift_remove("provider_defaults");
     }

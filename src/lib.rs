@@ -35,7 +35,7 @@ pub mod jobs;
 /// API keys: validation, limits, creation, revocation.
 pub mod keys;
 
-/// Whole spaces: list, measure, delete.
+/// Whole spaces: list, count, delete.
 pub mod spaces;
 
 /// Search without a walk: by keyword, by meaning, or by both.
@@ -50,7 +50,7 @@ pub mod categories;
 /// Contextual helpers: one versioned paragraph per source, generated or written by a user.
 pub mod contextual_helpers;
 
-/// Ingestion: cuts a text, files its chunks in the hierarchy, and writes everything once.
+/// Ingestion: splits a text, files its chunks in the hierarchy, and writes everything once.
 pub mod ingestion;
 
 /// Queries: walk the hierarchy, fit the chunks to a budget, answer, and store a receipt.

@@ -1,5 +1,5 @@
-//! Jobs that do what their request says, for tests of the job engine: steps, waits, failures,
-//! panics, an effect.
+//! Probe jobs, whose request defines what they do, for tests of the job engine: steps, waits,
+//! failures, panics, an effect.
 //!
 //! Available only with `testing.probe_jobs`. The effect is a source with the job's id as a tag: a
 //! job that ran twice leaves two of them.
@@ -31,7 +31,7 @@ const PROBE_FAILED: ProblemKind = ProblemKind {
 /// The name of this kind of job.
 pub const KIND: &str = "probe";
 
-/// What a probe does.
+/// What a probe job does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProbeRequest {
@@ -44,9 +44,9 @@ pub struct ProbeRequest {
     pub ending: Ending,
     /// Whether it creates a source.
     pub effect: bool,
-    /// Whether it first awaits its user.
+    /// Whether it first waits for its user.
     pub await_helper: bool,
-    /// A warning to give.
+    /// A warning to add.
     pub warning: Option<String>,
     /// Chunks to file, two at a time; each answer is saved.
     pub classify: Vec<String>,
@@ -62,7 +62,7 @@ pub enum Ending {
     Panic,
 }
 
-/// Runs probes.
+/// Runs probe jobs.
 #[derive(Clone)]
 pub struct Probe {
     pub store: Store,

@@ -15,21 +15,20 @@ use crate::base::metrics as names;
 use crate::config::Telemetry;
 use crate::config::telemetry::LogFormat;
 
-/// Seconds; the service's own share of a request is well below the first few.
+/// In seconds; the service's own share of a request is well below the first few.
 const DURATION_BUCKETS: &[f64] = &[
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0,
 ];
 
-/// Seconds; a model takes from well below one to minutes.
+/// In seconds; a model takes from well below one second to minutes.
 const MODEL_BUCKETS: &[f64] = &[
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0,
 ];
 
 /// Starts logging. A second call in one process changes nothing.
 pub fn start_logging(config: &Telemetry) {
-    // The libraries below us log connection details at debug, and whole statements when they are
-    // slow.
+    // Libraries log connection details at the level debug, and whole statements if they are slow.
     let filter = EnvFilter::new(format!("warn,sqlx::query=off,memoir={}", config.log_level));
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
@@ -44,8 +43,8 @@ pub fn start_logging(config: &Telemetry) {
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// Says where a panic happened. Its message is shown only if it is fixed text: a composed one may
-/// quote data.
+/// Logs where a panic happened. Its message is shown only if it is a fixed text, because a
+/// formatted one may quote data.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic
         .location()
@@ -66,7 +65,7 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 pub struct Metrics(PrometheusHandle);
 
 impl Metrics {
-    /// Starts counting, once; every later call gives the same counters.
+    /// Starts counting once; every later call returns the same counters.
     #[must_use]
     pub fn start() -> Self {
         static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -114,7 +113,7 @@ impl Metrics {
         self.0.render()
     }
 
-    /// Folds samples into their histograms; without it they pile up until somebody scrapes.
+    /// Merges samples into their histograms; otherwise they accumulate until the next scrape.
     pub fn upkeep(&self) {
         self.0.run_upkeep();
     }

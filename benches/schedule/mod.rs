@@ -1,6 +1,6 @@
-//! The shortest time in which the calls of a settled tree can be made, in calls: levels one after
-//! another, waves of one parent one after another (1, 2, 4, 8 …), parents side by side, so many
-//! calls at once.
+//! The shortest schedule for the calls of a complete hierarchy, in calls: levels one after another,
+//! waves of one parent one after another (1, 2, 4, 8 …), parents in parallel, with a limit on
+//! concurrent calls.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ pub fn ideal(batches: &[Value], places: usize) -> usize {
         .sum()
 }
 
-/// Every step fills its places from the groups that have most left; a group gives at most its wave.
+/// Every step fills its slots from the groups with the most remaining calls; a group contributes at
+/// most its wave.
 fn level_length(groups: Vec<usize>, places: usize) -> usize {
     let mut groups: Vec<(usize, usize)> = groups.into_iter().map(|calls| (calls, 1)).collect();
     let mut steps = 0;

@@ -1,4 +1,5 @@
-//! Any text, any rules: the chunks are the text, none is empty, none is larger than it may be.
+//! For any text and any rules, the joined chunks are the text, none is empty, and none is too
+//! large.
 //!
 //! `cargo +nightly fuzz run chunker` (cargo install cargo-fuzz); see CONTRIBUTING.md.
 

@@ -94,7 +94,7 @@ CREATE TABLE IF NOT EXISTS document_versions (
     KEY document_versions_length (space, user_id, char_count, version_id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The words by which a source can be found: of its name, its metadata and its text. '=' and the normalised name stands for the whole name.
+-- The words by which a source can be found: of its name, its metadata and its text. '=' followed by the normalised name means the whole name.
 CREATE TABLE IF NOT EXISTS document_words (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     user_id VARCHAR(128) NOT NULL,

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     KEY jobs_created (space, created_at, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The request of a job, which may be a long text. A table of its own, because SQLite rewrites a row with every change.
+-- The request of a job, which may be a long text. It has its own table, because SQLite rewrites a row with every change.
 CREATE TABLE IF NOT EXISTS job_requests (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,5 +1,5 @@
--- What a search compares by words: the terms of a text, each once, grouped by how often it occurs. An entry stands for
--- its owner; owners are of several kinds, so no foreign key: the store removes both together.
+-- Search entries: the terms of a text, each once, grouped by how often it occurs. An entry belongs to its owner. Owners
+-- are of several kinds, so there is no foreign key: the store deletes both together.
 -- The full-text index spans spaces: every search also names the space.
 CREATE TABLE IF NOT EXISTS search_entries (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS search_entries (
     FULLTEXT KEY search_entries_tokens (tokens)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What a search compares by meaning. The store removes an entry and its vectors together.
+-- The vectors of search entries. The store deletes an entry and its vectors together.
 CREATE TABLE IF NOT EXISTS embeddings (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -94,7 +94,7 @@ CREATE INDEX document_versions_source ON document_versions (space, source_id, in
 CREATE INDEX document_versions_time ON document_versions (space, user_id, ingested_at, version_id);
 CREATE INDEX document_versions_length ON document_versions (space, user_id, char_count, version_id);
 
--- The words by which a source can be found: of its name, its metadata and its text. '=' and the normalised name stands for the whole name.
+-- The words by which a source can be found: of its name, its metadata and its text. '=' followed by the normalised name means the whole name.
 CREATE TABLE document_words (
     space VARCHAR(64) NOT NULL,
     user_id VARCHAR(128) NOT NULL,

@@ -35,7 +35,7 @@ CREATE INDEX jobs_turn ON jobs (space, state, turn);
 CREATE INDEX jobs_source ON jobs (space, source_id, source_seq);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);
 
--- The request of a job, which may be a long text. A table of its own, because SQLite rewrites a row with every change.
+-- The request of a job, which may be a long text. It has its own table, because SQLite rewrites a row with every change.
 CREATE TABLE job_requests (
     space VARCHAR(64) NOT NULL,
     job_id VARCHAR(36) NOT NULL,

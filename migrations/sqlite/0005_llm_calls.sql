@@ -1,5 +1,5 @@
 -- Every model call: its answer, duration and cost. Never the prompt.
--- Payers are of several kinds, so no foreign key: the store removes both together.
+-- Payers are of several kinds, so there is no foreign key: the store deletes both together.
 CREATE TABLE llm_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,

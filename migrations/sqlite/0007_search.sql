@@ -1,5 +1,5 @@
--- What a search compares by words: the terms of a text, each once, grouped by how often it occurs. An entry stands for
--- its owner; owners are of several kinds, so no foreign key: the store removes both together.
+-- Search entries: the terms of a text, each once, grouped by how often it occurs. An entry belongs to its owner. Owners
+-- are of several kinds, so there is no foreign key: the store deletes both together.
 CREATE TABLE search_entries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
@@ -20,7 +20,7 @@ CREATE VIRTUAL TABLE search_entries_tokens USING fts5 (tokens, content = 'search
 CREATE TRIGGER search_entries_added AFTER INSERT ON search_entries BEGIN INSERT INTO search_entries_tokens (rowid, tokens) VALUES (new.id, new.tokens); END;
 CREATE TRIGGER search_entries_removed AFTER DELETE ON search_entries BEGIN INSERT INTO search_entries_tokens (search_entries_tokens, rowid, tokens) VALUES ('delete', old.id, old.tokens); END;
 
--- What a search compares by meaning. The store removes an entry and its vectors together.
+-- The vectors of search entries. The store deletes an entry and its vectors together.
 CREATE TABLE embeddings (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,

@@ -145,7 +145,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         #[expect(
             clippy::disallowed_methods,
-            reason = "this is the clock that everyone else must ask"
+            reason = "the only place that reads the clock"
         )]
         let now = jiff::Timestamp::now();
         let now = Timestamp(now.as_microsecond());
@@ -160,14 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timestamp_survives_the_wire() {
+    fn a_timestamp_can_be_formatted_and_parsed() {
         let moment = Timestamp::from_micros(1_763_172_000_123_456);
         assert_eq!(moment.to_string(), "2025-11-15T02:00:00.123456Z");
         assert_eq!(Timestamp::parse_rfc3339(&moment.to_string()), Some(moment));
     }
 
     #[test]
-    fn dates_are_known_in_their_spellings() {
+    fn parses_dates_in_all_formats() {
         for (given, wanted) in [
             ("2025-01-31", true),
             ("2025 01 31", true),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_moment_is_refused() {
+    fn rejects_invalid_timestamps() {
         for text in [
             "",
             "yesterday",

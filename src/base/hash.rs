@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_read_back() {
+    fn digests_can_be_formatted_and_parsed() {
         let digest = sha256(b"memoir");
         assert_eq!(parse_sha256_hex(&hex(&digest)), Some(digest));
         assert_eq!(parse_sha256_hex("+1"), None);

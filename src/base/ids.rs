@@ -51,7 +51,7 @@ impl fmt::Display for Space {
 /// A new UUID version 7 as text.
 #[must_use]
 pub fn new_uuid() -> String {
-    #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that creates ids")]
     let id = uuid::Uuid::now_v7();
     // Version 7 starts with 48 bits of milliseconds.
     #[cfg(feature = "testing")]
@@ -66,7 +66,7 @@ pub fn new_uuid() -> String {
 /// A new span id of a W3C trace context: 16 hexadecimal digits.
 #[must_use]
 pub fn new_span_id() -> String {
-    #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that creates ids")]
     let (high, _) = uuid::Uuid::new_v4().as_u64_pair();
     // The standard forbids all zeros, which the upper half of a version 4 UUID cannot be.
     format!("{high:016x}")
@@ -78,7 +78,7 @@ pub fn random_bytes() -> [u8; 32] {
     // A version 4 UUID has 122 random bits; a digest of three keeps 256.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that makes random numbers"
+        reason = "the only place that creates random numbers"
     )]
     let parts = [
         uuid::Uuid::new_v4(),
@@ -93,7 +93,7 @@ pub fn random_bytes() -> [u8; 32] {
 pub fn random_fraction() -> f64 {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that makes random numbers"
+        reason = "the only place that creates random numbers"
     )]
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
     // The format fixes the upper bits of the lower half; its lower 32 bits are enough.
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_space_name_is_checked() {
+    fn rejects_invalid_space_names() {
         for good in ["default", "a", "team_7-b", &"x".repeat(64)] {
             assert!(good.parse::<Space>().is_ok(), "{good}");
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_sort_by_age_and_take_one_spelling() {
+    fn ids_sort_by_age_and_have_one_spelling() {
         let (first, second) = (SourceId::new(), SourceId::new());
         assert!(first < second);
         assert_eq!(

@@ -86,17 +86,17 @@ problems! {
     INVALID_REQUEST = 422 "invalid_request", "Invalid request",
         "Correct the fields listed in errors; /docs describes each field.";
     INVALID_DATE = 422 "invalid_date", "Invalid date",
-        "Send a date such as 2025-01-31 or 2025-01-31T09:30:00, or unknown.";
+        "Send a date such as 2025-01-31 or 2025-01-31T09:30:00, or the word unknown.";
     IDEMPOTENCY_KEY_REUSED = 422 "idempotency_key_reused", "Idempotency key reused",
         "Use a new key for each new request; reuse a key only with exactly the same body.";
     MAX_DEPTH = 422 "max_depth", "Maximum depth reached",
-        "Choose a parent on a higher level.";
+        "Choose a parent that is closer to level 1.";
     CATEGORY_LIMIT = 422 "category_limit", "Category limit reached",
         "Use an existing category, or raise taxonomy.max_categories_default or the limit of this level.";
     NOT_A_LEAF = 422 "not_a_leaf", "Not a leaf",
-        "List the children (GET /v1/categories?parent_id=…) down to a leaf.";
+        "List the children of the category (GET /v1/categories?parent_id=…), level by level, until you reach a leaf.";
     BUDGET_EXCEEDED = 422 "budget_exceeded", "Budget exceeded",
-        "Raise max_token_budget, lower per_path_limit, or set prompt_limiting_strategy or overflow.";
+        "Raise max_token_budget, lower per_path_limit, or change prompt_limiting_strategy or overflow.";
     BUDGET_TOO_SMALL = 422 "budget_too_small", "Budget too small",
         "Raise max_token_budget, or read fewer chunks (limit, per_path_limit).";
     CHARACTER_BUDGET_NOT_MET = 422 "character_budget_not_met", "Character budget not met",
@@ -112,7 +112,7 @@ problems! {
     RATE_LIMITED = 429 "rate_limited", "Rate limited",
         "Wait for the time given in Retry-After, or ask an admin to raise limits.requests_per_minute of the key.";
     SPEND_CAP_REACHED = 429 "spend_cap_reached", "Spend cap reached",
-        "Raise the cap that context names, or wait until it is reset.";
+        "Raise the cap named in context, or wait until it is reset.";
     TOO_MANY_CONNECTIONS_FROM_ADDRESS = 429 "too_many_connections_from_address", "Too many connections from this address",
         "Try again shortly, reuse connections, or raise server.max_connections_per_address.";
     HEAD_TOO_LARGE = 431 "head_too_large", "Headers too large",
@@ -122,21 +122,21 @@ problems! {
     DOCUMENT_CONTENT_MISSING = 500 "document_content_missing", "Source content missing",
         "Ingest its text again: POST /v1/ingestions with the path or the source_id.";
     WRITE_FAILED = 500 "write_failed", "Write failed",
-        "Check the job's error, then POST /v1/jobs/{id}/retry.";
+        "Fix the problem reported in the job's error, then POST /v1/jobs/{id}/retry.";
     LLM_UNAVAILABLE = 502 "llm_unavailable", "Model unavailable",
         "Check that the provider is running and that its base_url is correct (POST /v1/models/probe), or set llm.fallback_model; then try again.";
     PROVIDER_AUTH = 502 "provider_auth", "Provider rejected the key",
-        "Set a valid key for the provider that may use this model, and restart.";
+        "Set a provider key that is valid and has access to this model, and restart.";
     MODEL_NOT_FOUND = 502 "model_not_found", "Model not found",
-        "Check the model's name at the provider; POST /v1/models/probe tests it.";
+        "Check that the provider offers a model with this name; POST /v1/models/probe tests it.";
     PROVIDER_QUOTA = 502 "provider_quota", "Provider quota exhausted",
-        "Add credit at the provider; jobs wait in the meantime.";
+        "Add credit to the account at the provider; jobs wait in the meantime.";
     LLM_REJECTED = 502 "llm_rejected", "Model rejected the request",
-        "Read what the provider said in detail; another model may accept the request.";
+        "Read the provider's message in the field detail; another model may accept the request.";
     LLM_INVALID_OUTPUT = 502 "llm_invalid_output", "Invalid model output",
         "Try again, raise llm.validation_retries, or choose a stronger model.";
     LLM_OUTPUT_TRUNCATED = 502 "llm_output_truncated", "Model output cut off",
-        "Raise llm.max_output_tokens, or choose a model with a larger output.";
+        "Raise llm.max_output_tokens, or choose a model that can write longer output.";
     LLM_REFUSED = 502 "llm_refused", "Model declined",
         "Choose another model, or change the text.";
     DATABASE_UNAVAILABLE = 503 "database_unavailable", "Database unavailable",
@@ -152,7 +152,7 @@ problems! {
     TOO_MANY_CONNECTIONS = 503 "too_many_connections", "Too many connections",
         "Try again shortly, reuse connections, or raise server.max_connections.";
     SHUTTING_DOWN = 503 "shutting_down", "Shutting down",
-        "Send requests to another instance.";
+        "Send the request to another instance, or try again after the restart.";
     WORKER_LOST = 503 "worker_lost", "Worker lost",
         "Find the cause in the log of the process that ran the job, then POST /v1/jobs/{id}/retry.";
     QUERY_TIMEOUT = 504 "query_timeout", "Query timed out",

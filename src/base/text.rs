@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_a_person_reads_as_one_have_one_key() {
+    fn names_that_look_the_same_have_one_key() {
         for (one, other) in [
             (" FINANCE ", "Finance"),
             ("Ｆｉｎａｎｃｅ", "finance"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_have_the_key_that_all_have() {
+    fn the_fast_path_gives_the_same_key() {
         let all: String = (0..128_u8).map(char::from).collect();
         for name in [
             all.as_str(),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_parted_where_a_reader_would() {
+    fn splits_sentences_as_a_reader_would() {
         for (text, wanted) in [
             ("One. Two! Three?", vec!["One. ", "Two! ", "Three?"]),
             (
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_cannot_leave_their_frame() {
+    fn quotes_cannot_end_their_block() {
         assert_eq!(quoted("a \"\"\" b \"\" c"), "a \\\"\\\"\\\" b \"\" c");
         assert_eq!(
             quoted("\"\"\"\"\"x\"\"\"\""),
@@ -219,7 +219,7 @@ mod tests {
 
     /// All texts of up to seven of these characters: an exhaustive property test.
     #[test]
-    fn no_text_leaves_its_frame_and_plain_texts_stay_as_they_are() {
+    fn no_text_ends_its_block_and_plain_texts_stay_unchanged() {
         let alphabet = ['"', '\\', '\n', 'x'];
         for length in 0..=7_u32 {
             for number in 0..alphabet.len().pow(length) {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn absolute_paths_are_known_on_both_systems() {
+    fn recognises_absolute_paths_of_unix_and_windows() {
         for path in ["/a", "C:\\a", "c:/a", "\\\\host\\share"] {
             assert!(is_absolute_path(path), "{path}");
         }

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_find_their_encoding() {
+    fn each_model_has_its_encoding() {
         for (model, name, exact) in [
             (Some("gpt-4o"), "o200k_base", true),
             (Some("openai:gpt-4o"), "o200k_base", true),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quarter_rule_rounds_up() {
+    fn the_estimate_rounds_up() {
         assert_eq!(
             [0, 1, 4, 5].map(|n| quarter_estimate(&"é".repeat(n))),
             [0, 1, 1, 2]

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_folded_and_told_apart() {
+    fn splits_and_folds_words() {
         assert!(COMMON.is_sorted());
         for (text, wanted) in [
             (
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_used_most_come_first() {
+    fn the_most_frequent_words_come_first() {
         assert_eq!(
             frequent("cape light light tower the the the tower light", 2),
             ["light", "tower"]

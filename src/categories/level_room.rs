@@ -1,23 +1,23 @@
-//! How many categories each level can still take: existing ones, and places reserved for leaves to
-//! come.
+//! How many categories each level has room for: counts existing ones, and room reserved for future
+//! leaves.
 //!
-//! Limits per parent are counted with the children; then every level has space here.
+//! Limits per parent are checked with the children; then every level has room here.
 
 use std::ops::Range;
 
 use super::Taxonomy;
 use crate::config::taxonomy::LimitScope;
 
-/// The limit from which some places are reserved.
+/// The limit from which some room is reserved.
 const MANY: i64 = 64;
 
 #[derive(Debug)]
 pub struct LevelRoom {
     taxonomy: Taxonomy,
-    /// By level: existing or planned categories, and reserved places.
+    /// By level: existing or planned categories, and reserved room.
     used: Vec<i64>,
     held: Vec<i64>,
-    /// Whether some are reserved for new subjects.
+    /// Whether some room is reserved for new subjects.
     keeps: bool,
 }
 
@@ -32,7 +32,7 @@ impl LevelRoom {
         }
     }
 
-    /// Reserves none: everything planned may be written, in any order.
+    /// Reserves nothing: everything planned may be written, in any order.
     pub fn keep_none(&mut self) {
         self.keeps = false;
     }
@@ -56,13 +56,13 @@ impl LevelRoom {
         }
     }
 
-    /// Whether each of these levels has a free place.
+    /// Whether each of these levels has room.
     pub fn has_room(&self, mut levels: Range<i64>) -> bool {
         self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > 0)
     }
 
-    /// The same for a category that has siblings: some places are reserved for new subjects, so
-    /// that many texts on one subject do not leave others without a place.
+    /// The same for a category that has siblings: some room is reserved for new subjects, so that
+    /// many texts on one subject do not use up all of it.
     pub fn has_room_beside(&self, mut levels: Range<i64>) -> bool {
         // More are reserved among leaves, so that there is space for new branches when there is
         // none for finer leaves.
@@ -83,13 +83,13 @@ impl LevelRoom {
         self.taxonomy.limit(level) - self.used[place(level)] - self.held[place(level)]
     }
 
-    /// Whether a category with leaves gets no more of them, though a new subject would.
+    /// Whether a category with leaves gets no more of them, although a new subject would.
     pub fn keeps_the_rest(&self) -> bool {
         let leaves = self.taxonomy.depth();
         self.taxonomy.scope() == LimitScope::Level && !self.has_room_beside(leaves..leaves + 1)
     }
 
-    /// The first level on which a new subject finds no place, and its limit.
+    /// The first level without room for a new subject, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         let levels = match self.taxonomy.scope() {
             LimitScope::Level => 1..self.taxonomy.depth() + 1,

@@ -157,7 +157,7 @@ impl Categories {
         Ok(self.store.find_category_paths(space, ids).await?)
     }
 
-    /// Chunks of a leaf, in order of arrival.
+    /// Chunks of a leaf, in the order of ingestion.
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], or the store's.

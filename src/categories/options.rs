@@ -113,13 +113,14 @@ impl Options {
         found
     }
 
-    /// The id of the last, and whether there are more than can be cached.
+    /// The id of the last category, and whether there are more than can be cached.
     fn place(&self) -> (i64, bool) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         (known.last, known.count > MOST_CATEGORIES)
     }
 
-    /// Adds new categories by ascending id; those that another task added meanwhile are skipped.
+    /// Adds new categories by ascending id; those that another task has added in the meantime are
+    /// skipped.
     fn add(&self, come: Vec<CategoryOption>) {
         if come.is_empty() {
             return;
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_twice_is_there_once() {
+    fn an_option_that_is_read_twice_is_listed_once() {
         let option = |id, parent_id| CategoryOption {
             id,
             parent_id,
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_removal_begins_anew_once_and_leaves_walks_under_way_what_they_have() {
+    async fn a_deletion_reloads_the_options_and_does_not_affect_running_walks() {
         let folder = tempfile::tempdir().unwrap();
         let environment = HashMap::from([(
             "DATABASE_URL".to_owned(),
@@ -196,7 +197,7 @@ mod tests {
         let under_way = cache.entry(&space);
         under_way.add(vec![option(1), option(2)]);
 
-        // Of two tasks that notice the same deletion, the second does not undo what the first has
+        // If two tasks notice the same deletion, the second does not discard what the first has
         // read since.
         cache.replace(&space, &under_way, 1);
         cache.entry(&space).add(vec![option(2), option(3)]);

@@ -1,6 +1,6 @@
-//! What each category contains, for the embedded model: other models know a category by its name,
-//! this one by some of its chunks. Cached between jobs and reloaded after writes to the space, but
-//! never so often that reloading dominates.
+//! Samples of what each category contains, for the embedded model; other models use only the name.
+//! Cached between jobs and reloaded after writes to the space, but not so often that reloading
+//! takes most of the time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub const CHARS: usize = 600;
 /// Chunks of each leaf that are read, and maximum chunks of a category shown for a query.
 pub const READ: usize = 28;
 const SPREAD: usize = 64;
-/// Beyond this, only names are used: reading would take too long.
+/// In a larger space only names are used, because reading would take too long.
 const MOST_CHUNKS: i64 = 200_000;
 /// Maximum cached spaces.
 const MOST_SPACES: usize = 16;
@@ -31,7 +31,7 @@ const SHARE: u32 = 20;
 #[derive(Debug, Default)]
 pub struct Samples {
     contents: HashMap<i64, CategoryContents>,
-    /// Of leaves alone.
+    /// Only of leaves.
     filed: HashMap<i64, Vec<Sample>>,
 }
 
@@ -40,7 +40,7 @@ impl Samples {
         self.contents.get(&category)
     }
 
-    /// What lies in each of these categories, in their order.
+    /// What each of these categories contains, in order.
     pub fn of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
         categories
             .iter()
@@ -48,7 +48,7 @@ impl Samples {
             .collect()
     }
 
-    /// Chunks of a leaf that are known whole, oldest first.
+    /// Chunks of a leaf whose complete text is known, oldest first.
     pub fn filed(&self, leaf: i64) -> &[Sample] {
         self.filed.get(&leaf).map_or(&[], Vec::as_slice)
     }

@@ -1,10 +1,10 @@
 //! The hierarchy as a plan: the stored categories, and what a source would add to them, within the
 //! limits.
 //!
-//! A limit counts over a whole level, so a new category high up could end without space for a leaf
-//! below it. Hence every chosen category is *assured*: it has a leaf below it, or it reserves one
-//! free place on every level that its longest branch does not reach. Its first chosen child takes
-//! over what it reserves.
+//! A limit counts over a whole level, so a new category high up could end without room for a leaf
+//! below it. Hence every chosen category is *assured*: it has a leaf below it, or it reserves room
+//! for one category on every level that its longest branch does not reach. Its first chosen child
+//! takes over what it reserves.
 
 use std::collections::HashMap;
 
@@ -33,8 +33,8 @@ struct Entry {
     assured: bool,
     /// The deepest level below it, itself included.
     reach: i64,
-    /// The first of the levels, down to the last, on which it reserves a place; beyond the last if
-    /// it reserves none.
+    /// It reserves room on the levels from this one to the last; if it reserves none, this is the
+    /// level after the last.
     holds_from: i64,
 }
 
@@ -85,7 +85,7 @@ impl Tree {
             };
             let key = (parent, name_key(&category.name));
             let node = match self.by_key.get(&key) {
-                // Planned here, and created by another job meanwhile.
+                // Planned here, but created by another job in the meantime.
                 Some(node) => *node,
                 None => self.add(parent, &category.name, key.1),
             };
@@ -135,12 +135,12 @@ impl Tree {
         }
     }
 
-    /// Beyond the last level.
+    /// The level after the last one.
     fn beyond(&self) -> i64 {
         self.taxonomy.depth() + 1
     }
 
-    /// The first level on which a new subject finds no place, and its limit.
+    /// The first level without room for a new subject, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         self.places.full_level()
     }
@@ -150,8 +150,8 @@ impl Tree {
         self.places.keeps_the_rest()
     }
 
-    /// Passes what a parent reserves to a child, from the level that it needs; the rest is reserved
-    /// anew, or released.
+    /// Passes what a parent reserves to a child, from the level that the child needs; the rest is
+    /// reserved again or released.
     fn pass_on(&mut self, parent: Node, child: Node, needs_from: i64) {
         if self.taxonomy.scope() == LimitScope::Level {
             let held_from = self.entries[parent.0].holds_from;
@@ -244,7 +244,7 @@ impl Tree {
         }
 
         let node = self.add(parent, name, key);
-        // It exists, and needs a place on the levels below its own.
+        // It exists, and needs room on the levels below its own.
         self.pass_on(parent, node, self.entries[node.0].level + 1);
         Some(node)
     }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_folded_onto_what_is_there() {
+    fn similar_names_match_existing_categories() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         tree.load(&[stored(7, None, 1, "Finance")]);
         let node = tree.choose(ROOT, " FINANCE ").unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_level_makes_no_more() {
+    fn a_full_level_gets_no_new_category() {
         let mut tree = tree(1, &serde_json::json!({"1": 2}), "level");
         assert!(tree.choose(ROOT, "A").is_some() && tree.choose(ROOT, "B").is_some());
         assert!(!tree.may_create(ROOT));
@@ -336,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn a_category_is_made_only_with_a_place_for_a_leaf_below_it() {
+    fn a_category_is_created_only_with_room_for_a_leaf_below_it() {
         let mut tree = tree(3, &serde_json::json!({"3": 2}), "level");
         let a = tree.choose(ROOT, "A").unwrap();
         let b = tree.choose(ROOT, "B").unwrap();
 
-        // Both reserve one of the two places for leaves.
+        // Both reserve room for one of the two leaves.
         assert!(!tree.may_create(ROOT));
         assert_eq!(tree.choose(ROOT, "C"), None);
         let aa = tree.choose(a, "AA").unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn some_places_are_kept_for_new_subjects() {
+    fn some_room_is_reserved_for_new_subjects() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let banking = tree.choose(ROOT, "Banking").unwrap();
         let made = (0..128)
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn new_branches_have_room_when_finer_leaves_have_none() {
+    fn new_branches_have_room_when_existing_ones_have_none() {
         let mut tree = tree(3, &serde_json::json!({}), "level");
         let money = tree.choose(ROOT, "Money").unwrap();
         let cards = tree.choose(money, "Cards").unwrap();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_that_end_early_need_places_only_where_they_end() {
+    fn branches_that_end_early_need_room_only_below_their_end() {
         // Created by a user: two levels are full, and only leaves are missing.
         let by_hand = [
             stored(1, None, 1, "A"),
@@ -444,7 +444,7 @@ mod tests {
         let x = full.choose(a, "x").unwrap();
         assert!(full.choose(x, "leaf").is_some());
 
-        // With a single place for a leaf, the first one gets it.
+        // With room for a single leaf, the first one gets it.
         let mut tight = tree(3, &serde_json::json!({"3": 1}), "level");
         tight.load(&by_hand);
         let a = tight.choose(ROOT, "A").unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_per_parent_counts_its_children_alone() {
+    fn a_limit_per_parent_counts_only_its_children() {
         let mut tree = tree(2, &serde_json::json!({"1": 2, "2": 1}), "parent");
         for parent in ["A", "B"] {
             let node = tree.choose(ROOT, parent).unwrap();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_made_meanwhile_is_the_same_category() {
+    fn a_category_created_in_the_meantime_is_reused() {
         let mut tree = tree(2, &serde_json::json!({}), "level");
         let a = tree.choose(ROOT, "A").unwrap();
         tree.load(&[stored(5, None, 1, "a")]);

@@ -134,7 +134,7 @@ impl Branch {
 fn told(result: &Value) -> String {
     let mut text = String::new();
     if let Some(answer) = result["answer"].as_str() {
-        // A terminal obeys control characters, whoever wrote them.
+        // A terminal would interpret control characters.
         let answer = answer.replace(|symbol: char| symbol.is_control() && symbol != '\n', " ");
         let _ = writeln!(text, "{answer}\n");
     } else {
@@ -188,7 +188,7 @@ fn tree(result: &Value) -> Branch {
         for (name, rank) in names(&path["names"]).iter().zip(list(&path["ranks"])) {
             at = at.child(name);
             if at.note.is_empty() {
-                // People count from the best; the API's ranks run down to 1.
+                // Printed ranks start at 1 for the best; in the API, 1 is the lowest rank.
                 let place = rank["best"].as_i64().unwrap_or(0)
                     - rank["ranked_relevance"].as_i64().unwrap_or(0)
                     + 1;
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_told_as_an_answer_a_tree_and_a_bill() {
+    fn prints_the_answer_the_walk_and_the_cost() {
         let rank = |rank: i64, best: i64| json!({"ranked_relevance": rank, "best": best});
         let result = json!({
             "id": "q1", "answer": "Forty-two [7].", "elapsed_ms": 12.4, "warnings": [],

@@ -83,7 +83,7 @@ pub struct Refused {
 
 impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
-        // A second call finds it installed already.
+        // It may already be installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .build()
@@ -179,15 +179,15 @@ impl Client {
 
 /// Serves on a free port of this machine, for this command only.
 async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside), CommandError> {
-    // Nobody else on this machine is served.
+    // A random key, so that no other process can use this service.
     let key = format!("{}{}", new_uuid(), new_uuid());
     config.auth.keys = vec![ApiKey::of_admin("this command", &key)];
 
-    // Whoever stops the command waits for it; what is under way is handed back.
+    // The user waits for the command to stop; unfinished jobs return to the queue.
     config.server.shutdown_grace = config.server.shutdown_grace.min(INSIDE_GRACE);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
-        .context("there is no free port on this machine")?;
+        .context("cannot find a free port on this machine")?;
     let address = listener
         .local_addr()
         .context("the listener has no address")?;

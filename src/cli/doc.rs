@@ -26,7 +26,7 @@ pub struct Arguments {
     /// What the source is about
     #[arg(long, value_name = "TEXT")]
     topic: Option<String>,
-    /// Additional notes about the source
+    /// Notes about the source
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Where the source comes from

@@ -275,15 +275,14 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     }
 
     if found.is_empty() && unread.is_empty() {
-        bail!("there is no text file below {}", paths.join(", "));
+        bail!("there are no text files in {}", paths.join(", "));
     }
 
-    // One file may be named in several ways, or be reached by links in a circle.
+    // One file may be matched several times, or through circular links.
     let mut once: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for file in found {
         let real = file.canonicalize().unwrap_or_else(|_| file.clone());
-        // The file itself rather than a link to it, and the straight way rather than one through
-        // links.
+        // Prefers the file to a link to it, and the direct path to one through links.
         let detour = |path: &Path| (path.is_symlink(), path.components().count());
         let kept = once.entry(real).or_insert_with(|| file.clone());
         if detour(&file) < detour(kept) {

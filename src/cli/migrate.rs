@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::store::{SCHEMA_VERSION, Store};
 
 pub const EXAMPLES: &str = "\
-Serving also migrates at its start; use this command to migrate as another user or at another time.
+`memoir serve` also migrates when it starts; use this command to migrate as another user or at another time.
 
 Examples:
   memoir migrate

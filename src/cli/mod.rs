@@ -166,7 +166,7 @@ where
     let runtime = runtime()?;
     let outcome = runtime.block_on(command(config));
 
-    // A computation whose client has gone is not worth waiting for.
+    // A computation without a client is not worth waiting for.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     outcome
 }

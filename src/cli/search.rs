@@ -157,7 +157,7 @@ fn told(result: &Value) -> String {
 
     for item in items {
         let chunk = item["text_content"].as_str().unwrap_or_default();
-        // A terminal obeys control characters, whoever wrote them.
+        // A terminal would interpret control characters.
         let breaks = |symbol: char| symbol.is_whitespace() || symbol.is_control();
         let words: Vec<&str> = chunk
             .split(breaks)
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_told_as_a_list() {
+    fn prints_results_as_a_list() {
         let result = json!({
             "items": [{"rank": 1, "score": 0.8125, "path": "/a.md", "chunk_id": 7, "text_content": "One\n two  three."}],
             "timings": {"total_ms": 2.25},

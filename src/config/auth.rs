@@ -179,8 +179,7 @@ impl RawAuth {
                         .allowed("a key that is listed only once");
                     violations.add(twice.example(EXAMPLE));
                 }
-                // Its name is what a key of the configuration is known by from one start to the
-                // next.
+                // The name identifies a key of the configuration across restarts.
                 Ok(key) if keys.iter().any(|other| other.name == key.name) => {
                     let name = Violation::new(&format!("{path}.name"), key.name);
                     violations.add(

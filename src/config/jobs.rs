@@ -43,7 +43,7 @@ impl Jobs {
         Duration::from_secs(self.lease_seconds)
     }
 
-    /// How long an outage of a provider may last before it costs a job an attempt.
+    /// How long an outage of a provider may last before it uses up an attempt of a job.
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.patience)
     }

@@ -220,7 +220,7 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
     let Some(slot) = into.get_mut(name) else {
         let near = nearest(name, into.keys().map(String::as_str));
         violations.add(
-            // A mistyped name hides what it was meant for, which may be a secret.
+            // The value of a mistyped name may be a secret.
             Violation::new(path, "(value not shown)")
                 .allowed("an existing key; this one does not exist")
                 .example(&near.map_or_else(
@@ -234,7 +234,7 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
 
     match (slot, given) {
         (slot, Value::Null) if path == NULLABLE => *slot = Value::Null,
-        // Empty by default: names of the user's own.
+        // Empty by default, because the names are user-defined.
         (Value::Object(fields), Value::Object(given)) if fields.is_empty() => *fields = given,
         (Value::Object(fields), Value::Object(given)) => {
             for (name, value) in given {
@@ -307,8 +307,8 @@ fn overlay_providers(given: Value, llm: &mut Tree, violations: &mut Violations) 
     }
 }
 
-/// Of a whole number below or above all that its type holds: the limit that it exceeds. The check of
-/// the setting then names the true range.
+/// For a whole number that does not fit into its type: the limit of the type that it exceeds. The
+/// check of the setting then reports the valid range.
 fn nearest_limit(default: &Value, given: &Value) -> Option<Value> {
     if !default.is_u64() {
         return None;
@@ -377,7 +377,7 @@ fn amount(given: &Value) -> Option<Value> {
 
 /// A line of TOML, for an example.
 pub fn assignment(path: &str, value: &Value) -> String {
-    // Its default, no key at all, shows nothing of its form.
+    // The default is an empty list and would show nothing of the format.
     if path.starts_with("keys") {
         return super::auth::EXAMPLE.to_owned();
     }

@@ -432,7 +432,7 @@ impl Llm {
                 .example(&example)
         };
 
-        // What is wrong with the provider itself was said already.
+        // An error of the provider itself is already reported.
         if violations.concern(&format!("llm.providers.{name}.")) {
             return;
         }
@@ -499,7 +499,7 @@ impl Provider {
         if self.base_url.ends_with("/chat/completions") || self.base_url.contains('?') {
             violations.add(
                 Violation::new(&key("base_url"), super::mask::mask_url(&self.base_url))
-                    .allowed("an address that ends with the version, without the path after it")
+                    .allowed("an address that ends with the version, without a further path")
                     .example("base_url = \"http://127.0.0.1:8000/v1\""),
             );
         }

@@ -162,7 +162,7 @@ fn mask_fields(fields: &mut Map<String, Value>) {
 /// A connection string without its password, wherever the password is.
 pub fn mask_url(text: &str) -> String {
     let Ok(mut url) = url::Url::parse(text) else {
-        // Not a URL: nothing in it can be told from a secret but its scheme.
+        // Not a URL: anything except the scheme may be a secret.
         return text
             .split_once(':')
             .map_or(MASK.to_owned(), |(scheme, _)| format!("{scheme}:{MASK}"));
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_string_loses_its_password_only() {
+    fn only_the_password_of_a_connection_string_is_masked() {
         for (given, shown) in [
             (
                 "postgres://me:s3cret@db:5432/memoir",

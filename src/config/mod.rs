@@ -94,7 +94,7 @@ impl Origin {
     pub fn of_process(file: Option<&Path>) -> Self {
         #[expect(
             clippy::disallowed_methods,
-            reason = "the one place that reads the environment"
+            reason = "the only place that reads the environment"
         )]
         let environment: HashMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -40,7 +40,7 @@ impl Violation {
 #[derive(Debug, Default)]
 pub struct Violations {
     found: Vec<Violation>,
-    /// Numbers that do not fit into their type, by key: a limit of the type took their place.
+    /// Numbers that do not fit into their type, by key; they were replaced by a limit of the type.
     out_of_range: BTreeMap<String, String>,
 }
 
@@ -95,7 +95,7 @@ impl Violations {
             violations.push(Violation::new(&key, given).allowed(&rule));
         }
 
-        // In the same order every time; the environment has none.
+        // In a fixed order, because the environment has none.
         violations.sort_by(|one, other| one.key.cmp(&other.key));
         if violations.is_empty() {
             Ok(())

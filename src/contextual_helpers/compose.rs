@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_paragraph_without_what_is_not_known() {
+    fn unknown_fields_are_omitted_from_the_paragraph() {
         let helper = compose(&fields("2025 01 31", "Ada", "unknown", "About\nengines.")).unwrap();
         assert_eq!(helper.text, "Author: Ada. Date: 2025 01 31. About engines.");
         assert_eq!(helper.origin, HelperOrigin::User);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_a_rule_is_named() {
+    fn invalid_fields_are_named() {
         let long = "word ".repeat(201);
         let topic = "topic ".repeat(150);
         let near = "word ".repeat(200);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn free_text_has_its_limit_too() {
+    fn free_text_has_a_limit() {
         assert_eq!(
             from_text("contextual_helper", " A\n letter. ")
                 .unwrap()

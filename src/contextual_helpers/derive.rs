@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_are_found_where_they_stand() {
+    fn finds_the_title_of_a_text() {
         for (text, wanted) in [
             (
                 "---\ntitle: \"The Plan\"\ndate: 2024\n---\n# Other\n",

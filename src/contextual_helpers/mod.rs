@@ -128,7 +128,7 @@ impl ContextualHelpers {
             .await
     }
 
-    /// Has a model write a helper; nothing is stored.
+    /// A model writes a helper; nothing is stored.
     ///
     /// # Errors
     /// The model's.
@@ -178,7 +178,7 @@ impl ContextualHelpers {
         })
     }
 
-    /// Has a model rewrite the helper from the stored text, and stores it.
+    /// A model rewrites the helper from the stored text; the result is stored.
     ///
     /// # Errors
     /// [`HelperError::NoText`], the model's, or the store's.

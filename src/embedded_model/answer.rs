@@ -1,19 +1,18 @@
-//! Answers a question with the sentences of the given chunks that fit it.
-//! Promises only words that stand in the chunks, each with the number of its
-//! chunk, and a plain admission when nothing fits.
+//! Answers a query with matching sentences from the given chunks. Guarantees that every sentence is
+//! quoted from a chunk, with its number, and that the answer says so if nothing matches.
 
 use super::AnswerChunk;
 use super::rank::{self, Rarity, Terms};
 use super::sentences;
 
 const NOTHING: &str = "The chunks found do not answer this question.";
-/// Most sentences in an answer.
+/// Maximum sentences of an answer.
 const SENTENCES: usize = 3;
 /// Relevance below which a sentence is not an answer.
 const ENOUGH: f32 = 0.22;
-/// Share of the best relevance a further sentence needs.
+/// Share of the best relevance that a further sentence needs.
 const CLOSE: f32 = 0.75;
-/// Longest quotation in characters.
+/// Maximum characters of a quotation.
 const LONGEST: usize = 400;
 
 struct Found<'a> {
@@ -22,7 +21,7 @@ struct Found<'a> {
     terms: Terms,
 }
 
-/// The answering sentences, best first, each quoting its chunk in brackets.
+/// The answering sentences, best first, each with the number of its chunk in brackets.
 pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let question = Terms::of(query);
     let found: Vec<Found<'_>> = chunks.iter().flat_map(sentences_of).collect();
@@ -67,7 +66,7 @@ fn sentences_of<'a>(chunk: &AnswerChunk<'a>) -> Vec<Found<'a>> {
         .collect()
 }
 
-/// A question does not answer a question, and a heading or an exclamation says little.
+/// A question is not an answer, and a heading or an exclamation says little.
 fn score(rarity: &Rarity, question: &Terms, found: &Found<'_>) -> f32 {
     let asks = if found.text.contains(['?', '？']) {
         0.6
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn admits_ignorance() {
+    fn says_so_if_the_chunks_do_not_answer() {
         let chunks = [AnswerChunk {
             chunk_id: 7,
             path: "",

@@ -1,5 +1,5 @@
-//! Files brief chunks by likeness to what lies in the categories beside each other. Promises that
-//! a chunk which lies somewhere already stays there unless another place is clearly better.
+//! Files short chunks by similarity to samples of sibling categories. Guarantees that a filed chunk
+//! stays in its category unless another is clearly better.
 
 use super::classify::ChunkToFile;
 use super::meaning::Choice;
@@ -8,13 +8,13 @@ use super::siblings::SampledSiblings;
 use super::sketch::sketch;
 use super::topics::inventory;
 
-/// Likeness to the samples of a category at which a chunk joins it.
+/// Similarity to the samples of a category at which a chunk is filed there.
 const AT_HOME: f32 = 0.5;
-/// How much more like another category a chunk must be to leave its own.
+/// How much more similar another category must be for a chunk to move there.
 const WORTH_MOVING: f32 = 0.02;
 
 impl ChunkToFile<'_> {
-    /// Files a new chunk, and lays it beside what it was filed with.
+    /// Files a new chunk and adds it to the samples of its category.
     pub fn file_by_samples(&self, choices: &[Choice], siblings: &mut SampledSiblings) -> String {
         let read = siblings.read(&sketch(self.text));
         let likeness = siblings.likeness(&read, self.input.counts, None);
@@ -37,7 +37,7 @@ impl ChunkToFile<'_> {
         name
     }
 
-    /// Where a chunk belongs that lies in a category already, as if it had come last.
+    /// The best category for a chunk that is already filed, as if it had arrived last.
     pub fn refile_by_samples(&self, home: usize, siblings: &mut SampledSiblings) -> usize {
         let sketch = sketch(self.text);
         siblings.take(home, &sketch);
@@ -51,7 +51,7 @@ impl ChunkToFile<'_> {
         at
     }
 
-    /// A name no sibling and no ancestor has.
+    /// A name that no sibling and no ancestor has.
     fn fresh_name(&self, choices: &[Choice]) -> Option<String> {
         let wanted = self.wanted().map(|(place, _)| inventory().name(place));
         let wishes = wanted.into_iter().chain(self.own_phrases());
@@ -84,7 +84,8 @@ mod tests {
         "I got a bad exchange rate",
     ];
 
-    /// Where each of these goes that lies in the first of two categories, beside cards.
+    /// The new category of each of these chunks, filed in the first of two categories, next to
+    /// chunks about cards.
     fn again(stray: &[&str]) -> Vec<String> {
         let cards: Vec<&str> = CARDS.into_iter().chain(stray.iter().copied()).collect();
         let counts = [cards.len(), RATES.len()];
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_in_the_wrong_place_moves_and_others_stay() {
+    fn a_misfiled_chunk_moves_and_others_stay() {
         let stray = [
             "Why was my exchange rate so low?",
             "Where is the card that I ordered?",

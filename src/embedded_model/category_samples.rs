@@ -1,6 +1,5 @@
-//! One category as the samples of what lies in it. Promises a likeness that does not favour a
-//! category for its mere size, and that is little moved by samples which have nothing in common
-//! with the others.
+//! One category, represented by samples of its chunks. Guarantees a similarity that does not favour
+//! large categories and that unrelated samples hardly change.
 
 use std::sync::Arc;
 
@@ -9,27 +8,27 @@ use super::sketch::Sketch;
 use super::table::{self, Vector};
 use super::wording::Wording;
 
-/// Share of the nearest samples beside the category as a whole.
+/// Weight of the nearest samples compared with the category as a whole.
 const NEAREST: f32 = 0.3;
-/// How many nearest samples count.
+/// Number of nearest samples that count.
 const TOP: usize = 3;
-/// Likeness expected of two texts of one category, and how many pairs of samples that expectation
+/// Expected similarity of two texts of one category, and the number of pairs that this expectation
 /// counts for.
 const COHESION: f32 = 0.12;
 const PAIRS: f32 = 40.0;
-/// Cohesion below which no category is thought to be; keeps the division tame.
+/// Minimum cohesion of a category, so that the division does not explode.
 const LEAST: f32 = 0.003;
 
 #[derive(Debug, Clone)]
 pub struct SampledCategory {
     each: Vec<Arc<Reading>>,
-    /// Likeness of every two samples: for each the earlier ones, in their order.
+    /// Similarity of every pair of samples: for each sample, the earlier ones in order.
     pairs: Vec<f32>,
-    /// How much each sample speaks for the category; all together 1.
+    /// The weight of each sample; all weights sum to 1.
     says: Vec<f32>,
-    /// How alike the samples are.
+    /// How similar the samples are to each other.
     cohesion: f32,
-    /// The middle of the samples, of length 1.
+    /// The mean of the samples, of length 1.
     middle: Vector,
 }
 
@@ -61,7 +60,7 @@ impl SampledCategory {
         self.weigh();
     }
 
-    /// The place of a text among the samples.
+    /// The position of a text among the samples.
     pub fn find(&self, text: &Sketch) -> Option<usize> {
         self.each.iter().position(|one| one.sketch.is(text))
     }
@@ -92,7 +91,7 @@ impl SampledCategory {
         self.each.push(text);
     }
 
-    /// A text that lies among strangers says little about the category.
+    /// A sample that is unlike the others gets little weight.
     fn weigh(&mut self) {
         let mut sums = vec![COHESION; self.each.len()];
         self.for_each_pair(|a, b, like| {
@@ -100,7 +99,7 @@ impl SampledCategory {
             sums[b] += like;
         });
 
-        // Parts of a whole: how many samples there are does not matter.
+        // Normalised, so that the number of samples does not matter.
         self.says = sums.iter().map(|sum| sum.powi(2)).collect();
         let all: f32 = self.says.iter().sum();
         self.says
@@ -118,7 +117,7 @@ impl SampledCategory {
         let mut alike = 0.0;
         self.for_each_pair(|a, b, like| alike += 2.0 * self.says[a] * self.says[b] * like);
 
-        // As many samples as would say as much if all said the same.
+        // The effective number of samples.
         let number = 1.0 / alone.max(f32::MIN_POSITIVE);
         let pairs = (number * (number - 1.0)).max(0.0);
         let mean = if pairs > 0.0 {
@@ -137,12 +136,12 @@ impl SampledCategory {
         }
     }
 
-    /// How near a text is to the middle of what lies here.
+    /// How near a text is to the mean of the samples.
     pub fn nearness(&self, text: &Reading) -> f32 {
         table::dot(&self.middle, &text.apart)
     }
 
-    /// Likeness of a text to what lies here. A loose category is forgiven its looseness.
+    /// Similarity of a text to the samples, relative to how similar the samples are to each other.
     pub fn likeness(&self, text: &Reading, wording: &mut Wording<'_>) -> f32 {
         let (mut mean, mut near) = (0.0, [f32::MIN; TOP]);
         for (one, says) in self.each.iter().zip(&self.says) {

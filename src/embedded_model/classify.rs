@@ -1,7 +1,6 @@
-//! Files chunks under category names, one level at a time.
-//! Promises one name per chunk, equal answers to equal questions, a name
-//! that differs from its parent's, and restraint: an existing category is
-//! joined unless a new one fits clearly better.
+//! Files chunks under category names, one level at a time. Guarantees one name per chunk, equal
+//! answers for equal input, a name that differs from its parent's, and that an existing category is
+//! preferred unless a new one fits clearly better.
 
 use super::company;
 use super::meaning::{Choice, SYNONYM};
@@ -14,28 +13,28 @@ use super::table::{self, Vector};
 use super::topics::{Place, inventory};
 use super::{ClassifyInput, words};
 
-/// A chunk of at most this many words may be filed by the matter it raises.
+/// A chunk of at most this many words may be filed by the matter it is about.
 const SHORT: usize = 40;
-/// A chunk of at most this many words is compared with samples of what lies in the categories.
+/// A chunk of at most this many words is compared with samples of the categories.
 const BRIEF: usize = 80;
-/// Below this likeness to every topic the chunk is named by its own words.
+/// Below this similarity to every topic, the chunk is named by its own words.
 const FAMILIAR: f32 = 0.2;
 
-/// How much worse than a new category an existing one may fit and still be joined.
+/// How much worse than a new category an existing one may fit and still be chosen.
 pub const PATIENCE: f32 = 0.1;
 /// The same for a short text, whose groups are finer.
 const SHORT_PATIENCE: f32 = 0.06;
-/// The same for a short text and a new domain: few words are thin evidence.
+/// The same for a short text and a new domain, because few words are weak evidence.
 const DOMAIN_PATIENCE: f32 = 0.04;
-/// Spreads from the middle of a store of one subject that say nothing about a short text, and those
-/// beyond which it does not belong there.
+/// Distances from the mean of a store of one subject, in spreads: normal up to the first, and not
+/// part of the subject above the second.
 const USUAL: f32 = 2.0;
 const UNUSUAL: f32 = 3.0;
-/// How much better another domain must fit a text to be clearly its own.
+/// How much better another domain must fit for a text to clearly belong there.
 const CLEARLY: f32 = 0.2;
-/// Likeness at which a chunk joins a category named by another's own words.
+/// Similarity at which a chunk is filed in a category that was named by the words of another chunk.
 const KINSHIP: f32 = 0.45;
-/// Weight of the source's helper text beside the chunk itself.
+/// Weight of the source's helper compared with the chunk.
 const HELPER: f32 = 0.3;
 
 /// How broad the names of a level are.
@@ -86,7 +85,7 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
             (Some(home), Some(siblings)) => choices[chunk.refile_by_samples(home, siblings)]
                 .name
                 .clone(),
-            // Of what nothing but the name is known there is no news.
+            // Without samples there is no reason to move the chunk.
             (Some(home), None) => choices[home].name.clone(),
             (None, Some(siblings)) => chunk.file_by_samples(&choices, siblings),
             (None, None) if sampled && chunk.may_be_typical() => chunk.keep_company(&choices),
@@ -103,15 +102,15 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     filed
 }
 
-/// A chunk to file, with all that is known about it.
+/// A chunk to file, with everything known about it.
 pub struct ChunkToFile<'a> {
     pub text: &'a str,
     pub input: &'a ClassifyInput<'a>,
     pub profile: Profile,
-    /// Likeness to every topic of the inventory.
+    /// Similarity to every topic of the inventory.
     pub likeness: Vec<f32>,
-    /// The matters a short enquiry mentions, with their likeness; none for other
-    /// texts, which have a subject instead.
+    /// The matters that a short enquiry mentions, with their similarity; none for other texts,
+    /// which have a subject instead.
     pub matters: Vec<(usize, f32)>,
 }
 
@@ -164,9 +163,9 @@ impl<'a> ChunkToFile<'a> {
         broad && self.is_short() && self.profile.is_readable()
     }
 
-    /// Few words are thin evidence of a subject: in a store of one subject a short text stays with
-    /// the others, unless it is very unlike them, or rather unlike them and clearly about something
-    /// else.
+    /// Few words are weak evidence of a subject: in a store of one subject, a short text is filed
+    /// with the others, unless it is very unlike them, or rather unlike them and clearly about
+    /// something else.
     fn keep_company(&self, choices: &[Choice]) -> String {
         let main = company::main(
             self.input.categories.len(),
@@ -193,8 +192,8 @@ impl<'a> ChunkToFile<'a> {
         self.wanted().is_some_and(|(_, fit)| fit > here + CLEARLY)
     }
 
-    /// Brief texts are told apart by what lies beside them; longer ones have a subject of their
-    /// own, and comparing them would cost more than it gains.
+    /// Short texts are distinguished by their neighbours; longer ones have a clear subject, and
+    /// comparing them would cost more than it gains.
     fn can_be_compared(&self) -> bool {
         let brief = self.profile.words <= BRIEF;
         brief
@@ -268,7 +267,7 @@ impl<'a> ChunkToFile<'a> {
         found.filter(|(_, fit)| *fit >= FAMILIAR)
     }
 
-    /// Names from the chunk itself, for deep levels and unknown languages.
+    /// A name from the chunk's own words, for deep levels and unknown languages.
     fn by_own_words(&self, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
         let grain = grain(self.input.level, self.input.depth);
         let wishes: Vec<String> = if grain == Grain::Domain || self.profile.words == 0 {
@@ -292,7 +291,7 @@ impl<'a> ChunkToFile<'a> {
     }
 
     pub fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
-        // Searched for only when it is come to: most chunks get a known name.
+        // Computed only when needed, because most chunks get a known name.
         let deep = self.input.parent.len().min(8);
         let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
         let phrases = std::iter::once_with(search).flatten();
@@ -350,7 +349,7 @@ mod tests {
     const FEE: &str = "Why was I charged a fee for using my card abroad?";
 
     #[test]
-    fn broad_above_narrow() {
+    fn broad_names_are_above_narrow_ones() {
         for (level, depth, parent, text, wanted) in [
             (1, 3, vec![], SHUTTLE, "Science"),
             (2, 3, vec!["Science"], SHUTTLE, "Space"),
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_names_are_joined() {
+    fn existing_names_are_reused() {
         for (level, categories, may_create, text, wanted) in [
             (
                 1,
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_of_one_subject_keeps_its_enquiries_and_no_others() {
+    fn a_store_of_one_subject_accepts_only_texts_on_that_subject() {
         let samples = [
             "When will my new card arrive?",
             "Why was I charged a fee for using my card abroad?",
@@ -428,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_one_call_see_each_others_names() {
+    fn chunks_of_one_call_share_new_names() {
         let chunks = [
             (1, "Кошка спит дома. Кошка ест."),
             (2, "Кошка ест рыбу. Кошка спит."),
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_at_any_depth_gets_a_lawful_name() {
+    fn any_text_at_any_depth_gets_a_valid_name() {
         let giant = "x".repeat(1_000_000);
         let texts = [
             "",
@@ -487,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_questions_get_equal_answers() {
+    fn equal_requests_get_equal_answers() {
         let ask = || {
             file(
                 2,

@@ -1,6 +1,6 @@
-//! Leaves out of a text what says nothing about its subject: mail routing
-//! headers, attribution lines, signatures, addresses and rules of dashes.
-//! Promises to return slices of the text in order, and everything of a plain text.
+//! Removes the parts of a text that say nothing about its subject: mail routing headers,
+//! attribution lines, signatures, addresses and lines of dashes. Guarantees slices of the text in
+//! order, and the whole of a plain text.
 
 /// Header fields that name people and machines rather than the subject.
 const ROUTING: [&str; 22] = [
@@ -28,7 +28,7 @@ const ROUTING: [&str; 22] = [
     "mime-version",
 ];
 
-/// The lines of `text` that may tell its subject.
+/// The lines of `text` that may show its subject.
 pub fn telling_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut signature = false;
     text.lines().filter_map(move |line| {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_tells_the_subject() {
+    fn keeps_the_words_that_show_the_subject() {
         for (text, wanted) in [
             (
                 "From: a@b.org\nSubject: Oil prices\n\nOil rose.",

@@ -1,24 +1,23 @@
-//! How far a text is from those that lie in a category, whatever its subject. Promises to say
-//! nothing about a category of which too little is known, and to be little moved by texts that do
-//! not belong there.
+//! How far a text is from the texts of a category, whatever its subject. Guarantees no result for a
+//! category with too few samples, and that texts which do not belong there hardly change it.
 
 use std::sync::Arc;
 
 use super::sketch::{Sketch, sketch};
 use super::table::{self, Vector};
 
-/// Samples a category must have before it is said how far a text is from it.
+/// Minimum number of samples of a category for a result.
 const KNOWN: usize = 12;
-/// Share of all texts, in percent, that the main category of a store of one subject holds.
+/// Minimum share of all texts, in percent, in the main category of a store of one subject.
 const MAIN: usize = 60;
-/// A spread below which no category is thought to be, even one of equal texts.
+/// Minimum spread of a category, even of identical texts.
 const LEAST: f32 = 0.03;
-/// What makes the median distance from a median comparable with a standard deviation.
+/// Factor that makes the median absolute deviation comparable with a standard deviation.
 const NORMAL: f32 = 1.4826;
 
-/// The main category of a store of one subject, and how many spreads beyond what is usual there a
-/// text is from its middle. Of `number` categories; `counts` says how much lies in each, and where
-/// it is silent the samples stand for it.
+/// The main category of a store of one subject, and the distance of a text from its mean, in
+/// spreads above the median distance. There are `number` categories; `counts` is the number of
+/// texts in each, or the number of samples is used.
 pub fn main(
     number: usize,
     samples: &[Vec<&str>],
@@ -61,7 +60,7 @@ fn median(mut values: Vec<f32>) -> f32 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Likeness of a text to the middle of the others.
+/// Similarity of a text to the mean of the others.
 fn apart(sum: &Vector, text: &Vector) -> f32 {
     let mut others = *sum;
     table::add(&mut others, text, -1.0);
@@ -75,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_texts_are_no_measure_of_others() {
+    fn identical_texts_do_not_count_as_neighbours() {
         let texts = [vec!["Payment received"; 16]];
         for (text, most) in [
             ("Payment received", 0.1),
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_far_and_too_little_says_nothing() {
+    fn an_unrelated_text_is_far_and_few_texts_give_no_result() {
         let texts: Vec<String> = (0..16)
             .map(|n| format!("Why was my card payment number {n} declined?"))
             .collect();

@@ -1,6 +1,5 @@
-//! Reads the common written forms of a date.
-//! Promises ISO 8601 as precise as the text is, and no guess where day and
-//! month could be taken for each other.
+//! Reads the common written forms of a date. Guarantees ISO 8601 with the precision of the text,
+//! and no guess where day and month are ambiguous.
 
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
@@ -21,7 +20,7 @@ pub fn iso(text: &str) -> Option<String> {
 }
 
 fn number(word: &str) -> Option<u32> {
-    // "2024-03-05T10:00" keeps its day glued to the hour.
+    // In "2024-03-05T10:00", the day and the hour are one word.
     let word = word.split(['T', 't']).next()?;
     word.trim_end_matches(['s', 'n', 'r', 'h', 'd'])
         .parse()
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_forms() {
+    fn reads_dates_in_many_forms() {
         for (text, wanted) in [
             ("2024-03-05", Some("2024-03-05")),
             ("2024-03-05T10:11:12Z", Some("2024-03-05")),

@@ -1,6 +1,5 @@
-//! How well a chunk fits the domains, subjects and topics of the inventory
-//! and the names that exist already.
-//! Promises likenesses that depend on nothing but the chunk and the names.
+//! How well a chunk fits the domains, subjects and topics of the inventory and the existing names.
+//! Guarantees similarities that depend only on the chunk and the names.
 
 use super::classify::{ChunkToFile, Grain, PATIENCE, grain};
 use super::meaning::{Choice, MATTER};
@@ -68,8 +67,8 @@ impl ChunkToFile<'_> {
         best
     }
 
-    /// Likeness to a topic under whatever matter explains the chunk best.
-    /// Without this, "my top-up is not working" would be about work.
+    /// Similarity to a topic under the matter that explains the chunk best. Without this, "my
+    /// top-up is not working" would be about work.
     fn best_reading(&self, topic: usize) -> f32 {
         let under = self
             .matters
@@ -78,7 +77,7 @@ impl ChunkToFile<'_> {
         under.fold(self.likeness[topic], f32::max)
     }
 
-    /// Likeness to a topic seen under a matter, without building the sum of their vectors.
+    /// Similarity to a topic combined with a matter, without computing the sum of their vectors.
     fn pair_fit(&self, topic: usize, matter: usize, like: f32) -> f32 {
         let overlap = inventory().overlap(topic, matter);
         let length = (1.0 + MATTER * MATTER + 2.0 * MATTER * overlap)
@@ -87,8 +86,8 @@ impl ChunkToFile<'_> {
         (self.likeness[topic] + MATTER * like) / length
     }
 
-    /// Topics that may stand below the parent: those of its subject or domain
-    /// when it is a known name, otherwise all.
+    /// Topics that may be below the parent: those of its subject or domain if its name is known,
+    /// otherwise all.
     fn topics_below(&self) -> impl Iterator<Item = usize> + use<'_> {
         let all = inventory();
         let parent = self
@@ -127,7 +126,7 @@ impl ChunkToFile<'_> {
                     .filter(|(x, _)| x.subject == t);
                 inside.map(|(_, like)| *like).fold(0.0, f32::max)
             }
-            // A narrow heading made for an enquiry is no home for a whole article.
+            // A narrow category created for an enquiry does not fit a whole article.
             Some(Place::Pair(..)) if !self.is_short() => {
                 table::dot(&choice.vector, &self.profile.vector) - PATIENCE
             }

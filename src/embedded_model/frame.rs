@@ -1,7 +1,7 @@
-//! What sibling categories have in common, and texts seen against it: what sets a text apart from
-//! all siblings, and how common it is among them. Promises to depend on the first few samples of
-//! each category alone. Whoever gives samples gives the first ones always (`categories::samples`),
-//! so that what was read against a frame stays true while others are filed.
+//! What sibling categories have in common, and texts compared with it: what distinguishes a text
+//! from all siblings, and how common it is among them. Guarantees that the frame depends only on
+//! the first few samples of each category. `categories::samples` always includes the first ones, so
+//! that readings stay valid while other texts are filed.
 
 use std::sync::Arc;
 
@@ -9,17 +9,18 @@ use super::sketch::Sketch;
 use super::table::{self, Vector};
 use super::wording::Wording;
 
-/// Samples of each category that the frame is made of; no more than are always given.
+/// Number of samples per category that the frame is computed from; not more than are always
+/// included.
 pub const FIRST: usize = 4;
-/// Samples the common mean must outweigh before it is taken away in full.
+/// Number of samples at which the common mean begins to be subtracted in full.
 const CAUTION: f32 = 2.0;
-/// Texts at most by which it is told how common a text is.
+/// Maximum number of texts used to measure how common a text is.
 const WITNESSES: usize = 96;
-/// How like a text is to others on the whole, as far as nothing else is known, and how many
-/// witnesses that counts for.
+/// The assumed mean similarity of a text to others, and the number of texts that this assumption
+/// counts for.
 const COMMON: f32 = 0.24;
 const DOUBT: f32 = 4.0;
-/// Word by word, texts that have nothing to do with each other are alike by so much.
+/// The word-by-word similarity of unrelated texts.
 const IDLE: f32 = 0.3;
 
 /// What siblings have in common.
@@ -29,19 +30,19 @@ pub struct Frame {
     witnesses: Vec<Vector>,
 }
 
-/// A text seen against its siblings.
+/// A text compared with its siblings.
 #[derive(Debug)]
 pub struct Reading {
     pub sketch: Arc<Sketch>,
-    /// What sets it apart, of length 1.
+    /// What distinguishes it, of length 1.
     pub apart: Vector,
-    /// 1 for a text that is as like to the others as most are, more for one that everything
-    /// resembles a little.
+    /// 1 for a text with the usual similarity to the others, more for one that is slightly similar
+    /// to everything.
     common: f32,
 }
 
 impl Frame {
-    /// Of the first samples of all categories, in their order.
+    /// Computes the frame from the first samples of all categories, in order.
     pub fn of(first: &[Arc<Sketch>]) -> Self {
         let (mut mean, mut count) = (table::ZERO, CAUTION);
         for text in first {
@@ -68,7 +69,7 @@ impl Frame {
         let (mut sum, mut count) = (DOUBT * COMMON.powi(4), DOUBT);
         for witness in &self.witnesses {
             let like = table::dot(witness, &apart);
-            // It is no witness of itself.
+            // The text itself does not count.
             if like < 0.999 {
                 sum += like.max(0.0).powi(4);
                 count += 1.0;
@@ -84,10 +85,9 @@ impl Frame {
 }
 
 impl Reading {
-    /// Squared, so that one close relative says more than several distant ones: of texts about
-    /// neighbouring matters most are a little alike. What resembles everything a little is like
-    /// nothing in particular: its likeness counts for less, and that of a text with few relatives
-    /// for more.
+    /// Squared, so that one very similar text counts more than several slightly similar ones. The
+    /// similarity of a text that is slightly similar to everything counts less, and that of a text
+    /// with few similar ones counts more.
     ///
     /// `wording` is that of this text.
     pub fn likeness(&self, wording: &mut Wording<'_>, other: &Self) -> f32 {

@@ -1,6 +1,5 @@
-//! A fast fingerprint of a text, for memories of what was computed from it.
-//! Promises equal fingerprints of equal texts on every run; no defence against
-//! texts made to collide, which at worst are filed like one another.
+//! A fast fingerprint of a text, for caches. Guarantees equal fingerprints for equal texts on every
+//! run, but does not resist deliberate collisions; at worst, colliding texts are filed alike.
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -27,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_and_every_border_counts() {
+    fn every_byte_and_every_boundary_changes_the_hash() {
         let texts = [
             "",
             "a",

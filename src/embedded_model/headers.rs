@@ -1,11 +1,10 @@
-//! Named facts at the head of a text: front matter, mail headers, bylines.
-//! Promises to look at the first lines only, and never to take running prose
-//! for a header.
+//! Named facts at the start of a text: front matter, mail headers, bylines. Guarantees that only
+//! the first lines are read, and that prose is not taken for a header.
 
-/// Lines from the start that may be headers.
+/// Number of lines at the start that may be headers.
 const HEAD: usize = 40;
 
-/// Fields in the order they were found; names are lower-case.
+/// Fields in the order in which they were found; names are lower-case.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
     fields: Vec<(String, String)>,
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people() {
+    fn recognises_names_of_people() {
         for (value, wanted) in [
             ("Jane Doe <jane@x.org>", Some("Jane Doe")),
             ("jane@x.org (Jane Doe)", Some("Jane Doe")),
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_texts() {
+    fn reads_the_headers_of_texts() {
         let fields = ["author", "from", "byline"];
         for (text, wanted) in [
             (

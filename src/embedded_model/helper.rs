@@ -1,6 +1,6 @@
-//! The helper text of a source: who wrote it, when, what about, and a summary.
-//! Promises facts only from where people put them (front matter, headers,
-//! metadata, file name) and a summary made of the source's own sentences.
+//! The helper of a source: author, date, topic and a summary. Guarantees that facts come only from
+//! front matter, headers, metadata or the file name, and that the summary consists of the source's
+//! own sentences.
 
 use super::dates;
 use super::headers::{self, Headers};
@@ -12,11 +12,11 @@ use super::sentences;
 use super::summarize;
 use super::{HelperInput, HelperOutput};
 
-/// Most words of a summary.
+/// Maximum words of a summary.
 const SUMMARY_WORDS: usize = 110;
-/// Bytes of the source that are read for the summary.
+/// Number of bytes of the source that are read for the summary.
 const READ: usize = 30_000;
-/// Longest topic in characters.
+/// Maximum characters of a topic.
 const TOPIC: usize = 80;
 
 /// Facts and summary of one source.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail() {
+    fn writes_a_helper_for_an_email() {
         let mail = "From: Jane Doe <jane@acme.org>\nTo: bob@acme.org\nDate: Tue, 5 Mar 2024 10:00:00 +0100\n\
             Subject: Re: Delivery of the new pumps\n\nDear Bob,\n\nthe three pumps for the Hull plant will leave \
             the factory on Friday. The carrier expects them at the plant a week later. Please tell the crew \
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_with_front_matter() {
+    fn writes_a_helper_for_markdown_with_front_matter() {
         let text = "---\ntitle: \"Growing tomatoes\"\nauthor: Ann Lee\ndate: 2023-06-01\n---\n\n# Growing tomatoes\n\n\
             Tomatoes need six hours of sun. Water them in the morning.\n";
         let out = of("tomatoes.md", &[text]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_a_novel() {
+    fn writes_a_helper_for_a_page_of_a_novel() {
         let page = "[Moby Dick by Herman Melville 1851]\n\nCall me Ishmael. Some years ago, never mind how long \
             precisely, having little or no money in my purse, I thought I would sail about a little and see the \
             watery part of the world. It is a way I have of driving off the spleen.";
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_and_file_names_count() {
+    fn uses_metadata_and_file_names() {
         let metadata = [("Author".to_string(), "Kim Li".to_string())];
         let input = HelperInput {
             filename: "2021-05-06 notes.txt",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_texts_do_no_harm() {
+    fn odd_texts_are_harmless() {
         let giant = "x".repeat(1_000_000);
         let chinese = "机器学习是人工智能的一个分支。它很有用。".repeat(50);
         for text in [

@@ -1,7 +1,6 @@
-//! What a category name stands for, as a vector.
-//! Promises the inventory's description for its own names, a widened reading
-//! for all others, and a small bounded memory of readings: the same names come
-//! with every call.
+//! The meaning of a category name, as a vector. Guarantees the inventory's description for its own
+//! names, an extended vector for all others, and a small bounded cache, because the same names
+//! occur in every call.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,21 +9,21 @@ use super::profile;
 use super::table::{self, Vector};
 use super::topics::{Inventory, Place, Topic, inventory};
 
-/// Share of the matter in the vector of a topic seen under a matter.
+/// Share of the matter in the vector of a topic combined with a matter.
 pub const MATTER: f32 = 0.7;
-/// Likeness at which a foreign name is taken as another word for an inventory entry.
+/// Similarity at which an unknown name counts as a synonym of an inventory entry.
 pub const SYNONYM: f32 = 0.45;
-/// Share of the nearest topic's description in the meaning of a foreign name.
+/// Share of the nearest topic's description in the meaning of an unknown name.
 const WIDENING: f32 = 0.7;
-/// Readings kept; the memory is emptied when it is full.
+/// Maximum size of the cache, which is emptied when it is full.
 const KEPT: usize = 512;
 
-/// A category that can be joined.
+/// An existing category.
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub name: String,
     pub place: Option<Place>,
-    /// For a name the inventory does not have: the subject it is another word for.
+    /// For a name that is not in the inventory: the subject that it is a synonym of.
     pub kin: Option<usize>,
     pub vector: Vector,
 }
@@ -44,7 +43,7 @@ impl Choice {
             memory.clear();
         }
 
-        // A monstrous name is not worth the memory.
+        // A very long name is not cached.
         if name.len() <= 256 {
             memory.insert(name.to_string(), choice.clone());
         }
@@ -71,8 +70,8 @@ impl Choice {
     }
 }
 
-/// A name's own words with the description of the topic they are nearest to:
-/// two words alone lie far from every real chunk.
+/// A name's own words combined with the description of the nearest topic, because two words alone
+/// are far from every real chunk.
 fn widened(own: &Vector) -> (Vector, Option<usize>) {
     let Some(topic) = nearest_topic(own) else {
         return (*own, None);
@@ -82,7 +81,7 @@ fn widened(own: &Vector) -> (Vector, Option<usize>) {
     (table::unit(sum), Some(topic.subject))
 }
 
-/// The topic a foreign name is another word for.
+/// The topic that an unknown name is a synonym of.
 fn nearest_topic(own: &Vector) -> Option<&'static Topic> {
     let topics = inventory()
         .topics
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_names_are_kin_to_subjects() {
+    fn names_outside_the_inventory_are_similar_to_its_subjects() {
         for (name, subject) in [
             ("Outer space", "Space"),
             ("Football matches", "Team sports"),
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_do_not_pile_up_or_change() {
+    fn the_cache_is_bounded_and_changes_no_result() {
         let before = Choice::new("Whales").vector;
         for n in 0..2 * KEPT {
             let _ = Choice::new(&format!("Name {n}"));

@@ -1,6 +1,6 @@
-//! The embedded model: a deterministic filing clerk on static word vectors and
-//! text statistics. It runs in the process, without network and without state.
-//! Promises never to panic on any text, and equal answers to equal questions.
+//! The embedded model: deterministic, based on static word vectors and text statistics. It runs in
+//! the process, without network and without state. Guarantees that no text causes a panic, and
+//! equal answers for equal input.
 
 mod answer;
 mod by_samples;
@@ -36,7 +36,7 @@ use crate::model::category::CategoryContents;
 #[derive(Debug, Clone, Copy)]
 pub struct EmbeddedModel;
 
-/// What is known about a source when its helper text is made.
+/// What is known about a source when its helper is generated.
 #[derive(Debug, Clone, Copy)]
 pub struct HelperInput<'a> {
     pub filename: &'a str,
@@ -45,17 +45,17 @@ pub struct HelperInput<'a> {
     pub chunks: &'a [&'a str],
 }
 
-/// Facts about a source that help to place its parts.
+/// Facts about a source that help to file its chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HelperOutput {
     pub author: Option<String>,
-    /// ISO 8601, as precise as the source is.
+    /// ISO 8601, with the precision of the source.
     pub date: Option<String>,
     pub topic: Option<String>,
     pub summary: String,
 }
 
-/// Chunks to file on one level of the tree.
+/// Chunks to file on one level of the hierarchy.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassifyInput<'a> {
     pub contextual_helper: Option<&'a str>,
@@ -65,20 +65,20 @@ pub struct ClassifyInput<'a> {
     pub parent: &'a [&'a str],
     /// Existing children of that parent.
     pub categories: &'a [&'a str],
-    /// Texts that lie in each of those categories, at most 16 of each; empty
-    /// when nothing but the names is known.
+    /// Sample texts of each of those categories, at most 16 each; empty if only the names are
+    /// known.
     pub samples: &'a [Vec<&'a str>],
-    /// How many texts lie in each of those categories; empty when not known:
-    /// then the number of samples stands for it.
+    /// The number of texts in each of those categories; empty if unknown, then the number of
+    /// samples is used.
     pub counts: &'a [usize],
     pub may_create: bool,
     pub chunks: &'a [(i64, &'a str)],
-    /// For each chunk the place in `categories` where it lies already, and
-    /// which it leaves only for a better one; empty when all are new.
+    /// For each chunk the index in `categories` where it is filed already, if it is; empty if all
+    /// chunks are new.
     pub homes: &'a [Option<usize>],
 }
 
-/// A chunk an answer may be drawn from.
+/// A chunk for an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerChunk<'a> {
     pub chunk_id: i64,
@@ -112,7 +112,7 @@ impl EmbeddedModel {
         helper::helper(input)
     }
 
-    /// Up to `at_most` options as (label, relevance), the best first.
+    /// Up to `at_most` options as (label, relevance), best first.
     #[must_use]
     pub fn select(
         query: &str,
@@ -123,13 +123,13 @@ impl EmbeddedModel {
         select::select(query, options, contents, at_most)
     }
 
-    /// A summary of each (id, text, most characters).
+    /// A summary of each (id, text, maximum characters).
     #[must_use]
     pub fn summarize(chunks: &[(i64, &str, usize)]) -> Vec<(i64, String)> {
         summarize::summarize(chunks)
     }
 
-    /// The sentences that answer a question, each with its chunk's number.
+    /// The sentences that answer a query, each with the number of its chunk.
     #[must_use]
     pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         answer::answer(query, chunks)

@@ -1,18 +1,18 @@
-//! Makes folder names fit to be shown: tidy, short, Sentence case.
-//! Promises 1-4 words, at most 60 characters, no `/` and no control characters,
-//! and a name for any chunk whatever, also one without a readable word.
+//! Makes category names presentable: tidy, short, in sentence case. Guarantees 1 to 4 words, at
+//! most 60 characters, no `/` and no control characters, and a name for any chunk, even one without
+//! a readable word.
 
 use super::profile::Profile;
 use super::words;
 
-/// Longest name in characters.
+/// Maximum characters of a name.
 const LONGEST: usize = 60;
-/// Name of last resort.
+/// The name if no other fits.
 pub const MISCELLANEOUS: &str = "Miscellaneous";
-/// Names for levels below one where a chunk has nothing more to offer.
+/// Names for levels below one at which a chunk offers no further distinction.
 const FURTHER: [&str; 3] = ["General", "Details", "Notes"];
 
-/// A phrase as a folder name; `None` when nothing of it can be shown.
+/// A phrase as a category name; `None` if nothing of it can be shown.
 pub fn tidy(phrase: &str) -> Option<String> {
     let plain: String = phrase
         .chars()
@@ -31,13 +31,12 @@ pub fn tidy(phrase: &str) -> Option<String> {
     Some(first.to_uppercase().chain(letters).collect())
 }
 
-/// Whether two names are one folder to a reader.
+/// Whether two names look the same to a reader.
 pub fn same(a: &str, b: &str) -> bool {
     a == b || a.to_lowercase() == b.to_lowercase()
 }
 
-/// A name that says at least what kind of text this is, for text the vectors
-/// cannot read: by language or script.
+/// A name by language or script, for text that the vectors do not cover.
 pub fn kind_of_text(text: &str, profile: &Profile) -> String {
     if profile.words == 0 {
         return MISCELLANEOUS.to_string();
@@ -51,12 +50,12 @@ pub fn kind_of_text(text: &str, profile: &Profile) -> String {
         return format!("{script} texts");
     }
 
-    // English that cannot be read is noise rather than a language.
+    // Unreadable English is noise rather than a language.
     let foreign = language(text).filter(|l| *l != "English");
     foreign.map_or_else(|| MISCELLANEOUS.to_string(), |l| format!("{l} texts"))
 }
 
-/// The script most letters belong to, unless it is the Latin one.
+/// The script of most letters, unless it is Latin.
 fn script(text: &str) -> Option<&'static str> {
     const NAMES: [&str; 8] = [
         "Latin", "Chinese", "Japanese", "Korean", "Cyrillic", "Arabic", "Hebrew", "Greek",
@@ -106,8 +105,7 @@ pub fn language(text: &str) -> Option<&'static str> {
     (votes[best] >= 2 && votes[best] * 8 >= words).then_some(words::LANGUAGES[best])
 }
 
-/// The first of `wishes` that is not taken by an ancestor, or a plain word that
-/// is at least not the parent's own name.
+/// The first of `wishes` that no ancestor has, or a general word that is not the parent's name.
 pub fn first_free(wishes: impl Iterator<Item = String>, parents: &[&str]) -> String {
     for wanted in wishes {
         if let Some(name) = tidy(&wanted)
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tidy_names() {
+    fn tidies_names() {
         for (phrase, wanted) in [
             ("white whale", Some("White whale")),
             ("a/b\u{7}c", Some("A b c")),
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_name_is_never_the_parents() {
+    fn a_new_name_is_never_that_of_the_parent() {
         let parents = ["General", "Details", "Notes"];
         let name = first_free(std::iter::once("notes".to_string()), &parents);
         assert!(!same(&name, "Notes"));

@@ -1,6 +1,6 @@
-//! The telling words and word pairs of a chunk, best first.
-//! Promises readable phrases taken from the chunk itself, in any script,
-//! and bounded work: only the opening of a long chunk is looked at.
+//! The most characteristic words and word pairs of a chunk, best first. Guarantees readable phrases
+//! from the chunk itself, in any script, and bounded work: only the beginning of a long chunk is
+//! read.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
 
-/// Bytes of a chunk that are searched for phrases; subjects show early.
+/// Number of bytes of a chunk that are searched for phrases, because the subject appears early.
 const SEARCHED: usize = 4_000;
-/// Candidates kept for the costly comparison with the whole chunk.
+/// Number of candidates for the expensive comparison with the whole chunk.
 const COMPARED: usize = 48;
 
 struct Word {
     surface: String,
     key: String,
     content: bool,
-    /// May stand in a pair with its neighbour; overlapping Chinese pairs may not.
+    /// Whether it may form a pair with its neighbour; overlapping Chinese pairs may not.
     pairs: bool,
     vector: Box<Vector>,
 }
@@ -30,8 +30,8 @@ struct Candidate {
     first: usize,
 }
 
-/// Up to `limit` phrases, the most telling first. Phrases near `about`, the
-/// vector of the chunk, are preferred; with zeros only their number counts.
+/// Up to `limit` phrases, the most characteristic first. Phrases similar to `about`, the vector of
+/// the chunk, are preferred; if it is zero, only frequency counts.
 pub fn key_phrases(text: &str, about: &Vector, limit: usize) -> Vec<String> {
     let mut candidates = collect(opening(text));
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
@@ -64,7 +64,7 @@ fn opening(text: &str) -> &str {
 
 fn score(candidate: &Candidate, about: &Vector) -> f32 {
     let near = table::dot(&candidate.vector, about).max(0.0);
-    // A phrase without a vector (an unknown script) lives by its count alone.
+    // A phrase without a vector (in an unknown script) is ranked by its frequency.
     (0.05 + near / 100.0) * candidate.count.sqrt()
 }
 
@@ -189,7 +189,7 @@ mod tests {
     use crate::embedded_model::profile;
 
     #[test]
-    fn phrases_come_from_the_chunk() {
+    fn phrases_are_taken_from_the_chunk() {
         for (text, wanted) in [
             (
                 "The white whale. Ahab hunts the white whale across the sea.",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_about_nothing() {
+    fn an_empty_text_has_no_phrases() {
         for text in ["", "   ", "12 34", "🙂🙂"] {
             assert!(key_phrases(text, &table::ZERO, 3).len() <= 1, "{text}");
         }

@@ -1,6 +1,5 @@
-//! One pass over a text: its vector without boilerplate, and how much of it
-//! is in a language the table knows.
-//! Promises linear time, and the same profile for the same text.
+//! One pass over a text: its vector without boilerplate, and how much of it is in a language that
+//! the table covers. Guarantees linear time, and the same profile for the same text.
 
 use super::clean;
 use super::names;
@@ -9,30 +8,30 @@ use super::tokens;
 use super::topics;
 use super::words::{self, Kind};
 
-/// Words of one who asks, or tells of a case of their own.
+/// Words of a person who asks for something or describes their own case.
 const ASKING: [&str; 8] = ["i", "my", "me", "mine", "please", "you", "your", "help"];
 
-/// What one pass finds out about a text.
+/// The result of one pass over a text.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Mean of the content words, length 1; zeros when there are none.
+    /// Mean of the content words, length 1; zeros if there are none.
     pub vector: Vector,
-    /// Words, marks left out.
+    /// Number of words, without punctuation.
     pub words: usize,
-    /// Words that are whole entries of the vocabulary.
+    /// Number of words that are whole entries of the vocabulary.
     pub known: usize,
-    /// Braces, semicolons and the like: the marks of program code.
+    /// Number of braces, semicolons and other symbols of program code.
     pub symbols: usize,
-    /// Whether somebody asks for something or speaks of a case of their own.
+    /// Whether a person asks for something or describes their own case.
     pub enquiry: bool,
-    /// Matters a word of the text is a cue for.
+    /// Matters that a word of the text is a cue for.
     pub cues: Vec<usize>,
-    /// Whether the grammar words are those of another language than English.
+    /// Whether the grammar words are not English.
     pub foreign: bool,
 }
 
 impl Profile {
-    /// Profile of a text as it was written.
+    /// The profile of a text.
     pub fn of(text: &str) -> Self {
         let mut building = Building::default();
         for line in clean::telling_lines(text) {
@@ -45,12 +44,12 @@ impl Profile {
         }
     }
 
-    /// Whether the vectors can be trusted: most words are known and there are some.
+    /// Whether the vectors are reliable: there are words, and most of them are known.
     pub fn is_readable(&self) -> bool {
         !self.foreign && self.known * 2 >= self.words && self.vector.iter().any(|v| *v != 0.0)
     }
 
-    /// What the chunk is about as far as the vectors can tell; zeros otherwise.
+    /// The vector of the chunk if it is reliable; zeros otherwise.
     pub fn about(&self) -> &Vector {
         if self.is_readable() {
             &self.vector
@@ -59,14 +58,14 @@ impl Profile {
         }
     }
 
-    /// Whether marks outweigh words so far that this must be code or data.
+    /// Whether there are so many symbols that this must be code or data.
     pub fn is_code(&self) -> bool {
         self.symbols >= 5 && self.symbols * 3 > self.words
     }
 }
 
-/// The vector of a short text such as a name: its content words, or all its
-/// words when it has nothing but grammar.
+/// The vector of a short text such as a name: its content words, or all its words if it has only
+/// grammar words.
 pub fn vector_of(text: &str) -> Vector {
     let (mut sum, mut all) = (table::ZERO, table::ZERO);
     for id in tokens::ids(text) {
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readable_and_code() {
+    fn distinguishes_prose_from_code() {
         for (text, readable, code) in [
             (
                 "The shuttle reached its orbit after the launch.",

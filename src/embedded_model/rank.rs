@@ -1,6 +1,6 @@
-//! Scores sentences: against a question, and as stand-ins for their chunk.
-//! Promises scores that rest half on shared words and half on shared meaning,
-//! since either alone misses much of what the other finds.
+//! Scores sentences: against a query, and as representatives of their chunk. Guarantees scores that
+//! depend half on shared words and half on shared meaning, because each alone misses much of what
+//! the other finds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
 
-/// Words and meaning of one sentence or question.
+/// Words and meaning of one sentence or query.
 #[derive(Debug, Clone)]
 pub struct Terms {
     pub stems: HashSet<String>,
@@ -42,7 +42,7 @@ fn is_telling(word: &str) -> bool {
         && (!grammar || word.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// A crude English stem, enough to let "refunded" meet "refunds".
+/// A rough English stem, enough for "refunded" to match "refunds".
 pub fn stem(word: &str) -> String {
     let word = words::singular(word);
     for ending in ["ing", "ed", "ly"] {
@@ -56,7 +56,7 @@ pub fn stem(word: &str) -> String {
     word.trim_end_matches('e').to_string()
 }
 
-/// How rare each stem is among the given sentences; rarer words weigh more.
+/// How rare each stem is among the given sentences; rarer words count more.
 #[derive(Debug, Clone)]
 pub struct Rarity {
     counts: HashMap<String, f32>,
@@ -85,7 +85,7 @@ impl Rarity {
         (1.0 + self.total / (1.0 + seen)).ln()
     }
 
-    /// Share of the question's words, by weight, that the other side has.
+    /// Weighted share of the query's words that the other text contains.
     pub fn shared(&self, question: &Terms, other: &Terms) -> f32 {
         let (mut have, mut all) = (0.0, 0.0);
         let mut stems: Vec<&String> = question.stems.iter().collect();
@@ -105,14 +105,14 @@ impl Rarity {
     }
 }
 
-/// Relevance of a sentence to a question, 0 to 1.
+/// Relevance of a sentence to a query, from 0 to 1.
 pub fn relevance(rarity: &Rarity, question: &Terms, sentence: &Terms) -> f32 {
     let meaning = table::dot(&question.vector, &sentence.vector).max(0.0);
     0.5 * rarity.shared(question, sentence) + 0.5 * meaning
 }
 
-/// The best sentences of a chunk that fit into `limit` by `cost`, in their
-/// own order, joined to one paragraph.
+/// The best sentences of a chunk whose total `cost` is at most `limit`, in text order, joined to
+/// one paragraph.
 pub fn digest(text: &str, limit: usize, cost: fn(&str) -> usize) -> String {
     let pieces: Vec<String> = sentences::split(text)
         .into_iter()
@@ -151,8 +151,8 @@ pub fn digest(text: &str, limit: usize, cost: fn(&str) -> usize) -> String {
         .join(" ")
 }
 
-/// Central sentences stand for a chunk, early ones more than late ones;
-/// fragments, endless ones, speech and questions read badly out of their place.
+/// Central and early sentences represent a chunk best; fragments, very long sentences, speech and
+/// questions read badly out of context.
 fn standing(piece: &str, vector: &Vector, centre: &Vector, at: usize) -> f32 {
     let words = piece.split_whitespace().count();
     let early = 0.25 / (1.0 + f32::from(u16::try_from(at).unwrap_or(u16::MAX)));
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stems_meet() {
+    fn words_with_the_same_stem_match() {
         for (a, b) in [
             ("refunds", "refunded"),
             ("closing", "closed"),

@@ -1,17 +1,17 @@
-//! Picks the categories in which the answer to a question is likely to stand: by their names, and
-//! by what lies in them where that is known. Promises unique labels in falling relevance, best
-//! first, as many as there are places for: a path too many costs little, one too few costs the
-//! answer.
+//! Selects the categories that are likely to contain the answer to a query: by their names, and by
+//! samples of their chunks if there are any. Guarantees unique labels, best first, and as many as
+//! allowed: a superfluous path costs little, a missing one costs the answer.
 
 use super::meaning::Choice;
 use super::rank::{Rarity, Terms, relevance};
 use super::table;
 use crate::model::category::CategoryContents;
 
-/// What a name says of a category, beside what some of its chunks say.
+/// Weight of the name of a category compared with its samples.
 const NAME: f32 = 0.5;
 
-/// The best options as (label, relevance), relevance running down from the number of places.
+/// The best options as (label, relevance); the relevance starts at the number of allowed options
+/// and falls by 1.
 pub fn select(
     query: &str,
     options: &[&str],
@@ -35,7 +35,7 @@ pub fn select(
         let name = by_name(&rarity, &question, option, terms);
         let score = inside.map_or(name, |inside| NAME * name + inside);
 
-        // Nothing is found in an empty one, whatever it is called.
+        // An empty category contains no answer, whatever its name is.
         scored.push((
             contents.is_some_and(|contents| contents.count == 0),
             score,
@@ -60,12 +60,11 @@ fn by_name(rarity: &Rarity, question: &Terms, option: &str, terms: &Terms) -> f3
     let meaning = table::dot(&Choice::new(option).vector, &question.vector);
     let literal = table::dot(&terms.vector, &question.vector);
 
-    // A label is short: any of its words in the question is strong evidence.
+    // A label is short, so any of its words in the query is strong evidence.
     meaning.max(literal) + 0.3 * rarity.shared(terms, question)
 }
 
-/// How well the best two chunks of each category meet the question; none where no chunk is
-/// known.
+/// How well the best two chunks of each category match the query; none if no chunk is known.
 fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> Vec<Option<f32>> {
     let read = |contents: &&CategoryContents| {
         contents
@@ -102,7 +101,7 @@ fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> V
 mod tests {
     use super::*;
 
-    /// Question, right category, wrong categories.
+    /// Query, right category, wrong categories.
     const QUESTIONS: [(&str, &str, &str); 15] = [
         (
             "How do I boil an egg?",
@@ -182,7 +181,7 @@ mod tests {
     ];
 
     #[test]
-    fn ordinary_questions_find_their_category() {
+    fn ordinary_queries_find_their_category() {
         let mut right = 0;
         for (question, wanted, others) in QUESTIONS {
             let mut options: Vec<&str> = others.split(", ").collect();
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn handles_empty_duplicate_and_unknown_input() {
         assert!(select("x", &[], &[], 3).is_empty());
         assert!(select("x", &["A"], &[], 0).is_empty());
         assert_eq!(select("", &["A", "A"], &[], 5), vec![("A".to_string(), 1)]);
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_inside_counts_more_than_a_name_and_nothing_is_found_in_an_empty_one() {
+    fn contents_count_more_than_names_and_empty_categories_are_not_selected() {
         let holding = |texts: &[&str]| {
             let spread = texts.iter().map(|text| (*text).into()).collect();
             CategoryContents {

@@ -1,5 +1,5 @@
-//! Cuts a chunk into sentences and joins them again as one paragraph.
-//! Promises slices of the chunk in order, never empty ones, for any script.
+//! Splits a chunk into sentences and joins them again as one paragraph. Guarantees slices of the
+//! chunk in order, none of them empty, for any script.
 
 /// Words that end with a full stop without ending a sentence.
 const ABBREVIATIONS: [&str; 22] = [
@@ -60,14 +60,14 @@ fn is_abbreviation(before: &str) -> bool {
     initial || ABBREVIATIONS.iter().any(|a| a.eq_ignore_ascii_case(word))
 }
 
-/// A sentence on one line: white space becomes single spaces, list and heading
-/// marks at its start go.
+/// A sentence on one line: white space becomes single spaces, and list and heading marks at its
+/// start are removed.
 pub fn flat(sentence: &str) -> String {
     let bare = sentence.trim_start_matches(['#', '*', '-', '>', '•', ' ', '\t']);
     bare.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most `limit` characters of a text, cut between words where there are words.
+/// At most `limit` characters of a text, cut between words if there are words.
 pub fn cut(text: &str, limit: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(limit) else {
         return text.to_string();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_of_many_kinds() {
+    fn splits_many_kinds_of_sentences() {
         for (text, wanted) in [
             ("One. Two! Three?", vec!["One.", "Two!", "Three?"]),
             (
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_keep_to_the_limit() {
+    fn shortened_texts_keep_to_the_limit() {
         for (text, limit, wanted) in [
             ("short", 10, "short"),
             ("one two three", 8, "one two"),

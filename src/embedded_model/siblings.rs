@@ -1,6 +1,6 @@
-//! Sibling categories as the samples of what lies in them. Promises a likeness that leaves out what
-//! all siblings have in common, and that depends on nothing but the samples, their order and how
-//! much lies in each category.
+//! Sibling categories, represented by samples of their chunks. Guarantees a similarity that ignores
+//! what all siblings have in common, and that depends only on the samples, their order and the size
+//! of each category.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use super::hash;
 use super::sketch::{Sketch, opening, sketch};
 use super::wording::Wording;
 
-/// What a category loses for every e-fold of its fair share that it holds: where most texts end up,
-/// different matters have piled up, and its mean resembles everything a little.
+/// The penalty of a category for every factor of e above its fair share of texts: a very large
+/// category contains different matters, and its mean is slightly similar to everything.
 const CROWDED: f32 = 0.03;
-/// Categories that a text is compared with sample by sample: those whose middle it is nearest to.
+/// Number of categories that a text is compared with sample by sample: those with the nearest mean.
 const NEAR: usize = 24;
-/// Likeness of a text to a category that is not worth a closer look; less than any has.
+/// The similarity reported for a category that is not compared in detail; lower than any real one.
 const FAR: f32 = -1.0;
-/// Samples kept as they were read, about 2 kB each: several large sets of siblings, or very many
+/// Maximum number of cached samples, about 2 kB each: several large sets of siblings, or very many
 /// small ones.
 const KEPT: usize = 4_096;
 
@@ -29,8 +29,8 @@ pub struct SampledSiblings {
     all: Vec<Arc<SampledCategory>>,
 }
 
-/// What was read lately of one set of siblings. Filing a text changes one category and seldom the
-/// frame, so that nearly all can be taken over.
+/// The cached readings of one set of siblings. Filing a text changes one category and rarely the
+/// frame, so nearly all readings can be reused.
 #[derive(Clone)]
 struct CachedSiblings {
     key: u64,
@@ -39,7 +39,7 @@ struct CachedSiblings {
 }
 
 impl SampledSiblings {
-    /// `samples` of each category; a category without any is known by its name.
+    /// `samples` of each category; a category without samples is represented by its name.
     pub fn of(names: &[&str], samples: &[Vec<&str>]) -> Self {
         static LATELY: Mutex<Vec<CachedSiblings>> = Mutex::new(Vec::new());
 
@@ -84,14 +84,14 @@ impl SampledSiblings {
         siblings
     }
 
-    /// A text against the siblings.
+    /// Compares a text with the frame of the siblings.
     pub fn read(&self, text: &Arc<Sketch>) -> Arc<Reading> {
         Arc::new(self.frame.read(text))
     }
 
-    /// Likeness of a text to every category, in their order. `counts` says how much lies in each;
-    /// where it is silent the samples stand for it. `home`, where it lies, is looked at closely in
-    /// any case.
+    /// Similarity of a text to every category, in order. `counts` is the number of texts in each,
+    /// or the number of samples is used. `home`, the text's own category, is always compared in
+    /// detail.
     pub fn likeness(&self, text: &Reading, counts: &[usize], home: Option<usize>) -> Vec<f32> {
         let held: Vec<f32> = (0..self.all.len())
             .map(|at| self.held(at, counts))
@@ -108,7 +108,7 @@ impl SampledSiblings {
         likeness
     }
 
-    /// The categories that are worth a closer look.
+    /// The categories to compare in detail.
     fn near(&self, text: &Reading, home: Option<usize>) -> Vec<usize> {
         let mut near: Vec<usize> = (0..self.all.len()).collect();
         if near.len() > NEAR {
@@ -133,7 +133,7 @@ impl SampledSiblings {
         counts.get(at).map_or(sampled, |count| sampled.max(*count)) as f32
     }
 
-    /// Takes a text off its category, if it is one of the samples there.
+    /// Removes a text from its category, if it is one of the samples there.
     pub fn take(&mut self, at: usize, text: &Sketch) {
         if let Some(category) = self.all.get_mut(at)
             && let Some(place) = category.find(text)
@@ -142,8 +142,8 @@ impl SampledSiblings {
         }
     }
 
-    /// Lays a text on a category. Those before it that are not there yet are made as well: names may
-    /// have come up for texts that are not laid anywhere.
+    /// Adds a text to a category. Missing categories before it are created too, because new names
+    /// may have been given to texts that are not added.
     pub fn lay(&mut self, at: usize, text: &Arc<Reading>) {
         while self.all.len() <= at {
             self.all.push(Arc::default());
@@ -157,7 +157,7 @@ impl CachedSiblings {
         self.siblings.values().map(|category| category.len()).sum()
     }
 
-    /// Reads what is new, and forgets what is no longer there.
+    /// Reads new samples, and drops those that no longer exist.
     fn renew(self, texts: &[Vec<&str>]) -> (Self, SampledSiblings) {
         let mut siblings = HashMap::with_capacity(texts.len());
         let mut all = Vec::with_capacity(texts.len());
@@ -193,7 +193,7 @@ fn frame(texts: &[Vec<&str>]) -> Arc<Frame> {
     Arc::new(Frame::of(&first))
 }
 
-/// Their number is a part of it, so that no text can look like the end of a category.
+/// The number of texts is included, so that no text can look like the end of a category.
 fn fingerprint(start: u64, texts: &[&str]) -> u64 {
     texts
         .iter()
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_changes_nothing() {
+    fn caching_changes_no_result() {
         let texts: Vec<String> = (0..40)
             .map(|n| format!("Question {n} about cards, rates and top-ups"))
             .collect();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_and_its_home_are_looked_at_closely() {
+    fn the_nearest_category_and_the_current_one_are_compared_in_detail() {
         let texts: Vec<String> = (0..2 * NEAR)
             .map(|n| format!("A question about matter number {n}"))
             .collect();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_looks_like_a_border_is_none() {
+    fn a_text_that_looks_like_a_separator_is_not_one() {
         let split = fingerprint(fingerprint(0, &["a"]), &["b"]);
         for other in [["a", "+", "b"].as_slice(), &["a", "b"], &["a", "", "b"]] {
             assert_ne!(split, fingerprint(0, other), "{other:?}");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_is_harmless() {
+    fn unknown_words_are_harmless() {
         let mut siblings = SampledSiblings::of(&[], &[]);
         let read = siblings.read(&sketch(""));
         siblings.lay(3, &read);

@@ -1,6 +1,6 @@
-//! What is compared of a text when samples stand for a category: its vector, and its words one by
-//! one. Promises equal sketches of equal texts, and a bounded memory of sketches: the same samples
-//! come with every call.
+//! The parts of a text that are compared with samples of a category: its vector and its words.
+//! Guarantees equal sketches for equal texts, and a bounded cache, because the same samples occur
+//! in every call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,26 +11,26 @@ use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
 
-/// Only the opening of a text is compared, so that long and short ones match.
+/// Only the beginning of a text is compared, so that long and short texts can match.
 const OPENING: usize = 600;
-/// Texts of at most this many tokens keep their grammar words: in a short
-/// question "how", "why" and "not" tell much.
+/// Texts of at most this many tokens keep their grammar words, because "how", "why" and "not"
+/// matter in a short question.
 const SHORT: usize = 60;
-/// Words kept of a text, the most telling ones.
+/// Maximum number of words kept of a text, the most characteristic ones.
 const WORDS: usize = 40;
-/// Sketches kept; the memory is emptied when it is full (about 1.4 kB each).
+/// Maximum size of the cache, which is emptied when it is full (about 1.4 kB per sketch).
 const KEPT: usize = 8_192;
 
-/// A text as far as it is compared.
+/// The compared parts of a text.
 #[derive(Debug, Clone)]
 pub struct Sketch {
     /// Mean of the rows, length 1.
     pub vector: Vector,
-    /// Every word once, the most telling ones first.
+    /// Every word once, the most characteristic first.
     pub words: Vec<Word>,
 }
 
-/// A word of a text, and its part in what the text says; the parts of all its words sum up to 1.
+/// A word of a text and its weight; the weights of all words sum to 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     pub row: u16,
@@ -40,7 +40,7 @@ pub struct Word {
 /// Sketches by hash and length of their text.
 type Memory = HashMap<(u64, usize), Arc<Sketch>>;
 
-/// The sketch of a text, from memory when it is there.
+/// The sketch of a text, from the cache if possible.
 pub fn sketch(text: &str) -> Arc<Sketch> {
     static MADE: Mutex<Option<Memory>> = Mutex::new(None);
 
@@ -72,7 +72,7 @@ pub fn opening(text: &str) -> &str {
 }
 
 impl Sketch {
-    /// Whether it is the sketch of the same words.
+    /// Whether both have the same words.
     pub fn is(&self, other: &Self) -> bool {
         self.vector
             .iter()

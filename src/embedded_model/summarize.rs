@@ -1,15 +1,14 @@
-//! Shortens chunks by keeping their most telling sentences.
-//! Promises the limit in characters to the letter, and something for every
-//! chunk that has anything in it.
+//! Shortens chunks by keeping their most informative sentences. Guarantees the limit in characters,
+//! and a summary for every chunk that is not empty.
 
 use super::clean;
 use super::rank;
 use super::sentences;
 
-/// Characters of a chunk that are read; more would not change a summary much.
+/// Maximum characters of a chunk that are read; more would hardly change a summary.
 const READ: usize = 60_000;
 
-/// A summary of each (id, text, most characters), in the same order.
+/// A summary of each (id, text, maximum characters), in the same order.
 pub fn summarize(chunks: &[(i64, &str, usize)]) -> Vec<(i64, String)> {
     chunks
         .iter()
@@ -40,7 +39,7 @@ fn shorten(text: &str, target: usize) -> String {
     .unwrap_or_default()
 }
 
-/// Something for chunks of nothing but list marks or white space.
+/// A summary for chunks that contain only list marks or white space.
 fn raw(text: &str, target: usize) -> String {
     let visible = text.trim();
     let shown = if visible.is_empty() {
@@ -56,7 +55,7 @@ fn raw(text: &str, target: usize) -> String {
         .collect()
 }
 
-/// The chunk without routing lines, at a bounded length, paragraphs kept apart.
+/// The chunk without routing lines, limited in length, with separate paragraphs.
 pub fn telling(text: &str) -> String {
     let mut told = String::new();
     let mut blank = false;
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_hold_and_nothing_is_lost_entirely() {
+    fn summaries_keep_to_the_limit_and_are_not_empty() {
         let long = "word ".repeat(5_000);
         let giant = "x".repeat(1_000_000);
         let mail = "From: a@b.org\nDate: today\n\nThe refund was paid on Monday. It took two weeks. We are sorry for the delay in this matter.";
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_sentences_stay() {
+    fn the_most_informative_sentences_stay() {
         let text = "The harbour of Hull handles grain. Hm. Grain ships leave the harbour daily. \
                     My aunt likes tea. The harbour exports grain to many ports.";
         let out = shorten(text, 80);

@@ -1,25 +1,25 @@
-//! The static word-vector table, read in place from the bytes in the binary.
-//! Promises: no copy of the table, rows of exactly `DIMS` values, and sums
-//! that do not depend on anything but the row numbers and their order.
+//! The static word-vector table, read in place from the bytes in the binary. Guarantees no copy of
+//! the table, rows of exactly `DIMS` values, and sums that depend only on the row numbers and their
+//! order.
 
 use std::sync::OnceLock;
 
-/// Columns of the table, and so the length of every vector of this model.
+/// Number of columns of the table, and the length of every vector of this model.
 pub const DIMS: usize = 256;
 
 static BYTES: &[u8] = include_bytes!("../../assets/word-vectors/vectors.bin");
 const HEADER: usize = 16;
 
-/// Values that are dealt with at once.
+/// Number of values that are processed at once.
 const LANES: usize = 8;
 
 /// A vector under construction or finished; always `DIMS` long.
 pub type Vector = [f32; DIMS];
 
-/// The zero vector: what a text without known tokens gets.
+/// The zero vector, for a text without known tokens.
 pub const ZERO: Vector = [0.0; DIMS];
 
-/// Number of rows the file really holds; 0 when the asset is not of the known form.
+/// Number of rows in the file; 0 if it does not have the expected format.
 pub fn rows() -> usize {
     static ROWS: OnceLock<usize> = OnceLock::new();
     *ROWS.get_or_init(|| {
@@ -49,7 +49,7 @@ pub fn add_row(sum: &mut Vector, id: u16, weight: f32) {
     }
 }
 
-/// How long row `id` is: the table gives telling words long rows, and grammar short ones. 0 for
+/// The length of row `id`: informative words have long rows, grammar words short ones. 0 for
 /// unknown rows.
 pub fn length(id: u16) -> f32 {
     lengths().get(usize::from(id)).map_or(0.0, |length| {
@@ -70,7 +70,7 @@ pub fn nearness(a: u16, b: u16) -> f32 {
     }
 }
 
-/// The whole numbers of a row.
+/// The quantised values of a row.
 fn row(id: u16) -> Option<&'static [u8]> {
     let (id, rows) = (usize::from(id), rows());
     let start = HEADER + 4 * rows + id * DIMS;
@@ -86,7 +86,7 @@ fn whole_dot(a: &[u8], b: &[u8]) -> f32 {
     a.iter().zip(b).map(product).sum::<i32>() as f32
 }
 
-/// Lengths of the whole numbers of all rows.
+/// The lengths of all quantised rows.
 fn lengths() -> &'static [f32] {
     static LENGTHS: OnceLock<Vec<f32>> = OnceLock::new();
     LENGTHS.get_or_init(|| {
@@ -118,7 +118,7 @@ pub fn add(sum: &mut Vector, part: &Vector, weight: f32) {
     }
 }
 
-/// Scales to length 1; the zero vector stays as it is.
+/// Scales to length 1; the zero vector stays unchanged.
 pub fn unit(mut vector: Vector) -> Vector {
     let length = dot(&vector, &vector).sqrt();
     if length > 1e-12 {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_asset_is_whole() {
+    fn the_asset_is_complete() {
         assert_eq!(rows(), 29_528);
     }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_compared_as_their_vectors_are() {
+    fn comparing_rows_equals_comparing_vectors() {
         let vector = |id| {
             let mut sum = ZERO;
             add_row(&mut sum, id, 1.0);

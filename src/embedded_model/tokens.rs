@@ -1,7 +1,6 @@
-//! `WordPiece` tokens: text to row numbers of the vector table.
-//! Promises the BERT uncased rules (clean, lower-case, strip accents, split at
-//! white space, punctuation and CJK, greedy longest match), linear time in the
-//! text, and an index of the vocabulary of a few hundred kilobytes.
+//! `WordPiece` tokens: text to row numbers of the vector table. Guarantees the BERT uncased rules
+//! (clean, lower-case, strip accents, split at white space, punctuation and CJK, greedy longest
+//! match), time linear in the text, and a vocabulary index of a few hundred kilobytes.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,13 +9,14 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 static VOCABULARY: &str = include_str!("../../assets/word-vectors/vocab.txt");
-/// Words beyond this many characters are unknown by definition.
+/// Longer words, in characters, are unknown by definition.
 const LONGEST_WORD: usize = 100;
-/// Longest entry of the vocabulary in bytes, `##` left out; longer pieces cannot match.
+/// Length of the longest entry of the vocabulary in bytes, without `##`; longer pieces cannot
+/// match.
 const LONGEST_PIECE: usize = 24;
 const SLOTS: usize = 1 << 16;
 const EMPTY: u16 = u16::MAX;
-/// Row of `[UNK]`, which counts as a token but never enters a mean.
+/// Row of `[UNK]`, which counts as a token but is never part of a mean.
 pub const UNKNOWN: u16 = 1;
 
 /// Vocabulary as offsets into the static text and an open-addressed hash table.
@@ -100,7 +100,7 @@ fn index() -> &'static Index {
     INDEX.get_or_init(Index::build)
 }
 
-/// The row of a whole word or mark that is in the vocabulary as it stands.
+/// The row of a whole word or mark, if it is in the vocabulary.
 pub fn whole_word(word: &str) -> Option<u16> {
     index().find(false, word)
 }
@@ -110,8 +110,8 @@ pub fn entry(row: u16) -> &'static str {
     index().entry(row)
 }
 
-/// Calls `each` with every basic word or mark of `text`: its bytes in `text`
-/// and its normalised form, which is `None` when it is too long to be known.
+/// Calls `each` with every basic word or mark of `text`: its bytes in `text` and its normalised
+/// form, which is `None` if it is too long to be known.
 pub fn for_each_word(text: &str, mut each: impl FnMut(Range<usize>, Option<&str>)) {
     let mut word = Word::default();
     for (at, c) in text.char_indices() {
@@ -197,14 +197,14 @@ fn class(c: char) -> Class {
     }
 }
 
-/// Invisible format characters, which BERT drops along with the controls.
+/// Invisible format characters, which BERT drops together with control characters.
 fn is_format(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{feff}'
         | '\u{e0001}' | '\u{e0020}'..='\u{e007f}' | '\u{e000}'..='\u{f8ff}')
 }
 
-/// Chinese characters, each of which stands alone; kana and hangul do not.
+/// Chinese characters, each of which is a word; kana and hangul are not.
 pub fn is_cjk(c: char) -> bool {
     matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{2a6df}' | '\u{2a700}'..='\u{2ceaf}' | '\u{2f800}'..='\u{2fa1f}')
@@ -226,7 +226,7 @@ fn is_punctuation(c: char) -> bool {
             | '\u{ff3f}' | '\u{ff5b}' | '\u{ff5d}' | '\u{ff5f}'..='\u{ff65}')
 }
 
-/// Appends the pieces of one normalised word; a word that does not divide is unknown.
+/// Appends the pieces of one normalised word; a word that cannot be divided is unknown.
 pub fn pieces(word: Option<&str>, into: &mut Vec<u16>) {
     let Some(word) = word else {
         into.push(UNKNOWN);
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_splits() {
+    fn splits_known_words() {
         for (text, count) in [
             ("", 0),
             ("   \n\t", 0),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn words_keep_their_place_in_the_text() {
+    fn words_keep_their_position_in_the_text() {
         let text = "Ünder the Bridge!";
         let mut seen = Vec::new();
         for_each_word(text, |bytes, word| {

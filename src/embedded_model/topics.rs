@@ -1,7 +1,6 @@
-//! The built-in inventory of subjects, as a librarian would lay it out:
-//! domains, subjects and narrower topics with describing words (`topics.txt`),
-//! and the matters an enquiry may be about (`matters.txt`).
-//! Promises stable numbers, and a vector for every entry.
+//! The built-in inventory of subjects: domains, subjects and narrower topics with descriptive words
+//! (`topics.txt`), and the matters that an enquiry may be about (`matters.txt`). Guarantees stable
+//! numbers, and a vector for every entry.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -26,14 +25,14 @@ pub struct Topic {
     pub vector: Vector,
 }
 
-/// A domain or a matter: a name and what it is about.
+/// A domain or a matter: its name and its description.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub name: &'static str,
     pub vector: Vector,
 }
 
-/// All entries and the ways to find them.
+/// All entries and their indexes.
 #[derive(Debug, Clone)]
 pub struct Inventory {
     pub domains: Vec<Entry>,
@@ -45,12 +44,12 @@ pub struct Inventory {
     compounds: HashMap<String, usize>,
 }
 
-/// Where in the inventory a name stands.
+/// The position of a name in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Domain(usize),
     Topic(usize),
-    /// A topic seen under one matter, such as "Payment card fees".
+    /// A topic combined with a matter, such as "Payment card fees".
     Pair(usize, usize),
 }
 
@@ -148,12 +147,12 @@ impl Inventory {
         }
     }
 
-    /// The matter a word is a cue for.
+    /// The matter that a word is a cue for.
     pub fn cue(&self, row: u16) -> Option<usize> {
         self.cues.get(&row).copied()
     }
 
-    /// Likeness of a topic and a matter.
+    /// Similarity of a topic and a matter.
     pub fn overlap(&self, topic: usize, matter: usize) -> f32 {
         self.overlaps
             .get(topic * self.matters.len() + matter)
@@ -161,7 +160,7 @@ impl Inventory {
             .unwrap_or(0.0)
     }
 
-    /// Finds a name, also one made of a topic and a matter; case does not count.
+    /// Finds a name, also one composed of a topic and a matter; case is ignored.
     pub fn find(&self, name: &str) -> Option<Place> {
         let name = name.to_lowercase();
         self.by_name.get(&name).copied().or_else(|| {
@@ -175,7 +174,7 @@ impl Inventory {
         })
     }
 
-    /// The folder name of a place.
+    /// The category name of a position.
     pub fn name(&self, place: Place) -> String {
         match place {
             Place::Domain(number) => self.domains[number].name.to_string(),
@@ -187,7 +186,7 @@ impl Inventory {
         }
     }
 
-    /// The domain a place belongs to.
+    /// The domain of a position.
     pub fn domain(&self, place: Place) -> usize {
         match place {
             Place::Domain(number) => number,
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_fit_for_a_folder_and_found_again() {
+    fn every_topic_name_is_valid_and_found_again() {
         let all = inventory();
         for (number, topic) in all.topics.iter().enumerate() {
             assert!(topic.name.split(' ').count() <= 4, "{}", topic.name);
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn compounds_are_read_back() {
+    fn compound_names_are_resolved() {
         let all = inventory();
         for name in [
             "Payment card fees",

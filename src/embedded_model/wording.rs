@@ -1,21 +1,21 @@
-//! How alike texts are word by word: for every word of the one, the word of the other that comes
-//! nearest. The mean of all words knows what two texts are about; this knows whether they say it of
-//! the same things. Promises the same likeness in both directions, and to look at a pair of words
-//! only once, however many texts a text is compared with.
+//! Word-by-word similarity of texts: for every word of one text, the nearest word of the other. The
+//! mean of all words shows what two texts are about; this shows whether they are about the same
+//! things. Guarantees a symmetric similarity, and that each pair of words is compared only once,
+//! however many texts a text is compared with.
 
 use super::sketch::Sketch;
 use super::table;
 
-/// A text that is compared with many.
+/// A text that is compared with many others.
 pub struct Wording<'a> {
     text: &'a Sketch,
-    /// Where a row of the table stands in `seen`, counted from 1; 0 before it was met. For all rows
-    /// there can be.
+    /// For every possible row of the table, its position in `seen`, counted from 1; 0 if it was not
+    /// seen yet.
     met: Vec<u16>,
     seen: Vec<Seen>,
-    /// Nearness of each word seen to each word of the text.
+    /// Similarity of each word seen to each word of the text.
     near: Vec<f32>,
-    /// For each word of the text, the nearest so far in the text it is being compared with.
+    /// For each word of the text, the highest similarity so far to a word of the other text.
     best: Vec<f32>,
 }
 
@@ -23,7 +23,7 @@ pub struct Wording<'a> {
 struct Seen {
     /// Where its part of `near` begins.
     from: usize,
-    /// Nearness to the nearest word of the text.
+    /// Similarity to the nearest word of the text.
     best: f32,
 }
 
@@ -39,8 +39,7 @@ impl<'a> Wording<'a> {
         }
     }
 
-    /// 1 for equal words, about 0.3 for texts that have nothing to do with each other; 0 where one
-    /// has no words.
+    /// 1 for equal words, about 0.3 for unrelated texts; 0 if one has no words.
     pub fn likeness(&mut self, other: &Sketch) -> f32 {
         if self.text.words.is_empty() || other.words.is_empty() {
             return 0.0;
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_count_as_well_as_equal_ones() {
+    fn similar_words_count_like_equal_ones() {
         let stolen = "My card was stolen";
         assert!((likeness(stolen, stolen) - 1.0).abs() < 1e-4);
         assert!(
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn both_directions_agree_and_memory_changes_nothing() {
+    fn the_comparison_is_symmetric_and_caching_changes_nothing() {
         let texts = [
             "My card was stolen",
             "Where is my card?",

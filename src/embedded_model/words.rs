@@ -1,5 +1,5 @@
-//! What kind of word a token is: stop word, generic word, mark, or content.
-//! Promises constant-time answers by row number, from the lists in `stopwords.txt`.
+//! The kind of a token: stop word, generic word, mark, or content. Guarantees constant-time lookup
+//! by row number, from the lists in `stopwords.txt`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -12,9 +12,9 @@ static LISTS: &str = include_str!("stopwords.txt");
 /// How much a token says about the subject of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Carries meaning and may stand in a name.
+    /// Has a meaning and may be part of a name.
     Content,
-    /// Carries some meaning but makes a poor name ("thing", "week").
+    /// Has some meaning but makes a poor name ("thing", "week").
     Generic,
     /// Grammar, mail boilerplate, marks and bare numbers.
     Stop,
@@ -90,7 +90,7 @@ pub fn languages_of(word: &str) -> u8 {
     of.get(word).copied().unwrap_or(0)
 }
 
-/// Singular of an English noun by the regular rules; other words come back unchanged.
+/// Singular of an English noun by the regular rules; other words are returned unchanged.
 pub fn singular(word: &str) -> String {
     let stem = |cut: usize| word[..word.len() - cut].to_string();
     if !word.is_ascii() || word.len() < 4 {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_words() {
+    fn classifies_words() {
         for (word, wanted) in [
             ("the", Kind::Stop),
             ("?", Kind::Stop),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn singulars() {
+    fn finds_singulars() {
         for (word, wanted) in [
             ("cards", "card"),
             ("currencies", "currency"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_tell_languages() {
+    fn recognises_languages_by_stop_words() {
         assert_eq!(languages_of("nicht"), 1 << 1);
         assert!(is_stop("the"));
         assert!(!is_stop("whale"));

@@ -34,11 +34,11 @@ impl Refusal {
         let problem = match self {
             Self::Full { most } => ApiError::new(
                 problems::TOO_MANY_CONNECTIONS,
-                format!("all {most} connections are busy with a request"),
+                format!("all {most} connections are busy"),
             ),
             Self::Address { most } => ApiError::new(
                 problems::TOO_MANY_CONNECTIONS_FROM_ADDRESS,
-                format!("this address already has {most} connections, each busy with a request"),
+                format!("this address already has {most} connections, all of them busy"),
             ),
         };
 

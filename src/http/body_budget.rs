@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_is_shared_and_given_back() {
+    fn the_budget_is_shared_and_released() {
         let budget = BodyBudget::new(100 << 10);
         let (mut one, mut other) = (budget.reservation(), budget.reservation());
         one.grow_to(60 << 10).unwrap();

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn good_json_is_read() {
+    fn reads_valid_json() {
         assert_eq!(
             parse::<Sample>(br#"{"name":"a","tags":["x"]}"#)
                 .unwrap()
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_malformed() {
+    fn rejects_what_is_not_json() {
         let deep = "[".repeat(100_000);
         for body in [
             &b""[..],
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_broken_names_its_field() {
+    fn a_broken_rule_names_its_field() {
         for (body, field) in [
             (r#"{"name":"a","nam":1}"#, "nam"),
             (r#"{"tags":[]}"#, "name"),

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_pass() {
+    fn accepts_only_host_names_of_this_machine() {
         for host in [
             "localhost",
             "localhost:8080",

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_own_when_its_host_and_port_are_those_of_the_request() {
+    fn an_origin_is_the_same_if_its_host_and_port_match_the_request() {
         for (origin, host, own) in [
             ("http://localhost:8080", "localhost:8080", true),
             ("http://LOCALHOST:8080", "localhost:8080", true),

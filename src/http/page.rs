@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_fits_its_own_list_only() {
+    fn a_cursor_works_only_for_its_own_list() {
         let cursor = encode((7, "x"), "tag=a");
         assert_eq!(
             decode::<(i64, String)>(&cursor, "tag=a").unwrap(),

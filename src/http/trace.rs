@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_is_taken_over_only_if_it_is_well_formed() {
+    fn accepts_only_well_formed_traces() {
         let trace = "0af7651916cd43dd8448eb211c80319c";
         let good = format!("00-{trace}-b7ad6b7169203331-01");
         assert_eq!(parse_traceparent(&good), Some((trace.to_owned(), true)));

@@ -1,4 +1,4 @@
-//! Cuts a text into chunks: lossless, at the delimiters, within a range of tokens.
+//! Splits a text into chunks: lossless, at the delimiters, within a range of tokens.
 //!
 //! Between the minimum and the maximum number of tokens, a cut falls after the last blank line,
 //! else the last line break, else the last full stop before a space, else any delimiter; only if
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_fall_at_the_best_place() {
+    fn splits_at_the_best_delimiter() {
         let usual = ["." as &str, "\n"];
         for (text, delimiters, min, max, wanted) in [
             ("", &usual[..], 3, 6, vec![]),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_a_delimiter_is_split_all_the_same() {
+    fn splits_text_without_delimiters() {
         let rules = rules(&[".", "\n"], 300, 500);
         for text in [
             "word ".repeat(2000),
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_contents_and_quotations_keep_to_their_range() {
+    fn chunks_of_prose_tables_and_quotations_keep_to_their_range() {
         let prose = "The harbour lay still that morning, and nobody spoke. ".repeat(400);
         let contents = format!("Chapter One {} 12\n", ".".repeat(60)).repeat(400);
         let spoken = "\"No.\"\"Yes.\"\"...\"".repeat(1500);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_delimiters_are_one_place() {
+    fn a_run_of_delimiters_is_one_split_point() {
         for (text, wanted) in [
             (
                 "a... b",
@@ -519,7 +519,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_are_the_text_and_never_too_large(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
+        fn joined_chunks_are_the_text_and_never_too_large(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
             let rules = rules(&[".", "\n"], min, min + more);
             let found = cut(&text, &rules, TokenCounter::for_model(None));
             let joined: String = found.iter().map(|chunk| &text[chunk.range.clone()]).collect();
@@ -538,7 +538,7 @@ mod tests {
         }
 
         #[test]
-        fn chunks_are_large_enough_wherever_a_place_permits(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
+        fn chunks_are_large_enough_where_delimiters_allow(text in any_text(), min in 1_usize..12, more in 1_usize..12) {
             let (rules, counter) = (rules(&[".", "\n"], min, min + more), TokenCounter::for_model(None));
             let fragments = fragments(&text, &rules.delimiters, counter);
             let found = cut(&text, &rules, counter);

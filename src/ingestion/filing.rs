@@ -1,10 +1,10 @@
 //! Files chunks level by level: batches of one parent see the categories that earlier ones created,
 //! parents run in parallel, and once nothing new is created the calls go out in growing waves.
 //!
-//! Every answer is saved under a name that follows from the source and the answers before it, so a
-//! restarted job continues without asking again. This module, not the model, decides which names
-//! fit the limits: a chunk whose new category finds no place is classified again with a closed
-//! list.
+//! Every answer is saved under a name that follows from the source and the earlier answers, so a
+//! restarted job continues without repeating calls. This module, not the model, decides which names
+//! fit the limits: a chunk for whose new category there is no room is classified again with a
+//! closed list.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,8 +30,8 @@ use crate::llm::tasks::classify::Classify;
 use crate::llm::{Hint, Llm, Session};
 use crate::model::batch::Batch;
 
-/// How often one run retries a batch whose chunks find no place; the closed list settles it the
-/// second time.
+/// How often one run retries a batch for whose chunks there is no room; the second time, the closed
+/// list settles it.
 const MOST_ASKS: usize = 5;
 
 /// What filing a source needs.
@@ -227,8 +227,8 @@ impl Filing<'_> {
         }
     }
 
-    /// Applies decisions to the tree, in the order of the source; returns those without a decision
-    /// or a place.
+    /// Applies decisions to the tree, in the order of the source; returns the chunks without a
+    /// decision or without room.
     fn settle(
         &self,
         call: &Call<'_>,

@@ -166,7 +166,7 @@ impl Ingestion {
         }
     }
 
-    /// What an ingestion has written down about itself; nothing for other kinds of jobs.
+    /// The recorded details of an ingestion; nothing for other kinds of jobs.
     ///
     /// # Errors
     /// The store's.
@@ -184,8 +184,8 @@ impl Ingestion {
         })
     }
 
-    /// Checks a text and makes the job that will file it; [`Jobs::enqueue`] queues it. Done before
-    /// any transaction is open: a long text takes its time.
+    /// Checks a text and creates the job that will file it; [`Jobs::enqueue`] queues it. Called
+    /// before any transaction is open, because a long text takes time.
     ///
     /// # Errors
     /// [`IngestionError::Invalid`], the source's, or the store's.
@@ -308,8 +308,8 @@ impl Ingestion {
         })
     }
 
-    /// Stores what the user of a waiting job says about its source; returns the paragraph that
-    /// would be stored.
+    /// Stores the helper that a user proposes for a waiting job; returns the paragraph that would
+    /// be stored.
     ///
     /// # Errors
     /// [`IngestionError::InvalidHelper`], or the queue's.
@@ -320,7 +320,7 @@ impl Ingestion {
         fields: &HelperFields,
         now: Timestamp,
     ) -> Result<NewHelper, IngestionError> {
-        // A job that waits for nobody is reported before any invalid field.
+        // A job that does not wait for its user is reported before any invalid field.
         self.jobs.find_waiting(space, job_id).await?;
         let helper = compose(fields).map_err(IngestionError::InvalidHelper)?;
         let progress = serde_json::json!({

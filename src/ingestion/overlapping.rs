@@ -310,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_left_out_and_every_chunk_moves_on(text in any_text(), max in 16_usize..60, part in 0_usize..3) {
+        fn chunks_cover_the_text_and_each_starts_later(text in any_text(), max in 16_usize..60, part in 0_usize..3) {
             let found = cut(&text, max, max * part / 4);
             let mut covered = 0;
             for (place, chunk) in found.iter().enumerate() {

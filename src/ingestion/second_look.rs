@@ -2,8 +2,8 @@
 //! them. Only models that declare the capability do this: they rely on the contents of each
 //! category, which have grown, and cost only time.
 //!
-//! [`SecondLook::look`] is the one way in. What it finds is written with the source. If the model
-//! does not answer, everything stays where it is.
+//! [`SecondLook::look`] is the entry point. Its result is written with the source. If the model
+//! does not respond, everything stays where it is.
 
 mod turns;
 

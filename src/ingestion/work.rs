@@ -395,7 +395,7 @@ impl IngestionWork {
 
         Err(JobError::retry(Failure::new(
             problems::CATEGORY_LIMIT,
-            "other sources kept filling the hierarchy before this one could be stored",
+            "other jobs filled the hierarchy again and again before this source could be stored",
         )))
     }
 

@@ -9,7 +9,7 @@ use crate::store::{AsStoreError, StoreError};
 /// A write that did not happen.
 #[derive(Debug)]
 pub enum WriteError {
-    /// Others have filled the hierarchy meanwhile: some chunks must be filed again.
+    /// Other jobs have filled the hierarchy in the meantime: some chunks must be filed again.
     NoRoom,
     /// The lease of the job is lost.
     Job(JobError),
@@ -84,7 +84,7 @@ impl WriteError {
                     )
                     .fix(
                         "Fix the problem reported in context.database_message, then POST \
-                     /v1/jobs/{id}/retry. The retry calls no model again.",
+                     /v1/jobs/{id}/retry. The retry repeats no model call.",
                     ),
                 ))
             }

@@ -337,7 +337,7 @@ impl Writer<'_> {
 
         // A helper that the user wrote meanwhile stays current.
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;
-        // The helper of a superseded text describes what nobody reads any more.
+        // The helper of a superseded text describes a version that is not read any more.
         let outranked = outranked || (current.is_some() && source.latest_version > written.version);
         let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
 
@@ -417,8 +417,8 @@ impl Writer<'_> {
         Ok(counts)
     }
 
-    /// What makes the chunks of a range found by searches. Chunks for searches alone come with
-    /// the last part.
+    /// Writes the search entries of a range of chunks. Chunks that are only searched are written
+    /// with the last part.
     async fn write_searched(
         &self,
         tx: &mut Tx,

@@ -39,7 +39,7 @@ impl Jobs {
         most: usize,
         now: Timestamp,
     ) -> Result<Changed, JobsError> {
-        // Those that wait first: none of them begins while the others are being cancelled.
+        // Waiting jobs first, so that none of them starts while the others are cancelled.
         let not_over = [JobState::Queued, JobState::AwaitingInput, JobState::Running];
 
         let states = filter.state.map_or(not_over.to_vec(), |state| vec![state]);

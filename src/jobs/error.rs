@@ -15,16 +15,18 @@ pub enum JobError {
     /// Temporary: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
-    /// Its provider does not answer: handed back for a while, without using up an attempt.
+    /// Its provider does not respond: returned to the queue for a while, without using up an
+    /// attempt.
     #[error("{0}")]
     Wait(Box<Failure>, Wait),
     /// Permanent: the job fails.
     #[error("{0}")]
     Fail(Box<Failure>),
-    /// The process must stop: handed back without using up an attempt.
+    /// The process must stop: returned to the queue without using up an attempt.
     #[error("the process is shutting down")]
     Interrupted,
-    /// The database was unreachable: handed back for a while, without using up an attempt.
+    /// The database was unreachable: returned to the queue for a while, without using up an
+    /// attempt.
     #[error("the database is unreachable")]
     Away,
     /// Another process has the job now, or it was cancelled: nothing may be written.

@@ -132,7 +132,8 @@ impl Jobs {
         found.ok_or_else(|| JobsError::NotFound(id.to_owned()))
     }
 
-    /// The job once it has ended or awaits its user, or as it is when the timeout expires.
+    /// The job once it has ended or waits for its user, or its current state when the timeout
+    /// expires.
     ///
     /// # Errors
     /// [`JobsError::NotFound`], or the store's.
@@ -207,7 +208,7 @@ impl Jobs {
             .await?)
     }
 
-    /// Every attempt of a job to ask a model.
+    /// Every model call attempt of a job.
     pub async fn calls(&self, job: &Job) -> Result<Vec<LlmCall>, JobsError> {
         Ok(self
             .store

@@ -100,7 +100,7 @@ impl Runner {
     }
 }
 
-/// Fills free places with jobs.
+/// Fills free workers with jobs.
 async fn claim_until_stopped(
     shared: &Arc<Shared>,
     running: &TaskTracker,
@@ -201,7 +201,7 @@ impl Shared {
         let (waited, progressed) = (claimed.waited, Arc::<AtomicBool>::default());
         let outcome = self.run_work(claimed, &stop, &retries, &progressed).await;
         if matches!(outcome, Err(JobError::Away)) {
-            // It resumes what could not be done now.
+            // The next run resumes here.
             retries.fetch_add(1, Ordering::Relaxed);
         }
 

@@ -122,7 +122,7 @@ impl Directory {
         }
 
         let _turn = self.turn.lock().await;
-        // Another task may have checked meanwhile.
+        // Another task may have checked in the meantime.
         if let Some(known) = self.fresh() {
             return known;
         }

@@ -1,5 +1,5 @@
-//! API keys, from the configuration and created over the API: who may create which, and their
-//! limits.
+//! API keys, from the configuration and created over the API: the rules for creating them, and
+//! their limits.
 //!
 //! `directory` holds all keys in memory, so that a request costs no statement; `rate` counts
 //! requests per minute over all processes. `llm` counts what a key spends on models.

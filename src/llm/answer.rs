@@ -1,5 +1,5 @@
-//! From a model's text to a checked value: find the JSON, check schema and rules, keep what is
-//! good.
+//! Turns a model's text into a checked value: finds the JSON, checks schema and rules, and keeps
+//! the valid items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,30 +8,30 @@ use serde_json::Value;
 
 use super::task::{Fault, Items, Task};
 
-/// Most of a wrong value that is quoted back to the model.
+/// Maximum characters of an invalid value that are quoted back to the model.
 const MOST_QUOTED: usize = 80;
-/// Most faults that are listed; a model that made more has the idea by then.
+/// Maximum number of errors that are listed; more do not help the model.
 pub const MOST_FAULTS: usize = 20;
 
-/// What an answer is worth.
+/// The verdict on an answer.
 pub enum Verdict<O> {
-    /// All of it.
+    /// The whole answer is valid.
     Good(O),
-    /// These items are wrong; the rest is good.
+    /// These items are invalid; the others are valid.
     Part {
         good: Option<O>,
         wrong: Vec<i64>,
         faults: Vec<Fault>,
         whole: Option<O>,
     },
-    /// Nothing of it.
+    /// Nothing is valid.
     Bad {
         faults: Vec<Fault>,
         whole: Option<O>,
     },
 }
 
-/// Judges a text. Also tells what was read of it, for the record.
+/// Checks a text. Also returns the parsed value, for the record.
 pub fn judge<T: Task>(
     task: &T,
     validator: &Validator,
@@ -43,7 +43,7 @@ pub fn judge<T: Task>(
     let nul = holds_nul(&value);
     let verdict = match T::ITEMS {
         Some(items) => judge_items(task, validator, value.clone(), items),
-        None if nul => bad(vec![Fault::whole("the answer holds a NUL character")]),
+        None if nul => bad(vec![Fault::whole("the answer contains a NUL character")]),
         None => judge_whole(task, validator, &value),
     };
 
@@ -55,8 +55,8 @@ pub fn judge<T: Task>(
     (verdict, read)
 }
 
-/// What can be stored of an answer: items with a NUL are left out. Whoever goes by the record finds
-/// them missing, and does again what was done then: asks for them again.
+/// The part of an answer that can be stored: items with a NUL are omitted. A replay finds them
+/// missing in the record and requests them again, as the original call did.
 fn without_nul(mut value: Value, items: Items) -> Option<Value> {
     value
         .get_mut(items.list)?
@@ -99,7 +99,7 @@ fn judge_whole<T: Task>(task: &T, validator: &Validator, value: &Value) -> Verdi
     }
 }
 
-/// Keeps the items that are right, each by itself.
+/// Checks each item separately and keeps the valid ones.
 fn judge_items<T: Task>(
     task: &T,
     validator: &Validator,
@@ -110,7 +110,7 @@ fn judge_items<T: Task>(
     let mut wrong: BTreeMap<i64, String> = BTreeMap::new();
     let mut broken: BTreeSet<usize> = BTreeSet::new();
 
-    // All of them: an item whose fault were passed over would spoil the good ones.
+    // All errors, because an invalid item that is overlooked would invalidate the others.
     for error in validator.iter_errors(&value) {
         let pointer = error.instance_path().to_string();
         let Some(place) = place_in_list(&pointer, items.list) else {
@@ -125,14 +125,14 @@ fn judge_items<T: Task>(
         }
     }
 
-    // Anywhere but in an item the schema has no place for it.
+    // An error outside the list of items concerns the whole answer.
     let list = value[items.list].as_array().into_iter().flatten();
     for (place, item) in list.enumerate().filter(|(_, item)| holds_nul(item)) {
         broken.insert(place);
         if let Some(id) = item[items.id].as_i64().filter(|id| asked.contains(id)) {
             wrong
                 .entry(id)
-                .or_insert_with(|| format!("{} {id} holds a NUL character", items.noun));
+                .or_insert_with(|| format!("{} {id} contains a NUL character", items.noun));
         }
     }
 
@@ -141,7 +141,7 @@ fn judge_items<T: Task>(
         let mut place = 0;
         list.retain(|item| {
             let id = item[items.id].as_i64().filter(|id| asked.contains(id));
-            // An id that nobody asked for is nobody's: there is nothing to ask again.
+            // An id that was not requested is ignored: there is nothing to request again.
             let kept = id.filter(|_| !broken.contains(&place));
             place += 1;
             if let Some(id) = kept {
@@ -156,7 +156,7 @@ fn judge_items<T: Task>(
         match seen.get(id) {
             Some(1) => {}
             Some(_) => {
-                _ = wrong.insert(*id, format!("{} {id} is there more than once", items.noun));
+                _ = wrong.insert(*id, format!("{} {id} appears more than once", items.noun));
             }
             None => {
                 _ = wrong
@@ -274,10 +274,10 @@ fn holds_nul(value: &Value) -> bool {
     }
 }
 
-/// The JSON object in a text: the text itself, or the last complete object in what surrounds it,
-/// thoughts left out.
+/// The JSON object in a text: the text itself, or the last complete object in it, without
+/// reasoning.
 ///
-/// The last, because a model that thinks aloud ends with its answer.
+/// The last one, because a model that reasons first ends with its answer.
 pub fn find_json(text: &str) -> Option<Value> {
     let text = text
         .rsplit_once("</think>")
@@ -304,7 +304,7 @@ pub fn find_json(text: &str) -> Option<Value> {
     found
 }
 
-/// The answer inside a tool call that a model has written out as text: `{"name": "classify",
+/// The answer inside a tool call that a model has written as text: `{"name": "classify",
 /// "arguments": {…}}`.
 fn unwrapped(mut value: Value, stage: &str) -> Value {
     if value["name"] != stage {
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_found_in_what_small_models_write_around_it() {
+    fn finds_json_in_the_text_of_small_models() {
         let wanted = Some(json!({"answer": "a {b} c"}));
         for text in [
             r#"{"answer": "a {b} c"}"#,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_cannot_be_stored_are_missing_from_the_record() {
+    fn items_with_nul_are_not_recorded() {
         let items = Items {
             list: "chunks",
             id: "id",
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_call_written_as_text_is_read() {
+    fn reads_a_tool_call_written_as_text() {
         let wanted = json!({"chunks": []});
         for text in [
             r#"{"name": "classify", "arguments": {"chunks": []}}"#,
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_braces_do_not_take_for_ever() {
+    fn a_million_braces_are_parsed_quickly() {
         assert_eq!(find_json(&"{".repeat(10_000)), None);
         assert_eq!(find_json(&"{\"a\":".repeat(2_000)), None);
     }

@@ -12,7 +12,7 @@ use super::task::{Fault, Task};
 use super::{Llm, LlmError, Session, measure};
 use crate::model::llm_call::{CallOutcome, LlmCall};
 
-/// A checked answer and how it came about.
+/// A checked answer and the calls that led to it.
 #[derive(Debug)]
 pub struct Answered<O> {
     pub value: O,
@@ -20,36 +20,36 @@ pub struct Answered<O> {
     pub calls: Vec<LlmCall>,
 }
 
-/// What came of a question of several items, of which some may have no answer.
+/// The result of a task with several items, of which some may have no answer.
 #[derive(Debug)]
 pub struct Partly<O> {
     /// The checked items, if there are any.
     pub value: Option<O>,
     /// Every attempt, in the order in which they began.
     pub calls: Vec<LlmCall>,
-    /// Why the others have none.
+    /// Why the other items have no answer.
     pub error: Option<LlmError>,
 }
 
-/// One question as it is put next.
+/// The next request for a task.
 struct Round<T> {
     task: T,
-    /// What was wrong the last time.
+    /// The errors of the previous answer.
     faults: Vec<String>,
-    /// How often the whole answer, and single items, may still be asked again.
+    /// How often the whole answer, and single items, may still be requested again.
     repairs: u64,
     item_repairs: u64,
-    /// Asked of the fallback model, as the first was given up.
+    /// Sent to the fallback model, because the first model failed.
     on_fallback: bool,
-    /// The schema goes in words, as the model talked where a tool was to be called.
+    /// The schema is part of the prompt, because the model wrote text instead of calling a tool.
     in_words: bool,
 }
 
-/// What a round led to.
+/// The result of a round.
 struct Step<T: Task> {
     done: Option<T::Output>,
     next: Vec<Round<T>>,
-    /// Items that are given up, and why.
+    /// Items that failed, and the reason.
     left: Option<(Round<T>, LlmError)>,
 }
 
@@ -72,11 +72,12 @@ impl<T: Task> Step<T> {
 }
 
 impl Llm {
-    /// Asks, checks, and asks again where that helps. Every attempt is recorded.
+    /// Calls the model, checks the answer, and repeats the request where that helps. Every attempt
+    /// is recorded.
     ///
     /// # Errors
-    /// The model is away, refuses, keeps breaking its schema, or a cap is reached; never an
-    /// unchecked value.
+    /// The model is unreachable, declines or returns no valid output, or a cap is reached.
+    /// An unchecked value is never returned.
     pub async fn ask<T: Task>(
         &self,
         session: &Session,
@@ -93,16 +94,16 @@ impl Llm {
             (None, None) => Err(LlmError::InvalidOutput {
                 model: self.settings().model_for(T::STAGE).to_owned(),
                 stage: T::STAGE,
-                faults: vec!["there was nothing to ask".to_owned()],
+                faults: vec!["there was nothing to send to the model".to_owned()],
                 items: Vec::new(),
             }),
         }
     }
 
-    /// The same, but items that were answered are not lost where others were not.
+    /// The same, but keeps the answered items if others have no answer.
     ///
     /// # Errors
-    /// The model is not known; anything else is in [`Partly::error`].
+    /// The model is unknown; any other error is in [`Partly::error`].
     pub async fn ask_partly<T: Task>(
         &self,
         session: &Session,
@@ -143,7 +144,7 @@ impl Llm {
             };
 
             if fallback.is_some() && !round.on_fallback && error.another_may_help() {
-                // The code only: what a provider or a model said may quote a text.
+                // Only the code, because messages of a provider or a model may quote a text.
                 tracing::warn!(
                     code = error.code(),
                     stage = T::STAGE,
@@ -156,7 +157,7 @@ impl Llm {
                 continue;
             }
 
-            // That a provider is paused is logged once, when the pause begins.
+            // A pause of a provider is logged once, when it begins.
             if error.next_probe_in().is_none() {
                 tracing::warn!(
                     code = error.code(),
@@ -166,7 +167,8 @@ impl Llm {
                 );
             }
 
-            // Of two models that failed, the first is the one that matters; but a cap must be seen.
+            // If both models failed, the error of the first is returned; but a reached cap must be
+            // reported.
             failure = Some(
                 given_up
                     .filter(|_| error.another_may_help())
@@ -183,14 +185,14 @@ impl Llm {
         })
     }
 
-    /// Who is asked, and who then.
+    /// The model to call, and the fallback model.
     fn targets<T: Task>(
         &self,
         session: &Session,
         task: &T,
     ) -> Result<(Target, Option<Target>), LlmError> {
         if session.is_recorded() {
-            // Nobody is asked; whoever was asked then may not even be configured any more.
+            // No model is called, and the recorded one may no longer be configured.
             let nobody = || self.target(crate::config::llm::LOCAL);
             return Ok((nobody()?, Some(nobody()?)));
         }
@@ -211,7 +213,7 @@ impl Llm {
         Ok((target, fallback))
     }
 
-    /// Puts the question once, and says what to do with the answer.
+    /// Sends the request once and decides what to do with the answer.
     async fn round<T: Task>(
         &self,
         attempts: &Attempts<'_>,
@@ -260,7 +262,7 @@ impl<T: Task> Round<T> {
         }
     }
 
-    /// What follows from a reply.
+    /// Decides what follows from a reply.
     fn follow(
         &self,
         outcome: CallOutcome,
@@ -279,7 +281,7 @@ impl<T: Task> Round<T> {
         }
     }
 
-    /// The same for the fallback model, which is asked once.
+    /// The same round for the fallback model, which is called once.
     fn for_fallback(self) -> Self {
         Self {
             on_fallback: true,
@@ -291,7 +293,7 @@ impl<T: Task> Round<T> {
         }
     }
 
-    /// What follows from a complete answer.
+    /// Decides what follows from a complete answer.
     fn judged(&self, verdict: Verdict<T::Output>, target: &Target) -> Result<Step<T>, LlmError> {
         match verdict {
             Verdict::Good(output) => Ok(Step::done(output)),
@@ -338,14 +340,14 @@ impl<T: Task> Round<T> {
         }
     }
 
-    /// What follows from an answer that was cut off: never the same question again.
+    /// Decides what follows from a truncated answer: never the same request again.
     fn smaller(&self, verdict: Verdict<T::Output>, target: &Target) -> Result<Step<T>, LlmError> {
         let ids = self.task.ids();
         if ids.len() > 1 {
             let (first, second) = ids.split_at(ids.len() / 2);
             let half = |ids| self.again(self.task.only(ids), &[]);
 
-            // The last one pushed is asked first.
+            // The last one pushed is sent first.
             return Ok(Step::next(vec![half(second), half(first)]));
         }
 

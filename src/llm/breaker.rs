@@ -1,12 +1,12 @@
-//! Leaves a provider in trouble alone, and lets one request through now and then to see whether it
-//! is back.
+//! The circuit breaker: stops calling a failing provider, and at intervals allows one request to
+//! check whether it has recovered.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Opens after so many failures in a row.
+/// Opens after a number of consecutive failures.
 pub struct Breaker {
     failures: u64,
     cooldown: Duration,
@@ -20,7 +20,8 @@ struct State {
     probing: bool,
 }
 
-/// Leave to ask once; its holder says how it went. Dropped without a word, it counts for nothing.
+/// Permission for one request; its holder reports the outcome. If it is dropped without a report,
+/// it has no effect.
 pub struct Pass<'a> {
     breaker: &'a Breaker,
     probe: bool,
@@ -35,7 +36,7 @@ impl Breaker {
         }
     }
 
-    /// Whether one may ask; if not, how long to wait.
+    /// Whether a request is allowed; if not, how long to wait.
     pub fn admit(&self) -> Result<Pass<'_>, Duration> {
         let mut state = self.state();
         let Some(until) = state.open_until else {
@@ -57,7 +58,7 @@ impl Breaker {
         Err(left.max(Duration::from_secs(1)))
     }
 
-    /// Leave to ask whatever happened before: somebody wants to know.
+    /// Permission regardless of earlier failures, for a probe.
     pub fn knock(&self) -> Pass<'_> {
         let probe = self.state().open_until.is_some();
         Pass {
@@ -66,7 +67,7 @@ impl Breaker {
         }
     }
 
-    /// Whether the provider is being left alone.
+    /// Whether requests are currently blocked.
     pub fn is_open(&self) -> bool {
         self.state().open_until.is_some()
     }
@@ -77,13 +78,13 @@ impl Breaker {
 }
 
 impl Pass<'_> {
-    /// The provider answered; tells whether it had been left alone.
+    /// The provider responded; returns whether requests had been blocked.
     pub fn succeeded(self) -> bool {
         let before = std::mem::take(&mut *self.breaker.state());
         before.open_until.is_some()
     }
 
-    /// The provider is in trouble.
+    /// The request failed because of the provider.
     pub fn failed(self) {
         let mut state = self.breaker.state();
         state.in_a_row += 1;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_after_failures_in_a_row_and_a_success_forgives_them() {
+    async fn opens_after_consecutive_failures_and_a_success_resets_the_count() {
         let breaker = Breaker::new(3, COOLDOWN);
         for _ in 0..5 {
             breaker.admit().ok().unwrap().failed();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_request_at_a_time_looks_whether_it_is_back() {
+    async fn one_request_at_a_time_checks_for_recovery() {
         let breaker = tripped();
         tokio::time::advance(COOLDOWN).await;
         let probe = breaker.admit().ok().unwrap();

@@ -1,4 +1,4 @@
-//! What can be asked here: the providers with their modes and prices, and a tiny call that tries
+//! The available models: the providers with their modes and prices, and a tiny call that probes
 //! one.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use crate::base::clock::Timestamp;
 use crate::config::llm::Price;
 use crate::model::llm_call::LlmCall;
 
-/// The providers and who does what.
+/// The providers and the model of each stage.
 #[derive(Debug, Clone)]
 pub struct ModelsView {
-    /// `provider:model` for everything that has none of its own.
+    /// `provider:model` for every stage without its own model.
     pub default: String,
     pub fallback: Option<String>,
     /// By stage.
@@ -21,16 +21,16 @@ pub struct ModelsView {
     pub providers: Vec<ProviderView>,
 }
 
-/// One provider as it may be shown: neither its key nor its address.
+/// One provider as shown to users, without its key and address.
 #[derive(Debug, Clone)]
 pub struct ProviderView {
     pub name: String,
     pub kind: &'static str,
     pub model: Option<String>,
     pub configured: bool,
-    /// Left alone for a while, as it failed too often in a row.
+    /// Temporarily avoided after too many consecutive failures.
     pub resting: bool,
-    /// Where it refuses a key, an account or a model: not asked but for a probe now and then.
+    /// Pauses after a rejected key, account or model: no calls except a probe at intervals.
     pub pauses: Vec<PauseView>,
     pub structured_output: &'static str,
     pub max_concurrency: u64,
@@ -39,12 +39,12 @@ pub struct ProviderView {
     pub prices: BTreeMap<String, Price>,
 }
 
-/// A pause as it may be shown.
+/// A pause as shown to users.
 #[derive(Debug, Clone)]
 pub struct PauseView {
     /// `None`: all models of the provider.
     pub model: Option<String>,
-    /// The code of the problem that calls are answered with.
+    /// The problem code that calls receive.
     pub code: &'static str,
     pub detail: String,
     pub remediation: String,
@@ -52,7 +52,7 @@ pub struct PauseView {
     pub next_probe_at: Timestamp,
 }
 
-/// What a tiny call brought.
+/// The result of a probe.
 #[derive(Debug)]
 pub struct ProbeResult {
     pub model: String,
@@ -62,7 +62,7 @@ pub struct ProbeResult {
 }
 
 impl Llm {
-    /// Every provider that is configured or built in.
+    /// Every configured or built-in provider.
     pub fn models(&self) -> ModelsView {
         let settings = self.settings();
         let providers = settings.providers.iter().filter_map(|provider| {
@@ -113,10 +113,10 @@ impl Llm {
         }
     }
 
-    /// Tries a model with a tiny call; the default one unless another is named.
+    /// Probes a model with a tiny call; the default model if none is named.
     ///
     /// # Errors
-    /// The model is not one of this installation's, or a cap is reached: nothing was asked.
+    /// The model is unknown or a cap is reached; nothing was sent.
     pub async fn probe(&self, session: Session) -> Result<ProbeResult, LlmError> {
         let session = session.probing();
         let given = session

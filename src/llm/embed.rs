@@ -1,5 +1,4 @@
-//! Vectors of texts, through the same door as everything else: gates, breakers, caps, retries, the
-//! ledger.
+//! Embeddings of texts, with the same gates, breakers, caps, retries and ledger as other calls.
 //!
 //! Vectors that are computed in this process are not recorded: nothing is sent or spent.
 
@@ -15,9 +14,9 @@ use super::{Llm, LlmError, Session, measure};
 use crate::base::tokens::quarter_estimate;
 use crate::model::llm_call::CallOutcome;
 
-/// The name of its calls in the record.
+/// The stage of its calls in the record.
 pub(super) const STAGE: &str = "embed";
-/// Texts, and characters of them, in one request.
+/// Maximum texts, and maximum characters, in one request.
 const TEXTS: usize = 64;
 const CHARS: usize = 200_000;
 
@@ -28,10 +27,10 @@ impl Llm {
             .is_ok_and(|target| target.capabilities().in_process)
     }
 
-    /// The vectors of texts, in their order, all of one length.
+    /// The vectors of texts, in order, all of the same length.
     ///
     /// # Errors
-    /// The model is not known or has no vectors, is away, or a cap is reached.
+    /// The model is unknown, has no embeddings or is unreachable, or a cap is reached.
     pub async fn embed(
         &self,
         session: &Session,
@@ -58,7 +57,7 @@ impl Llm {
         let length = found.first().map_or(0, Vec::len);
 
         if found.iter().any(|vector| vector.len() != length) {
-            // It will not pass by waiting, so a job must not wait for it.
+            // Waiting does not help, so a job must not wait for it.
             let faults = vec!["the vectors have different lengths".to_owned()];
             return Err(LlmError::InvalidOutput {
                 model: target.name(),
@@ -71,7 +70,7 @@ impl Llm {
         Ok(found)
     }
 
-    /// One request, with patience.
+    /// One request, with retries.
     async fn embed_part(
         &self,
         session: &Session,
@@ -130,7 +129,7 @@ impl Llm {
     }
 }
 
-/// Texts that go out together.
+/// Groups of texts that are sent together.
 fn batches(texts: &[&str]) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut chars = 0;
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_go_out_in_requests_that_are_not_too_large() {
+    fn texts_are_split_into_requests_within_the_limit() {
         assert!(batches(&[]).is_empty());
         assert_eq!(batches(&["a"; 130]), [0..64, 64..128, 128..130]);
         let long = "x".repeat(CHARS - 1);

@@ -93,7 +93,7 @@ pub enum LlmError {
     NoKey { provider: String, variable: String },
 
     /// 409: a replay reached a call that its record does not contain.
-    #[error("the record contains no output for this {stage} call")]
+    #[error("the receipt contains no output for this {stage} call")]
     NotRecorded { stage: &'static str },
 
     /// The ledger could not be read.
@@ -135,8 +135,8 @@ impl LlmError {
                     .to_owned()
             }
             Self::Auth { provider, .. } => format!(
-                "Set a valid key for llm.providers.{provider} that may use this model, and \
-                 restart. Jobs wait in the meantime and resume automatically; POST \
+                "Set a key for llm.providers.{provider} that is valid and has access to this model, \
+                 and restart. Jobs wait in the meantime and resume automatically; POST \
                  /v1/models/probe tests the provider immediately."
             ),
             Self::ModelNotFound { .. } => {
@@ -162,7 +162,7 @@ impl LlmError {
                     .to_owned()
             }
             Self::Truncated { .. } => {
-                "Raise llm.max_output_tokens, or choose a model with a longer maximum output."
+                "Raise llm.max_output_tokens, or choose a model that can write longer output."
                     .to_owned()
             }
             Self::Refused { .. } => {

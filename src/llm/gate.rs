@@ -1,8 +1,8 @@
-//! How many requests a provider gets at once and in a minute, over all jobs and questions of this
-//! process.
+//! Limits the requests to a provider, concurrently and per minute, over all jobs and queries of
+//! this process.
 //!
-//! A provider that says "later" to one caller is left alone by all of them until then: callers wait
-//! for a short while inside, and are turned away for a long one.
+//! If a provider asks one caller to wait, all callers wait until then: for a short wait they wait
+//! inside the gate, for a long one they are rejected.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,10 +11,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_mins(1);
-/// A provider that names an absurd wait is tried again after this time.
+/// The maximum wait that is respected; a provider that asks for more is called again after this
+/// time.
 const LONGEST_SHUT: Duration = Duration::from_hours(24);
 
-/// Lets requests through at the provider's pace.
+/// Admits requests within the provider's limits.
 pub struct Gate {
     places: Semaphore,
     requests: Option<Pace>,
@@ -22,26 +23,26 @@ pub struct Gate {
     closed: Mutex<Closed>,
 }
 
-/// Until when nobody asks.
+/// Until when no request is sent.
 #[derive(Default, Clone, Copy)]
 struct Closed {
-    /// Short enough to wait for it.
+    /// A short wait: callers wait inside.
     held_until: Option<Instant>,
-    /// Too long for that.
+    /// A long wait: callers are rejected.
     shut_until: Option<Instant>,
 }
 
-/// Why a caller is turned away.
+/// Why a caller is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoEntry {
     /// The service is stopping.
     Stopping,
-    /// The provider wants to be left alone for this long.
+    /// The provider asked to receive no requests for this long.
     Shut(Duration),
 }
 
 impl Gate {
-    /// `per_minute` 0 is no limit.
+    /// 0 per minute means no limit.
     pub fn new(at_once: u64, requests_per_minute: u64, tokens_per_minute: u64) -> Self {
         Self {
             places: Semaphore::new(
@@ -55,9 +56,9 @@ impl Gate {
         }
     }
 
-    /// Waits for a turn; the permit is held while the request is under way.
+    /// Waits for a turn; the caller holds the permit while the request runs.
     pub async fn enter(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
-        // Before the wait for a place, which may be long, and after it.
+        // Checked before the wait for a permit, which may be long, and after it.
         self.check_open()?;
         let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
         loop {
@@ -74,8 +75,7 @@ impl Gate {
         Ok(permit)
     }
 
-    /// The same for somebody who wants to know whether the provider answers, though it asked to be
-    /// left alone.
+    /// The same for a probe, which is admitted even while the gate is closed.
     pub async fn knock(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
         let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
         self.keep_pace(tokens).await;
@@ -101,21 +101,21 @@ impl Gate {
         turns.into_iter().for_each(Turn::take);
     }
 
-    /// Nobody asks before this much time has passed; callers wait for it inside.
+    /// No request is sent before this time has passed; callers wait inside.
     pub fn hold_for(&self, wait: Duration) {
         let until = Some(Instant::now() + wait);
         let mut closed = self.closed();
         closed.held_until = closed.held_until.max(until);
     }
 
-    /// Nobody asks before this much time has passed; callers are turned away.
+    /// No request is sent before this time has passed; callers are rejected.
     pub fn shut_for(&self, wait: Duration) {
         let until = Some(Instant::now() + wait.min(LONGEST_SHUT));
         let mut closed = self.closed();
         closed.shut_until = closed.shut_until.max(until);
     }
 
-    /// The provider has answered all the same; tells whether it was shut.
+    /// The provider has responded; opens the gate and returns whether it was shut.
     pub fn reopen(&self) -> bool {
         let was_shut = self.check_open().is_err();
         *self.closed() = Closed::default();
@@ -136,11 +136,11 @@ impl Gate {
     }
 }
 
-/// An even pace with a little room for bursts, so that no minute sees more than its limit.
+/// An even rate with room for small bursts, so that no minute exceeds the limit.
 struct Pace {
     interval: Duration,
     burst: Duration,
-    /// When the next unit would be due if everything had come evenly.
+    /// When the next unit would be due at an even rate.
     due: Mutex<Option<Instant>>,
 }
 
@@ -150,7 +150,7 @@ impl Pace {
             return None;
         }
 
-        // A tenth may come at once; the rest is spread over the minute.
+        // A tenth may be sent at once; the rest is spread over the minute.
         let burst = per_minute.div_ceil(10);
         let steady = per_minute - burst + 1;
         let interval = MINUTE.div_f64(precise(steady));
@@ -163,7 +163,7 @@ impl Pace {
         })
     }
 
-    /// The moment at which `units` may go.
+    /// The time at which `units` may be sent.
     fn reserve(&self, units: u64, now: Instant) -> Turn<'_> {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let earliest = due.map_or(now, |due| due.max(now));
@@ -182,7 +182,7 @@ impl Pace {
     }
 }
 
-/// A place in the row; given up when its holder goes away before it has come.
+/// A place in the queue; released if its holder is dropped before its turn.
 struct Turn<'a> {
     pace: &'a Pace,
     length: Duration,
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_minute_sees_more_than_its_limit() {
+    async fn no_minute_exceeds_the_limit() {
         for limit in [1, 2, 6, 60, 600] {
             let gate = Gate::new(100, limit, 0);
             let start = Instant::now();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokens_have_a_pace_of_their_own() {
+    async fn tokens_have_their_own_limit() {
         let gate = Gate::new(100, 0, 6000);
         let start = Instant::now();
         for _ in 0..3 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_goes_away_gives_the_turn_back() {
+    async fn a_dropped_caller_releases_its_turn() {
         let gate = Gate::new(100, 6, 0);
         drop(gate.enter(0).await);
         for _ in 0..50 {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_gate_holds_everybody() {
+    async fn a_closed_gate_delays_all_callers() {
         let gate = Gate::new(2, 0, 0);
         gate.hold_for(Duration::from_secs(7));
         gate.hold_for(Duration::from_secs(3));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shut_gate_turns_everybody_away_at_once() {
+    async fn a_shut_gate_rejects_all_callers_at_once() {
         let gate = Gate::new(1, 0, 0);
         let inside = gate.enter(0).await.unwrap();
         let waiting = gate.enter(0);

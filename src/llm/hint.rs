@@ -1,12 +1,12 @@
-//! What a task tells a model besides its frame. Most models read the frame alone; one that declares
-//! it ([`super::Capabilities`]) also goes by what lies in the categories on offer.
+//! What a task gives a model besides its prompt. Most models read only the prompt; a model that
+//! declares it ([`super::Capabilities`]) also uses samples of the categories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::category::CategoryContents;
 
-/// What lies in the categories of a task. The default says nothing.
+/// What the categories of a task contain; empty by default.
 #[derive(Debug, Clone, Default)]
 pub struct Hint {
     contents: Arc<[CategoryContents]>,
@@ -14,7 +14,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// Samples of the chunks in each category on offer, in the order of the offer.
+    /// Samples of the chunks in each category, in the order of the options.
     pub fn samples(contents: Arc<[CategoryContents]>) -> Self {
         Self {
             contents,
@@ -22,8 +22,8 @@ impl Hint {
         }
     }
 
-    /// The same for chunks that are filed already: for each of them the place of its category in
-    /// the offer. The model leaves them there unless another category is clearly better.
+    /// The same for chunks that are already filed, with the position of each chunk's category in
+    /// the options. The model leaves a chunk there unless another category is clearly better.
     pub fn second_look(
         contents: Arc<[CategoryContents]>,
         filed_in: Arc<BTreeMap<i64, usize>>,
@@ -31,12 +31,12 @@ impl Hint {
         Self { contents, filed_in }
     }
 
-    /// Empty, or one for each category on offer.
+    /// Empty, or one entry per option.
     pub(super) fn contents(&self) -> &[CategoryContents] {
         &self.contents
     }
 
-    /// The place of a chunk's category in the offer, if the chunk is filed already.
+    /// The position of a chunk's category in the options, if the chunk is already filed.
     pub(super) fn filed_in(&self, chunk: i64) -> Option<usize> {
         self.filed_in.get(&chunk).copied()
     }

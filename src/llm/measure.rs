@@ -1,9 +1,9 @@
-//! Prometheus counters of the model calls. Models are not labels: a request may name any.
+//! Prometheus counters of model calls. Models are not labels, because a request may name any model.
 
 use crate::base::metrics as names;
 use crate::model::llm_call::LlmCall;
 
-/// Counts an attempt that is over.
+/// Counts a finished attempt.
 pub fn count(call: &LlmCall) {
     let (provider, stage) = (call.provider.clone(), call.stage.clone());
     metrics::counter!(
@@ -29,12 +29,12 @@ pub fn count(call: &LlmCall) {
     }
 }
 
-/// Counts a request that is tried again.
+/// Counts a retried request.
 pub fn retried(provider: &str, reason: &'static str) {
     metrics::counter!(names::LLM_RETRIES_TOTAL, "provider" => provider.to_owned(), "reason" => reason).increment(1);
 }
 
-/// Counts a question that was put to the fallback model.
+/// Counts a call to the fallback model.
 pub fn fell_back(stage: &'static str) {
     metrics::counter!(names::LLM_FALLBACKS_TOTAL, "stage" => stage).increment(1);
 }

@@ -1,8 +1,8 @@
-//! Everything memoir asks of a model goes through one door: `Llm::ask`.
+//! Every model call goes through `Llm::ask`.
 //!
-//! `task` says what can be asked and `tasks` holds the questions; `ask` drives one to a checked
-//! answer; `send` gets replies out of providers; `providers` speak their protocols, or
-//! compute the answer here; `session` and `record` account for every attempt. The only
+//! `task` defines what a task is and `tasks` contains them; `ask` turns a task into a checked
+//! answer; `send` gets replies from providers; `providers` implement their protocols, or compute
+//! the answer in this process; `session` and `record` account for every attempt. This is the only
 //! outgoing traffic of the service.
 
 mod answer;
@@ -56,7 +56,7 @@ use send::Target;
 use spans::Spans;
 use today::Today;
 
-/// The door; cheap to clone.
+/// The entry point to all models; cheap to clone.
 #[derive(Clone)]
 pub struct Llm {
     inner: Arc<Inner>,
@@ -71,25 +71,26 @@ struct Inner {
     today: Today,
     spans: Spans,
     clock: Arc<dyn Clock>,
-    /// Moves whenever a provider that failed or was paused answers again.
+    /// Changes whenever a provider that failed or was paused responds again.
     recovered: watch::Sender<u64>,
 }
 
-/// A task's schema, as it is sent and as it is checked.
+/// A task's schema: the form that is sent and the form that is checked.
 struct Forms {
     schema: Value,
     validator: Validator,
 }
 
 impl Llm {
-    /// Prepares every provider; nothing is asked yet. An empty `otlp_endpoint` sends no spans.
+    /// Prepares every provider; nothing is sent yet. With an empty `otlp_endpoint`, no spans are
+    /// sent.
     pub fn new(
         settings: config::Llm,
         otlp_endpoint: &str,
         store: Store,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        // Whatever makes an HTTP client wants it there. A second call finds it installed already.
+        // Every HTTP client needs it. It may already be installed by an earlier call.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let profile = |provider: &config::llm::Provider| {
             (
@@ -119,7 +120,7 @@ impl Llm {
         }
     }
 
-    /// A job's session: caps of the settings, and what its earlier attempts have spent.
+    /// A job's session: the caps of the settings, and what its earlier attempts have spent.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -142,7 +143,7 @@ impl Llm {
         Ok(session.within(budget))
     }
 
-    /// What was spent, by day, stage and model, and the sum of all that the filter lets through.
+    /// Usage by day, stage and model, and the totals of all entries that match the filter.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -161,27 +162,27 @@ impl Llm {
         )
     }
 
-    /// Waits until every attempt so far is written down.
+    /// Waits until every attempt so far is stored.
     ///
     /// # Errors
-    /// The database is away; the attempts are kept until it is back.
+    /// The database is unreachable; the attempts are kept until it responds.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.inner.journal.flush().await
     }
 
-    /// Where every attempt is written down; a job that has paid for something writes it there, too.
+    /// The journal that records every attempt; a job also writes its paid answers through it.
     pub fn journal(&self) -> &Journal {
         &self.inner.journal
     }
 
-    /// Writes down what is left and sends the last spans.
+    /// Stores the remaining records and sends the last spans.
     pub async fn close(&self) {
         let _ = self.inner.journal.flush().await;
         self.inner.spans.close().await;
     }
 
-    /// Changes whenever a provider that failed or was paused answers again: who waits for one may
-    /// try at once.
+    /// Changes whenever a provider that failed or was paused responds again, so that waiting jobs
+    /// can retry immediately.
     pub fn recovered(&self) -> watch::Receiver<u64> {
         self.inner.recovered.subscribe()
     }
@@ -189,17 +190,17 @@ impl Llm {
     /// Whether a request may name this model.
     ///
     /// # Errors
-    /// It is not one of this installation, or its key is not there.
+    /// The model is unknown, or its provider has no key.
     pub fn check_model(&self, model: &str) -> Result<(), LlmError> {
         self.target(model).map(|_| ())
     }
 
-    /// `provider:model` for a stage, as the settings have it.
+    /// The configured `provider:model` of a stage.
     pub fn model_of(&self, stage: &str) -> &str {
         self.settings().model_for(stage)
     }
 
-    /// What the model that a session asks at this stage can use.
+    /// The capabilities of the model that a session uses in this stage.
     pub fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
         let model = session
             .model
@@ -210,8 +211,7 @@ impl Llm {
             .unwrap_or_default()
     }
 
-    /// Whether the calls or tokens of jobs are capped: then nothing is asked that can be done
-    /// without.
+    /// Whether the calls or tokens of jobs are capped, so that optional calls must be avoided.
     pub fn must_spare_calls(&self) -> bool {
         let caps = &self.settings().caps;
         [caps.job, caps.space_day]
@@ -237,7 +237,7 @@ impl Llm {
         self.inner.clock.now()
     }
 
-    /// The provider and model that `provider:model`, or a provider alone, stands for.
+    /// Resolves `provider:model`, or a provider alone.
     fn target(&self, given: &str) -> Result<Target, LlmError> {
         let (name, model) = given.split_once(':').unwrap_or((given, ""));
         let shown = || given.chars().take(100).collect();
@@ -315,8 +315,8 @@ impl Llm {
     }
 }
 
-/// What is wrong with the name of a model. It becomes part of an address at some providers, so
-/// nothing in it may lead to another place there.
+/// What is wrong with the name of a model. For some providers it becomes part of a URL, so it must
+/// not be able to change the path.
 fn fault_of_name(model: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
     if model.len() > 200 {

@@ -1,20 +1,20 @@
-//! What a provider minds about the form of a request: a parameter, the size of a closed choice, or
-//! the output mode.
+//! Interprets why a provider rejects the form of a request: a parameter, the size of a closed
+//! choice, or the output mode.
 
 use super::profile::Parameter;
 use super::provider::Mode;
 
-/// What can be left out or changed to please the provider.
+/// What to omit or change so that the provider accepts the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objection {
     Parameter(Parameter),
-    /// The closed choice or the limits in the schema are too much for its grammar.
+    /// The closed choice or the limits in the schema are too large for the provider's grammar.
     Schema,
-    /// The way the schema is given.
+    /// The output mode.
     Mode,
 }
 
-/// Reads a refusal (400 or 422); `None` if it is about something else.
+/// Interprets a rejection (400 or 422); `None` if it has another reason.
 pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
     let said = message.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -62,7 +62,7 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
     ]);
 
     if minds {
-        // OpenAI names the new parameter while it refuses the old one: the one named first is
+        // OpenAI mentions the new parameter when it rejects the old one: the first one named is
         // meant.
         let named = parameters
             .iter()
@@ -88,8 +88,8 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
         return Some(Objection::Schema);
     }
 
-    // A refusal that says nothing ("invalid argument", an empty body) is most likely about the
-    // form, too.
+    // A rejection without a reason ("invalid argument", an empty body) is most likely about the
+    // form as well.
     let about_form = [
         "schema",
         "format",
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_read_as_people_would() {
+    fn interprets_rejections_of_many_providers() {
         use Objection::{Mode as Form, Parameter as P, Schema};
 
         for (message, wanted) in [

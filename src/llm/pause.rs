@@ -1,10 +1,10 @@
-//! Pauses a provider that refuses our key, our account or a model's name: asking it on behalf of
-//! every job would fail all of them. One call is let through at a growing interval; the first
-//! success ends the pause.
+//! Pauses a provider that rejects its key, its account or a model name, because otherwise every job
+//! would fail. At growing intervals one call is allowed as a probe; the first success ends the
+//! pause.
 //!
-//! A refusal that may concern one model alone (403, 404) pauses that model only. It may even
-//! concern one text alone: after such a pause has ended because another call succeeded, the next
-//! refusals fail only the call that met them.
+//! A rejection that may concern a single model (403, 404) pauses only that model. It may even
+//! concern a single text: after such a pause has ended because another call succeeded, the next
+//! rejections fail only their own call.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,27 +16,28 @@ use super::LlmError;
 use super::provider::{ProviderError, Refusal};
 use crate::base::clock::Timestamp;
 
-/// From the refusal to the first probe; doubled with each probe that is refused as well.
+/// Time from the rejection to the first probe; doubled with each rejected probe.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
-/// While a probe is under way nobody knows how long it takes.
+/// Time reserved for a running probe, whose duration is unknown.
 const PROBE_UNDER_WAY: Duration = Duration::from_secs(1);
 
-/// A model whose pause has ended is trusted this long, and through this many refusals in a row.
+/// How long a model is trusted after its pause has ended, and for how many consecutive rejections.
 const TRUSTED_FOR: Duration = Duration::from_mins(10);
 const TRUSTED_REFUSALS: u32 = 2;
 
-/// The pauses of one provider: of all its models (`None`), or of single ones.
+/// The pauses of one provider: for all its models (`None`) or for single models.
 pub struct Pauses {
     provider: String,
     held: Mutex<BTreeMap<Option<String>, Pause>>,
     trusted: Mutex<BTreeMap<String, Trust>>,
 }
 
-/// In a model that has answered after it refused: a single refusal says nothing about it.
+/// Trust in a model that has responded after a rejection: a further rejection probably concerns a
+/// single text.
 struct Trust {
     until: Instant,
-    /// In a row, since it last answered.
+    /// Consecutive rejections since its last response.
     refusals: u32,
 }
 
@@ -54,17 +55,18 @@ struct Pause {
 pub struct Paused {
     /// `None`: all models of the provider.
     pub model: Option<String>,
-    /// What a call now is answered with; it also says what to do.
+    /// The error that a call receives now, with its remedy.
     pub error: LlmError,
     pub since: Timestamp,
     pub next_probe_in: Duration,
 }
 
-/// Leave to ask once; its holder says how it went. Dropped without a word, it counts for nothing.
+/// Permission for one call; its holder reports the outcome. If it is dropped without a report, it
+/// has no effect.
 pub struct Pass<'a> {
     pauses: &'a Pauses,
     model: &'a str,
-    /// Sent to find out whether a pause can end.
+    /// Whether the call is a probe, which may end the pause.
     is_probe: bool,
 }
 
@@ -77,12 +79,12 @@ impl Pauses {
         }
     }
 
-    /// The pause that a call to this model meets now, if it is not time for a probe.
+    /// The error for a call to this model now, unless a probe is due.
     pub fn refusal(&self, model: &str) -> Option<LlmError> {
         self.find_closed(&self.held(), model)
     }
 
-    /// Whether one may ask this model; at the time of a probe, one caller may.
+    /// Whether a call to this model is allowed; when a probe is due, one caller is admitted.
     pub fn admit<'a>(&'a self, model: &'a str) -> Result<Pass<'a>, LlmError> {
         let mut held = self.held();
         if let Some(error) = self.find_closed(&held, model) {
@@ -104,7 +106,7 @@ impl Pauses {
         })
     }
 
-    /// Leave to ask whatever happened before: somebody wants to know.
+    /// Permission regardless of pauses, for a probe that a user requests.
     pub fn knock<'a>(&'a self, model: &'a str) -> Pass<'a> {
         let is_probe = scopes(model)
             .iter()
@@ -116,7 +118,7 @@ impl Pauses {
         }
     }
 
-    /// How long until this model is probed, if it is paused.
+    /// Time until the next probe of this model, if it is paused.
     pub fn next_probe_in(&self, model: &str) -> Option<Duration> {
         let held = self.held();
         scopes(model)
@@ -125,7 +127,7 @@ impl Pauses {
             .max()
     }
 
-    /// All pauses, that of the whole provider first.
+    /// All pauses; first the one of the whole provider.
     pub fn list(&self) -> Vec<Paused> {
         let held = self.held();
         let seen = held.iter().map(|(scope, pause)| Paused {
@@ -157,7 +159,7 @@ impl Pauses {
         )
     }
 
-    /// The model answered; `resumed`: this ended its pause.
+    /// Records that the model responded; `resumed`: this ended its pause.
     fn trust(&self, model: &str, resumed: bool) {
         let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         if resumed {
@@ -173,7 +175,7 @@ impl Pauses {
         }
     }
 
-    /// Whether this refusal is the affair of the one who asked.
+    /// Whether this rejection probably concerns a single text, so that it starts no pause.
     fn is_about_one_text(&self, model: &str) -> bool {
         let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(trust) = trusted.get_mut(model) else {
@@ -206,7 +208,7 @@ impl Pause {
 }
 
 impl Pass<'_> {
-    /// The model answered; tells whether this ended a pause.
+    /// The model responded; returns whether this ended a pause.
     pub fn succeeded(self) -> bool {
         let mut ended = false;
         for scope in scopes(self.model) {
@@ -229,9 +231,9 @@ impl Pass<'_> {
         ended
     }
 
-    /// The call failed. A refused key, account or model begins or prolongs a pause; anything else
-    /// tells nothing about it. `named`: the request named the model, so its name is the request's
-    /// own affair.
+    /// The call failed. A rejected key, account or model starts or extends a pause; other errors do
+    /// not affect it. `named`: the request named the model, so an unknown name concerns only that
+    /// request.
     pub fn failed(self, error: &ProviderError, named: bool, now: Timestamp) {
         if self.is_probe {
             for scope in scopes(self.model) {
@@ -265,7 +267,7 @@ impl Pass<'_> {
     ) {
         let mut held = self.pauses.held();
         if let Some(pause) = held.get_mut(&scope) {
-            // Others were under way when the pause began; only a probe tells something new.
+            // Other calls were in flight when the pause began; only a probe gives new information.
             if self.is_probe {
                 pause.interval = (pause.interval * 2).min(LONGEST_INTERVAL);
                 pause.put_off();
@@ -286,7 +288,7 @@ impl Pass<'_> {
         };
 
         let told = self.pauses.error(self.model, &pause);
-        // Without what the provider said, which may quote a text.
+        // Without the provider's message, which may quote a text.
         tracing::warn!(
             provider = self.pauses.provider,
             model = scope,
@@ -311,8 +313,8 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Why a provider is paused, for everybody to see: without its own words, which may quote the text
-/// of one caller.
+/// Why a provider is paused, as shown to all callers: without the provider's message, which may
+/// quote the text of one caller.
 fn reason_of(error: &ProviderError) -> String {
     match error {
         ProviderError::Status { status, .. } => format!("status {status}"),
@@ -320,7 +322,7 @@ fn reason_of(error: &ProviderError) -> String {
     }
 }
 
-/// Where a call to this model may meet a pause.
+/// The pauses that apply to a call to this model.
 fn scopes(model: &str) -> [Option<String>; 2] {
     [None, Some(model.to_owned())]
 }
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lets_one_probe_through_at_a_growing_interval() {
+    async fn allows_one_probe_at_a_growing_interval() {
         let pauses = paused(401);
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
             tokio::time::advance(Duration::from_secs(seconds - 1)).await;
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_that_met_something_else_is_repeated() {
+    async fn a_probe_with_another_outcome_is_repeated() {
         let pauses = paused(402);
         tokio::time::advance(FIRST_INTERVAL).await;
         pauses
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_text_that_is_refused_by_a_model_that_answers_pauses_nobody() {
+    async fn a_rejected_text_does_not_pause_a_model_that_answers_others() {
         let pauses = paused(403);
         let refuse = || {
             pauses
@@ -407,7 +409,7 @@ mod tests {
             pauses.knock("m").succeeded();
         }
 
-        // In a row they are not about one text.
+        // Consecutive rejections do not concern a single text.
         for pauses_now in [0, 0, 1] {
             refuse();
             assert_eq!(pauses.list().len(), pauses_now);
@@ -420,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_concerns_one_model_pauses_that_model() {
+    async fn a_rejection_of_one_model_pauses_only_that_model() {
         for (code, others_go_on) in [(401, false), (402, false), (403, true), (404, true)] {
             let pauses = paused(code);
             assert!(pauses.refusal("m").is_some(), "{code}");

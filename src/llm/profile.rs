@@ -1,5 +1,5 @@
-//! A provider as it is used: its client, its gate, its breaker, its pauses, its prices, and what
-//! was learnt about its models.
+//! A provider with its client, gate, breaker, pauses and prices, and what memoir has learnt about
+//! its models.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -14,7 +14,7 @@ use crate::config;
 use crate::config::Secret;
 use crate::config::llm::{Kind, StructuredOutput, Supports};
 
-/// One provider, ready to be asked.
+/// One provider, ready for calls.
 pub struct Profile {
     pub settings: config::llm::Provider,
     pub capabilities: Capabilities,
@@ -26,19 +26,19 @@ pub struct Profile {
     learnt: RwLock<HashMap<String, Learnt>>,
 }
 
-/// What a model's answers have taught us.
+/// What memoir has learnt from a model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Learnt {
-    /// The mode that works where a better one was refused.
+    /// The mode that works after a better one was rejected.
     pub mode: Option<Mode>,
-    /// It cannot bear a closed choice or limits in the schema.
+    /// The model rejects a closed choice or limits in the schema.
     pub plain_schema: bool,
-    /// It goes on without an end unless the schema limits lists and texts.
+    /// The model writes endlessly unless the schema limits lists and texts.
     pub bounded: bool,
     pub refused: BTreeSet<Parameter>,
 }
 
-/// Something a model may not take.
+/// A parameter that a model may reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parameter {
     Temperature,
@@ -70,15 +70,15 @@ impl Profile {
         }
     }
 
-    /// Its client, made when it is first asked: reading the certificates of this machine takes a
-    /// while, and most providers are never asked.
+    /// Its client, created on first use, because reading the certificates of this machine takes a
+    /// while and most providers are never called.
     pub fn client(&self) -> &dyn Provider {
         &**self
             .client
             .get_or_init(|| providers::connect(&self.settings, &self.transport))
     }
 
-    /// An error without our own secrets, which some providers and gateways quote.
+    /// An error without our secrets, which some providers and gateways quote.
     pub fn redacted(&self, error: ProviderError) -> ProviderError {
         let secrets =
             || std::iter::once(&self.settings.api_key).chain(self.settings.headers.values());
@@ -108,7 +108,7 @@ impl Profile {
         }
     }
 
-    /// What is known of a model, by name and by experience.
+    /// What is known about a model, from its name and from its responses.
     pub fn learnt(&self, model: &str) -> Learnt {
         let known = self
             .learnt
@@ -119,8 +119,8 @@ impl Profile {
         known.unwrap_or_else(|| self.guess(model))
     }
 
-    /// Remembers what a model has taught us, besides what others have learnt meanwhile, for as long
-    /// as the process lives.
+    /// Remembers what was learnt about a model, together with what other calls have learnt in the
+    /// meantime, until the process ends.
     pub fn learn(&self, model: &str, learnt: Learnt) {
         let mut all = self.learnt.write().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(model.to_owned()).or_default();
@@ -131,8 +131,8 @@ impl Profile {
         known.refused.extend(learnt.refused);
     }
 
-    /// A model that talks where a tool was to be called does not know tools: from now on it gets
-    /// the schema in words.
+    /// A model that writes text instead of calling a tool does not support tools: from now on it
+    /// gets the schema in the prompt.
     pub fn learn_to_prompt(&self, model: &str) {
         self.learn(
             model,
@@ -143,8 +143,8 @@ impl Profile {
         );
     }
 
-    /// A model on one's own server that was cut off goes on for ever where it can: from now on its
-    /// schema has limits. Elsewhere the limits are not needed, and not always known.
+    /// A model on a local server whose output was truncated may write endlessly: from now on its
+    /// schema has limits. Other models do not need limits and do not always support them.
     pub fn learn_to_bound(&self, model: &str) {
         if self.settings.base_url.starts_with("http://") {
             self.learn(
@@ -157,7 +157,7 @@ impl Profile {
         }
     }
 
-    /// The mode to begin with.
+    /// The output mode to start with.
     pub fn mode(&self, learnt: &Learnt) -> Mode {
         if self.capabilities.in_process {
             return Mode::Embedded;
@@ -171,7 +171,7 @@ impl Profile {
         configured.max(learnt.mode.unwrap_or(configured))
     }
 
-    /// US dollars, if the price is known; what is computed in this process is free.
+    /// Cost in US dollars, if the price is known; computation in this process is free.
     pub fn cost(&self, model: &str, usage: Usage) -> Option<f64> {
         if self.capabilities.in_process {
             return Some(0.0);
@@ -185,7 +185,7 @@ impl Profile {
         Some(sum / 1e6)
     }
 
-    /// What the names tell: reasoning models take no temperature, and Anthropic's protocol has no
+    /// What the name shows: reasoning models accept no temperature, and Anthropic's protocol has no
     /// seed.
     fn guess(&self, model: &str) -> Learnt {
         let mut learnt = Learnt::default();
@@ -211,7 +211,7 @@ impl Profile {
     }
 }
 
-/// Models that are known to refuse sampling parameters.
+/// Whether the model is known to reject sampling parameters.
 fn is_reasoning(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let chat = name.contains("-chat");

@@ -1,7 +1,7 @@
-//! What every provider does, whatever protocol it speaks: one request in, one reply or one error
+//! The interface of all providers, whatever their protocol: one request in, one reply or one error
 //! out.
 //!
-//! Providers neither retry nor validate: that is done once, above them.
+//! Providers neither retry nor validate; their caller does.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use serde_json::Value;
 use super::LlmError;
 use super::tasks::AnyTask;
 
-/// Somebody who answers.
+/// A provider of models.
 pub trait Provider: Send + Sync {
-    /// Asks once. Dropping the future drops the request on the wire.
+    /// Sends one request. Dropping the future aborts it.
     fn complete<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
-    /// Asks once for the vectors of texts; only some protocols have that.
+    /// Sends one request for the vectors of texts; only some protocols support this.
     fn embed<'a>(
         &'a self,
         _model: &'a str,
@@ -39,23 +39,23 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// What a provider's models can use or do beyond what all of them can. Known without asking.
+/// Additional capabilities of a provider's models, known without a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Answers and vectors are computed in this process: nothing is sent or spent.
     pub in_process: bool,
-    /// They use samples of what each category holds.
+    /// They use samples of the chunks in each category.
     pub samples: bool,
-    /// They can judge anew whether a chunk lies in the best category, at no cost worth counting.
+    /// They can re-examine whether a chunk is in the best category, at negligible cost.
     pub second_look: bool,
 }
 
-/// Vectors of texts, in their order.
+/// The vectors of texts, in order.
 #[derive(Debug, Clone)]
 pub struct Vectors {
     pub found: Vec<Vec<f32>>,
     pub usage: Option<Usage>,
-    /// The model that answered, by its own word.
+    /// The model that responded, as reported by the provider.
     pub model: Option<String>,
 }
 
@@ -69,28 +69,28 @@ pub struct Request<'a> {
     pub mode: Mode,
     pub schema: &'a Value,
     pub parameters: Parameters,
-    /// The question itself, for a provider that computes its answer.
+    /// The task itself, for a provider that computes its answer.
     pub task: &'a (dyn Fn() -> AnyTask + Send + Sync),
 }
 
-/// What is sent besides the texts; `None` is not sent.
+/// Parameters of the request; `None` is not sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Parameters {
     pub temperature: Option<f64>,
     pub seed: Option<u64>,
     pub max_output_tokens: Option<u64>,
-    /// OpenAI renamed the last one; its newer models take only the new name, most others only the
+    /// OpenAI renamed the last one; its newer models accept only the new name, most others only the
     /// old one.
     pub new_name_for_max: bool,
 }
 
-/// How an answer is made to keep its schema.
+/// How the schema of an answer is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     Native,
     Tool,
     Prompted,
-    /// It cannot break its schema: a computation in this process.
+    /// Computed in this process, so it always matches the schema.
     Embedded,
 }
 
@@ -104,7 +104,7 @@ impl Mode {
         }
     }
 
-    /// The next to try when a provider will not have this one.
+    /// The next mode to try if a provider rejects this one.
     pub fn lower(self) -> Option<Self> {
         match self {
             Self::Native => Some(Self::Tool),
@@ -114,17 +114,17 @@ impl Mode {
     }
 }
 
-/// What came back.
+/// A reply.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The message, or the arguments of the tool call.
     pub text: String,
-    /// Whether it answered with words where a tool was to be called.
+    /// Whether the model wrote text instead of calling the tool.
     pub ignored_tool: bool,
     pub finish: Finish,
-    /// `None` if the provider did not say.
+    /// `None` if the provider did not report it.
     pub usage: Option<Usage>,
-    /// The model that answered, by its own word.
+    /// The model that responded, as reported by the provider.
     pub model: Option<String>,
     pub id: Option<String>,
 }
@@ -133,19 +133,19 @@ pub struct Reply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
     Complete,
-    /// At the limit of tokens.
+    /// The token limit was reached.
     CutOff,
-    /// It declined, or a filter did.
+    /// The model or a filter declined.
     Refused(String),
 }
 
 /// Tokens of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// All that was sent, cached or not.
+    /// All tokens sent, cached or not.
     pub prompt: i64,
     pub completion: i64,
-    /// The part of `prompt` that the provider had seen before.
+    /// The part of `prompt` that the provider served from its cache.
     pub cached: i64,
 }
 
@@ -156,24 +156,24 @@ pub enum ProviderError {
     Status {
         status: u16,
         message: String,
-        /// What the error names itself, as opposed to what it says, which may quote a text.
+        /// The error codes in the body, as opposed to the message, which may quote a text.
         codes: Vec<String>,
         /// How long the provider asks us to wait.
         retry_after: Option<Duration>,
-        /// What `x-should-retry` says.
+        /// The value of `x-should-retry`.
         should_retry: Option<bool>,
     },
     #[error("no response in time")]
     TimedOut,
     #[error("{0}")]
     Broken(String),
-    /// A success that is not in the provider's protocol.
+    /// A success status whose body does not match the protocol.
     #[error("unreadable response: {0}")]
     Unreadable(String),
 }
 
 impl ProviderError {
-    /// An error of the HTTP client, without its address, which may hold a key.
+    /// An error of the HTTP client without the URL, which may contain a key.
     pub fn from_client(error: reqwest::Error) -> Self {
         if error.is_timeout() {
             return Self::TimedOut;
@@ -201,7 +201,7 @@ impl ProviderError {
         Self::Broken(reason)
     }
 
-    /// Whether the same request may work in a moment.
+    /// Whether the same request may succeed shortly.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Status {
@@ -217,7 +217,7 @@ impl ProviderError {
         }
     }
 
-    /// Whether it tells that the provider is in trouble, rather than that we ask too much of it.
+    /// Whether the provider is failing, as opposed to limiting our requests.
     pub fn is_trouble(&self) -> bool {
         match self {
             Self::Status { status, .. } => *status >= 500,
@@ -225,8 +225,7 @@ impl ProviderError {
         }
     }
 
-    /// What the provider will not have until somebody acts, and whether that may concern one model
-    /// alone.
+    /// What the provider rejects until somebody acts, and whether this may concern a single model.
     pub fn refusal(&self) -> Option<(Refusal, bool)> {
         let Self::Status {
             status,
@@ -239,13 +238,14 @@ impl ProviderError {
         };
         match status {
             401 => Some((Refusal::Key, false)),
-            // Google's way to say it. A message that quotes a text does not begin with these words.
+            // Google's error for an invalid key. A message that quotes a text does not begin with
+            // these words.
             400 if named(codes, "API_KEY_INVALID") || message.starts_with("API key ") => {
                 Some((Refusal::Key, false))
             }
             402 => Some((Refusal::Quota, false)),
             429 if named(codes, OUT_OF_QUOTA) => Some((Refusal::Quota, false)),
-            // A text that a filter stopped says nothing about the key.
+            // A text that a filter blocked says nothing about the key.
             403 if named(codes, MODERATED) => None,
             403 => Some((Refusal::Key, true)),
             404 => Some((Refusal::Model, true)),
@@ -253,7 +253,7 @@ impl ProviderError {
         }
     }
 
-    /// Why, in one word, for metrics.
+    /// The reason in one word, for metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Status { status: 429, .. } => "rate_limited",
@@ -268,7 +268,7 @@ impl ProviderError {
     }
 }
 
-/// What a provider refuses whoever asks.
+/// A rejection that concerns all callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     Key,
@@ -277,7 +277,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The same for whoever asked. `next_probe_in`: the provider is paused until then.
+    /// The error for the caller. `next_probe_in`: the provider is paused until then.
     pub fn error(
         self,
         provider: &str,
@@ -306,17 +306,16 @@ impl Refusal {
     }
 }
 
-/// The account has no money left; OpenAI's word for it.
+/// OpenAI's code for an account without credit.
 const OUT_OF_QUOTA: &str = "insufficient_quota";
-/// Our own word for an error that lists why a text was stopped (`OpenRouter`).
+/// Our own code for an error that lists why a text was blocked (`OpenRouter`).
 const MODERATED: &str = "moderated";
 
 fn named(codes: &[String], name: &str) -> bool {
     codes.iter().any(|code| code == name)
 }
 
-/// What an error body names itself in the members that are made for that: code, type, status,
-/// reasons.
+/// The codes in an error body: code, type, status, reasons.
 pub fn codes_of(body: &str) -> Vec<String> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let error = if value.is_array() {
@@ -348,11 +347,11 @@ pub fn codes_of(body: &str) -> Vec<String> {
     codes
 }
 
-/// The most of an error's text that is kept.
+/// Maximum characters of an error message that are kept.
 const MOST_MESSAGE: usize = 500;
 
-/// The readable part of an error body: `error.message`, `error`, `detail`, `message`, or a plain
-/// text. Other JSON is left out: servers quote the request in it, and with it the prompt.
+/// The message in an error body: `error.message`, `error`, `detail`, `message`, or plain text.
+/// Other JSON is omitted, because servers quote the request in it, including the prompt.
 pub fn message_of(body: &str) -> String {
     let message = match serde_json::from_str::<Value>(body) {
         // Gemini's streams wrap errors in a list.
@@ -374,7 +373,7 @@ fn told(value: &Value) -> String {
         .or_else(|| text(&error["status"]))
         .or_else(|| text(&error["type"]));
 
-    // FastAPI lists what it minds, each with the input that it quotes.
+    // FastAPI lists its errors, each with a quotation of the input.
     let listed = || {
         let list = value["detail"].as_array()?.iter();
         Some(
@@ -406,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_known_by_what_the_error_names_itself() {
+    fn rejections_are_recognised_by_their_error_code() {
         let refusal = |status, body: &str| {
             let (message, codes) = (message_of(body), codes_of(body));
             ProviderError::Status {
@@ -458,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readable_part_of_an_error_is_found_in_every_shape() {
+    fn finds_the_message_in_every_error_format() {
         for (body, wanted) in [
             (r#"{"error":{"message":"no","code":"bad"}}"#, "no (bad)"),
             (

@@ -1,24 +1,24 @@
-//! What a call would be, before it is made: which model, at what price, within which caps.
+//! Facts about a call before it is made: the model, its price and its caps.
 
 use super::provider::Usage;
 use super::{Llm, LlmError};
 use crate::config::llm::Caps;
 
 impl Llm {
-    /// The model that does a stage, as `provider:model`.
+    /// The model of a stage, as `provider:model`.
     ///
     /// # Errors
-    /// The model is not one of this installation's.
+    /// The model is unknown.
     pub fn target_name(&self, stage: &str, wished: Option<&str>) -> Result<String, LlmError> {
         Ok(self
             .target(wished.unwrap_or_else(|| self.settings().model_for(stage)))?
             .name())
     }
 
-    /// US dollars for a call of so many tokens, if the price is known.
+    /// The cost in US dollars of a call with this many tokens, if the price is known.
     ///
     /// # Errors
-    /// The model is not one of this installation's.
+    /// The model is unknown.
     pub fn cost_of(
         &self,
         stage: &str,
@@ -37,17 +37,17 @@ impl Llm {
         ))
     }
 
-    /// Most tokens of one answer.
+    /// Maximum tokens of one answer.
     pub fn max_output_tokens(&self) -> u64 {
         self.settings().max_output_tokens
     }
 
-    /// How often an answer that breaks its rules is asked again.
+    /// How often an invalid answer is requested again.
     pub fn validation_retries(&self) -> u64 {
         self.settings().validation_retries
     }
 
-    /// What one question may spend.
+    /// What one query may spend.
     pub fn query_caps(&self) -> Caps {
         self.settings().caps.query
     }

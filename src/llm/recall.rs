@@ -1,8 +1,7 @@
-//! Answers out of the record instead of a model: a question that was asked before is walked through
-//! again.
+//! Answers from the record instead of a model, to replay a query or to resume one.
 //!
-//! What the record holds goes through the same checks as what a model says, so the same rounds
-//! follow from it. Nothing that is recalled is recorded, counted or paid a second time.
+//! Recorded outputs pass the same checks as those of a model, so the same rounds follow. A recalled
+//! output is not recorded, counted or paid for again.
 
 use std::collections::VecDeque;
 
@@ -10,22 +9,22 @@ use super::LlmError;
 use super::provider::Finish;
 use crate::model::llm_call::{CallOutcome, LlmCall};
 
-/// What earlier calls said, in their order.
+/// The outputs of earlier calls, in order.
 #[derive(Default)]
 pub struct Record {
     calls: VecDeque<LlmCall>,
-    /// Nobody is asked when it ends.
+    /// No model is called when the record ends.
     alone: bool,
 }
 
-/// A reply as it came then.
+/// A recorded reply.
 pub struct Recalled {
     pub text: String,
     pub finish: Finish,
 }
 
 impl Record {
-    /// All that will be said.
+    /// A record without further calls to models.
     pub fn alone(calls: Vec<LlmCall>) -> Self {
         Self {
             calls: calls.into(),
@@ -33,8 +32,8 @@ impl Record {
         }
     }
 
-    /// What was said before somebody had to stop; models go on from there. Attempts that led to
-    /// nothing come back: what they were about is asked anew.
+    /// The outputs before an interruption; models are called for the rest. Also returns the
+    /// attempts without a result, whose requests are sent again.
     pub fn begun(mut calls: Vec<LlmCall>) -> (Self, Vec<LlmCall>) {
         let last = calls
             .iter()
@@ -53,16 +52,16 @@ impl Record {
         self.alone
     }
 
-    /// The next reply to a stage, with the attempts that it took; none where a model is to be
-    /// asked.
+    /// The next reply for a stage, with the attempts that led to it; none if a model must be
+    /// called.
     pub fn next(
         &mut self,
         stage: &'static str,
     ) -> (Vec<LlmCall>, Result<Option<Recalled>, LlmError>) {
         let mut taken: Vec<LlmCall> = Vec::new();
         loop {
-            // Attempts that brought no reply are followed by those that did, whoever was asked
-            // then: nothing else can follow.
+            // Attempts without a reply are followed by those with one, whichever model was called;
+            // nothing else can follow.
             let Some(call) = self.calls.front().filter(|call| call.stage == stage) else {
                 let outcome = self.missing(stage, taken.last());
                 return (taken, outcome);
@@ -76,14 +75,14 @@ impl Record {
         }
     }
 
-    /// What it means that no reply is left.
+    /// The result if no reply is left.
     fn missing(
         &mut self,
         stage: &'static str,
         last: Option<&LlmCall>,
     ) -> Result<Option<Recalled>, LlmError> {
         if !self.alone {
-            // Whatever else is there answers questions that are not put any more.
+            // The remaining outputs belong to requests that are no longer made.
             self.calls.clear();
             return Ok(None);
         }

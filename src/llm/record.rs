@@ -1,5 +1,5 @@
-//! The record of one attempt: begun before anything is sent, ended exactly once, also when its
-//! asker goes away.
+//! The record of one attempt: begun before anything is sent, and ended exactly once, even if the
+//! caller is dropped.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,10 +17,10 @@ use crate::store::CallEntry;
 
 /// More tokens than any call can have.
 const MOST_TOKENS: i64 = 100_000_000;
-/// Most bytes of an answer that are kept with its record.
+/// Maximum bytes of an answer that are stored with its record.
 const MOST_OUTPUT_BYTES: usize = 256 * 1024;
 
-/// The attempts at one question.
+/// The attempts of one task.
 pub struct Attempts<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
@@ -42,7 +42,7 @@ impl<'a> Attempts<'a> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next reply to a stage out of the record; none where a model is to be asked.
+    /// The next recorded reply for a stage; none if a model must be called.
     pub fn recall(&self, stage: &'static str) -> Result<Option<Recalled>, LlmError> {
         let (taken, outcome) = self.session.recall(stage);
         self.calls
@@ -64,19 +64,19 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// What is known of an attempt before it is made.
+/// What is known about an attempt before it is made.
 pub struct Plan {
     pub stage: &'static str,
     pub level: Option<i64>,
     pub mode: Mode,
     pub params: Value,
-    /// Tokens it will send, by the quarter rule.
+    /// Estimated number of tokens to send, at four characters per token.
     pub expected_tokens: i64,
     pub temperature: Option<f64>,
     pub max_output_tokens: Option<u64>,
 }
 
-/// An attempt under way.
+/// An attempt in progress.
 pub struct Call<'a> {
     attempts: &'a Attempts<'a>,
     target: &'a Target,
@@ -85,12 +85,12 @@ pub struct Call<'a> {
     begun: Instant,
     record: Option<LlmCall>,
     reply: Option<(Option<String>, Option<String>)>,
-    /// Given back after the record was handed to the journal, never before.
+    /// Released after the record was passed to the journal, never before.
     _today: Option<Reservation>,
 }
 
 impl<'a> Call<'a> {
-    /// Begins an attempt, unless a cap is in the way.
+    /// Begins an attempt, unless a cap is reached.
     pub async fn begin(
         attempts: &'a Attempts<'a>,
         target: &'a Target,
@@ -152,7 +152,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Notes what came back; the verdict on it follows with [`Call::finish`].
+    /// Records the reply; the verdict follows with [`Call::finish`].
     pub fn replied(&mut self, reply: &Reply) {
         let Some(record) = &mut self.record else {
             return;
@@ -168,8 +168,7 @@ impl<'a> Call<'a> {
             }
         });
 
-        // A provider's word is not taken for more than any context holds, nor for less than
-        // nothing.
+        // Counts reported by a provider are limited to a plausible range.
         let prompt = usage.prompt.clamp(0, MOST_TOKENS);
         let completion = usage.completion.clamp(0, MOST_TOKENS);
         let usage = Usage {
@@ -186,7 +185,7 @@ impl<'a> Call<'a> {
         self.reply = Some((reply.id.clone(), reply.model.clone()));
     }
 
-    /// Ends an attempt that brought an answer.
+    /// Ends an attempt that returned an answer.
     pub fn finish(mut self, outcome: CallOutcome, output: Option<Value>) {
         if let Some(mut record) = self.record.take() {
             record.llm_output = output.map(bounded);
@@ -194,7 +193,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Ends an attempt that brought none.
+    /// Ends an attempt that returned no answer.
     pub fn fail(mut self, error: &ProviderError) {
         if let Some(mut record) = self.record.take() {
             record.latency_ms = milliseconds(self.begun);
@@ -202,7 +201,7 @@ impl<'a> Call<'a> {
                 self.estimate(&mut record);
             }
 
-            // The status only: what a provider says may quote the prompt.
+            // Only the status, because the provider's message may quote the prompt.
             record.provider_params["error"] = match error {
                 ProviderError::Status { status, .. } => format!("status {status}").into(),
                 other => other.reason().into(),
@@ -212,7 +211,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The provider may have worked, and said nothing: what was sent is counted.
+    /// The provider may have done the work without a response, so the sent tokens are counted.
     fn estimate(&self, record: &mut LlmCall) {
         record.tokens_prompt = self.plan.expected_tokens;
         record.provider_params["usage"] = "estimated".into();
@@ -257,7 +256,7 @@ impl<'a> Call<'a> {
 }
 
 impl Drop for Call<'_> {
-    /// Whoever asked went away; the provider may have worked all the same.
+    /// The caller was dropped; the provider may have done the work anyway.
     fn drop(&mut self) {
         if let Some(mut record) = self.record.take() {
             record.latency_ms = milliseconds(self.begun);
@@ -267,7 +266,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// The answer, or how large it was.
+/// The answer, or its size if it is too large.
 fn bounded(output: Value) -> Value {
     let bytes = output.to_string().len();
     if bytes > MOST_OUTPUT_BYTES {
@@ -277,7 +276,7 @@ fn bounded(output: Value) -> Value {
     }
 }
 
-/// To the microsecond; more would be noise.
+/// Rounded to microseconds.
 fn milliseconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

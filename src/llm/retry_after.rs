@@ -1,4 +1,4 @@
-//! How long a provider asks us to wait, in every form in which they say it.
+//! Reads how long a provider asks us to wait, in all the forms that providers use.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 
 use crate::base::clock::Timestamp;
 
-/// From the headers, else from the text of the error.
+/// From the headers, otherwise from the body of the error.
 pub fn retry_after(headers: &HeaderMap, body: &str, now: Timestamp) -> Option<Duration> {
     let header = |name: &str| {
         headers
@@ -29,13 +29,13 @@ pub fn retry_after(headers: &HeaderMap, body: &str, now: Timestamp) -> Option<Du
         .or_else(|| try_again_in(body))
 }
 
-/// A number too large for a duration is a very long wait, not none.
+/// A number that is too large for a duration is a very long wait.
 fn seconds(number: f64) -> Option<Duration> {
     (!number.is_nan())
         .then(|| Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(Duration::MAX))
 }
 
-/// An HTTP date in any of its three forms; one that has passed is no wait at all.
+/// An HTTP date in any of its three forms; a date in the past means no wait.
 fn until(date: &str, now: Timestamp) -> Option<Duration> {
     let moment = httpdate::parse_http_date(date).ok()?;
     let now =
@@ -77,7 +77,7 @@ mod tests {
     type Headers = &'static [(&'static str, &'static str)];
 
     #[test]
-    fn every_form_is_read() {
+    fn reads_every_form_of_retry_after() {
         let now = Timestamp::parse_rfc3339("2026-11-15T12:00:00Z").unwrap();
         let cases: &[(Headers, &str, Option<u64>)] = &[
             (&[("retry-after", "2")], "", Some(2000)),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::task::Task;
 
-/// Most values of an `enum`. Providers count its characters only above that.
+/// Maximum number of values of an `enum`. Providers limit its characters only above that.
 const MOST_OPTIONS: usize = 250;
 
 /// The schema of a task's answers, without a closed choice.
@@ -27,8 +27,8 @@ pub fn of<T: Task>() -> Value {
     schema
 }
 
-/// The compiled form, for checking. Providers are told that every field is required; an answer may
-/// still leave out a field that may be null.
+/// The compiled schema for validation. The schema that providers receive requires every field; an
+/// answer may still omit a nullable field.
 pub fn validator(schema: &Value) -> Validator {
     let mut schema = schema.clone();
     relax(&mut schema);
@@ -36,7 +36,7 @@ pub fn validator(schema: &Value) -> Validator {
         .unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
 }
 
-/// Restricts the text at `pointer` to these options, where providers can bear it.
+/// Restricts the string at `pointer` to these options, if providers support that many.
 pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
     if options.is_empty() || options.len() > MOST_OPTIONS {
         return;
@@ -46,7 +46,7 @@ pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
     }
 }
 
-/// Gives the schema at `pointer` these limits.
+/// Adds these limits to the schema at `pointer`.
 pub fn limit(schema: &mut Value, pointer: &str, limits: &[(&str, usize)]) {
     if let Some(field) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
         field.extend(
@@ -57,7 +57,7 @@ pub fn limit(schema: &mut Value, pointer: &str, limits: &[(&str, usize)]) {
     }
 }
 
-/// A value of the form that the schema wants. Small models copy a form better than they read a
+/// An example value that matches the schema. Small models copy an example better than they read a
 /// schema.
 pub fn form(schema: &Value) -> Value {
     let kind = schema["type"]
@@ -80,7 +80,7 @@ pub fn form(schema: &Value) -> Value {
     }
 }
 
-/// Requires only the fields that may not be null.
+/// Requires only the fields that are not nullable.
 fn relax(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;
@@ -109,7 +109,7 @@ fn may_be_null(field: &Value) -> bool {
     })
 }
 
-/// Leaves what every dialect knows.
+/// Keeps only what every dialect supports.
 fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;
@@ -124,7 +124,8 @@ fn tidy(schema: &mut Value) {
         "maxLength",
         "$schema",
     ] {
-        // `properties` may have a field of that name, which is an object; the keyword never is.
+        // `properties` may contain a field with this name, whose value is an object; that of the
+        // keyword never is.
         if fields.get(unknown).is_some_and(|value| !value.is_object()) {
             fields.shift_remove(unknown);
         }

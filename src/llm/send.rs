@@ -1,5 +1,5 @@
-//! Gets a reply out of a provider: the output mode it takes, the parameters it takes, and patience
-//! when it is busy.
+//! Gets a reply from a provider: finds the output mode and the parameters that it accepts, and
+//! retries when it is busy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,18 +40,18 @@ pub struct Sent<'a> {
     pub call: Call<'a>,
 }
 
-/// What is to be asked, and how.
+/// A task, and how to send it.
 pub struct TaskRequest<'t, T> {
     pub task: &'t T,
-    /// What was wrong with the last answer.
+    /// The errors of the previous answer.
     pub faults: &'t [String],
-    /// Without a second try.
+    /// Whether to send it without retries.
     pub once: bool,
-    /// The schema in words, whatever the model is thought to take.
+    /// Whether to put the schema into the prompt, whatever the model supports.
     pub in_words: bool,
 }
 
-/// The parts of a request that do not change with its mode.
+/// The parts of a request that do not depend on the output mode.
 struct Message<'t, T> {
     task: &'t T,
     user: String,
@@ -60,7 +60,7 @@ struct Message<'t, T> {
 }
 
 impl Llm {
-    /// Sends a question until there is a reply: downgrades what the model refuses, waits when it is
+    /// Sends a request until there is a reply: omits what the model rejects, and waits when it is
     /// busy.
     pub(super) async fn send<'a, T: Task>(
         &self,
@@ -100,8 +100,8 @@ impl Llm {
                 .await
             {
                 Ok(sent) => {
-                    // Remembered only now: a refusal that the next mode meets too says nothing
-                    // about the mode.
+                    // Remembered only now: if the next mode is rejected too, the mode was not the
+                    // reason.
                     if learnt != before {
                         target.profile.learn(&target.model, learnt);
                     }
@@ -112,8 +112,7 @@ impl Llm {
         }
     }
 
-    /// The instruction as it will be sent, in the output mode in force: some say the schema in
-    /// words.
+    /// The instruction as it will be sent in the current output mode, which may include the schema.
     pub fn instruction<T: Task>(&self, wished: Option<&str>, task: &T) -> String {
         let model = wished.unwrap_or_else(|| self.model_of(T::STAGE));
         let Ok(target) = self.target(model) else {
@@ -127,7 +126,7 @@ impl Llm {
         }
     }
 
-    /// The schema of the answers to a question, with as many of its limits as the model can bear.
+    /// The schema of a task's answers, with the limits that the model supports.
     fn schema_for<T: Task>(&self, task: &T, learnt: &Learnt) -> Value {
         let mut schema = self.forms::<T>().schema.clone();
         if !learnt.plain_schema {
@@ -140,7 +139,7 @@ impl Llm {
         schema
     }
 
-    /// Sends in one mode, with patience.
+    /// Sends in one mode, with retries.
     async fn send_as<'a, T: Task>(
         &self,
         attempts: &'a Attempts<'a>,
@@ -210,7 +209,7 @@ impl Llm {
         }
     }
 
-    /// One request on the wire.
+    /// Sends a single request.
     pub(super) async fn attempt<'a>(
         &self,
         attempts: &'a Attempts<'a>,
@@ -229,14 +228,14 @@ impl Llm {
         let shut = |no_entry| match no_entry {
             NoEntry::Stopping => away("the service is stopping".to_owned(), None),
             NoEntry::Shut(left) => away(
-                format!("it asked for a pause of another {} s", left.as_secs()),
+                format!("it asked callers to wait for another {} s", left.as_secs()),
                 Some(left),
             ),
         };
 
         let resting = |left: Duration| {
             let reason = format!(
-                "it failed too often in a row and is avoided for another {} s",
+                "it failed too often in a row, so memoir sends it no requests for another {} s",
                 left.as_secs()
             );
             away(reason, Some(left))
@@ -250,8 +249,8 @@ impl Llm {
                 profile.breaker.knock(),
             )
         } else {
-            // Looked at twice: a call that will be refused takes no turn, and a pause may begin
-            // while one is awaited.
+            // Checked twice: a call that will be rejected takes no turn, and a pause may begin
+            // while the call waits for its turn.
             if let Some(error) = profile.pauses.refusal(&target.model) {
                 return Err(error);
             }
@@ -264,7 +263,7 @@ impl Llm {
             )
         };
 
-        // The model that embeds is never named by a request.
+        // The embedding model is never named by a request.
         let named = attempts.session.model.is_some() && plan.stage != embed::STAGE;
         let mut call = Call::begin(attempts, target, plan).await?;
         let total = Duration::from_secs(self.settings().transport.total_timeout);
@@ -309,7 +308,7 @@ impl Llm {
         }
     }
 
-    /// How long to wait before the next try, if there is any point in one.
+    /// How long to wait before the next try, if a retry may help.
     pub(super) fn wait_before_next(&self, error: &ProviderError, tried: u64) -> Option<Duration> {
         if !error.may_pass() {
             return None;
@@ -320,7 +319,7 @@ impl Llm {
             ..
         } = error
         {
-            // A little later than told, so that not all of us come back at once.
+            // Slightly longer than requested, so that not all callers return at once.
             return (*told <= self.longest_wait())
                 .then(|| told.mul_f64(1.0 + random_fraction() / 10.0));
         }
@@ -332,7 +331,7 @@ impl Llm {
         Duration::from_secs(self.settings().transport.retry_after_cap)
     }
 
-    /// What is sent besides the texts, and how that stands in the record.
+    /// The parameters of a request, and their form in the record.
     fn parameters(&self, deterministic: bool, learnt: &Learnt) -> (Parameters, Value) {
         let takes = |parameter| !learnt.refused.contains(&parameter);
         let settings = self.settings();
@@ -364,7 +363,7 @@ impl Llm {
     }
 }
 
-/// Any number will do, as long as it stays.
+/// Any number, as long as it never changes.
 const SEED: u64 = 7;
 
 /// A send that ended without a reply.
@@ -379,7 +378,7 @@ impl From<LlmError> for SendError {
     }
 }
 
-/// What to leave out the next time, if the refusal was about the form of the request.
+/// Omits what the provider rejected, if the rejection was about the form of the request.
 fn downgrade(
     target: &Target,
     error: SendError,
@@ -430,7 +429,7 @@ fn downgrade(
     Ok(learnt)
 }
 
-/// What a provider's error means to whoever asked.
+/// Turns a provider's error into the error for the caller.
 pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
     let model = target.name();
     let ProviderError::Status {
@@ -449,7 +448,7 @@ pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
 
     let reason = format!("status {status}: {message}");
     if let Some((refusal, concerns_one_model)) = error.refusal() {
-        // A pause that another call has ended meanwhile: the next try will tell.
+        // Another call has ended the pause in the meantime, so a retry is due immediately.
         let at_once = (!concerns_one_model).then_some(Duration::from_secs(1));
         let next_probe_in = target
             .profile
@@ -487,7 +486,7 @@ fn system_in<T: Task>(mode: Mode, schema: &Value) -> String {
     }
 }
 
-/// The instruction of a model that knows neither schemas nor tools.
+/// The instruction for a model that supports neither schemas nor tools.
 fn prompted(system: &str, schema: &Value) -> String {
     let form = schema::form(schema);
     format!(

@@ -1,7 +1,7 @@
-//! Who asks and who pays: one job's, one question's or one caller's dealings with models.
+//! The caller of a model and the payer: a job, a query or an API caller.
 //!
-//! Holds what was spent so far, so that a cap is met before a call is made, and keeps every attempt
-//! for the record.
+//! Contains what was spent so far, so that caps are checked before a call, and every attempt for
+//! the record.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,19 +11,19 @@ use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer, Spent};
 
-/// One asker.
+/// One caller.
 pub struct Session {
     pub(super) space: Space,
     pub(super) payer: Payer,
-    /// `provider:model` for every task, instead of the settings'.
+    /// `provider:model` for every task, instead of the configured models.
     pub(super) model: Option<String>,
     pub(super) deterministic: bool,
-    /// Wants to know about this very model: no other may answer for it, and it is asked even while
-    /// it is left alone.
+    /// Probes this model: no other model may answer instead, and it is called even while it is
+    /// avoided.
     pub(super) probing: bool,
     /// The trace that its spans belong to.
     pub(super) traceparent: Option<String>,
-    /// The API key whose day counts its calls.
+    /// The API key whose daily caps apply.
     pub(super) budget: Option<KeyBudget>,
     caps: Caps,
     state: Mutex<State>,
@@ -33,20 +33,20 @@ pub struct Session {
 struct State {
     next_seq: i64,
     spent: Spent,
-    /// Calls under way, with what they are expected to send.
+    /// Calls in flight, with the tokens that they are expected to send.
     under_way: Spent,
     calls: Vec<LlmCall>,
-    /// What is answered from the record.
+    /// Outputs to recall instead of calling a model.
     record: Record,
 }
 
 impl Session {
-    /// For a caller of the API that keeps no record of its own.
+    /// For an API caller without its own record.
     pub fn of_caller(space: Space) -> Self {
         Self::of(space, Payer::Request, Caps::default())
     }
 
-    /// For a job; `spent` and `next_seq` are what its earlier attempts left in the ledger.
+    /// For a job; `spent` and `next_seq` continue the ledger of its earlier attempts.
     pub fn of_job(space: Space, id: JobId, caps: Caps, spent: Spent, next_seq: i64) -> Self {
         let session = Self::of(space, Payer::Job(id), caps);
         *session.state() = State {
@@ -58,12 +58,12 @@ impl Session {
         session
     }
 
-    /// For a question.
+    /// For a query.
     pub fn of_query(space: Space, id: String, caps: Caps) -> Self {
         Self::of(space, Payer::Query(id), caps)
     }
 
-    /// For whoever pays, with what it may spend in all.
+    /// For a payer with its caps.
     pub fn of(space: Space, payer: Payer, caps: Caps) -> Self {
         Self {
             space,
@@ -81,16 +81,15 @@ impl Session {
         }
     }
 
-    /// For a question that is answered from its record alone: no model is asked, nothing is written
-    /// down.
+    /// For a recorded replay: no model is called, and nothing is recorded.
     pub fn of_record(space: Space, id: String, calls: Vec<LlmCall>) -> Self {
         let session = Self::of(space, Payer::Query(id), Caps::default());
         session.state().record = Record::alone(calls);
         session
     }
 
-    /// Takes up where an earlier attempt at the same question had to stop: what it was told is not
-    /// asked again.
+    /// Resumes an interrupted attempt of the same query: its recorded outputs are not requested
+    /// again.
     #[must_use]
     pub fn resuming(self, calls: Vec<LlmCall>) -> Self {
         {
@@ -107,12 +106,12 @@ impl Session {
         self
     }
 
-    /// Whether its answers come from the record alone.
+    /// Whether all its answers come from the record.
     pub(super) fn is_recorded(&self) -> bool {
         self.state().record.is_alone()
     }
 
-    /// The next reply to a stage out of the record, with the attempts that it took.
+    /// The next recorded reply for a stage, with the attempts that led to it.
     pub(super) fn recall(
         &self,
         stage: &'static str,
@@ -123,7 +122,7 @@ impl Session {
         (taken, outcome)
     }
 
-    /// Asks this model, whatever the settings say.
+    /// Uses this model instead of the configured ones.
     #[must_use]
     pub fn with_model(mut self, model: Option<String>) -> Self {
         self.model = model;
@@ -137,40 +136,40 @@ impl Session {
         self
     }
 
-    /// Asks to learn about a model rather than to get an answer.
+    /// Makes it a probe of a model.
     pub(super) fn probing(mut self) -> Self {
         self.probing = true;
         self
     }
 
-    /// Puts its spans into the caller's trace.
+    /// Adds its spans to the caller's trace.
     #[must_use]
     pub fn traced_by(mut self, traceparent: Option<String>) -> Self {
         self.traceparent = traceparent;
         self
     }
 
-    /// Counts its calls for an API key, and holds them against the key's daily caps.
+    /// Counts its calls for an API key and applies the key's daily caps.
     #[must_use]
     pub fn within(mut self, budget: Option<KeyBudget>) -> Self {
         self.budget = budget;
         self
     }
 
-    /// What was spent, earlier attempts included.
+    /// What was spent, including earlier attempts.
     pub fn spent(&self) -> Spent {
         self.state().spent
     }
 
-    /// Every attempt of a question or a caller, in the order in which they began; a job has them in
-    /// the ledger.
+    /// Every attempt of a query or an API caller, in the order in which they began; those of a job
+    /// are in the ledger.
     pub fn calls(&self) -> Vec<LlmCall> {
         let mut calls = self.state().calls.clone();
         calls.sort_by_key(|call| call.seq);
         calls
     }
 
-    /// Takes the next number and counts the call as under way, unless a cap is in the way.
+    /// Takes the next number and counts the call as in flight, unless a cap is reached.
     pub(super) fn begin(&self, expected: Spent) -> Result<i64, LlmError> {
         let mut state = self.state();
         let so_far = state.spent.plus(state.under_way);
@@ -182,13 +181,13 @@ impl Session {
         Ok(seq)
     }
 
-    /// Counts a call that is over.
+    /// Counts a finished call.
     pub(super) fn end(&self, call: LlmCall, expected: Spent) {
         let mut state = self.state();
         state.under_way = state.under_way.minus(expected);
         state.spent = state.spent.plus(call.spent());
 
-        // A job may make thousands of calls, and has them in the ledger.
+        // A job may make thousands of calls, which are in the ledger.
         if !matches!(self.payer, Payer::Job(_)) {
             state.calls.push(call);
         }

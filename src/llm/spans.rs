@@ -1,8 +1,7 @@
-//! OpenTelemetry spans of model calls, by the names of the conventions for generative AI (v1.41),
-//! which are all in this file.
+//! OpenTelemetry spans of model calls. The names follow the conventions for generative AI (v1.41)
+//! and are all in this file.
 //!
-//! Off unless `telemetry.otlp_endpoint` is set. Spans hold names, counts and times; contents are
-//! never captured.
+//! Off unless `telemetry.otlp_endpoint` is set. Spans contain names, counts and times, never text.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,10 +17,10 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use crate::config::llm::Kind;
 use crate::model::llm_call::{LlmCall, Payer};
 
-/// Where spans go, if anywhere.
+/// The destination of spans, if any.
 pub struct Spans(Option<(SdkTracerProvider, SdkTracer)>);
 
-/// A call that is over, with what the record has no room for.
+/// A finished call, with facts that the record does not contain.
 pub struct Finished<'a> {
     pub call: &'a LlmCall,
     pub kind: Kind,
@@ -35,7 +34,7 @@ pub struct Finished<'a> {
 }
 
 impl Spans {
-    /// Sends to this collector; to none if empty.
+    /// Sends to this collector; disabled if empty.
     pub fn new(endpoint: &str) -> Self {
         if endpoint.is_empty() {
             return Self(None);
@@ -99,7 +98,7 @@ impl Spans {
         span.end_with_timestamp(end);
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans.
     pub async fn close(&self) {
         let Some((provider, _)) = &self.0 else { return };
         let provider = provider.clone();

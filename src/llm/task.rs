@@ -1,9 +1,8 @@
-//! What can be asked of a model: a task is a type with a frame, an output, and checks that no
-//! schema can hold.
+//! A task for a model: a type with a prompt, an output, and checks that a schema cannot express.
 //!
-//! Adding one touches its file in `tasks`, `AnyTask`, and the provider that computes answers. A task whose answer lists items (chunks, summaries)
-//! says how its items are told apart; then only those that came back wrong are asked again, and an
-//! answer that was cut off is split.
+//! A new task needs a file in `tasks`, a variant of `AnyTask`, and an answer in the provider that
+//! computes answers. A task whose answer is a list of items (chunks, summaries) defines how items
+//! are identified; then only invalid items are requested again, and a truncated answer is split.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,15 +11,15 @@ use serde_json::Value;
 
 use super::tasks::AnyTask;
 
-/// Something to ask of a model.
+/// A task for a model.
 pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
-    /// Its name in records, metrics and settings.
+    /// The name of its stage in records, metrics and settings.
     const STAGE: &'static str;
-    /// What the answer is, for the provider's schema.
+    /// The description of the answer in the provider's schema.
     const DESCRIPTION: &'static str;
-    /// The instruction: the same for every call, so that providers can keep it in their caches.
+    /// The instruction, which is the same for every call, so that providers can cache it.
     const SYSTEM: &'static str;
-    /// Where the answer lists its items, if it does.
+    /// Where the answer lists its items, if it is a list.
     const ITEMS: Option<Items> = None;
 
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
@@ -28,10 +27,10 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// The user message, stable parts first.
     fn frame(&self) -> String;
 
-    /// Checks that no schema can hold.
+    /// Checks that a schema cannot express.
     fn check(&self, output: &Self::Output) -> Vec<Fault>;
 
-    /// The level of the hierarchy it is about.
+    /// The level of the hierarchy, if there is one.
     fn level(&self) -> Option<i64> {
         None
     }
@@ -39,42 +38,43 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// Narrows the schema to a closed choice.
     fn narrow(&self, _schema: &mut Value) {}
 
-    /// Limits lists and texts in the schema, for small models that go on without an end. Not for
-    /// all, as the schema is to be the same for every call, and some providers refuse limits.
+    /// Limits lists and texts in the schema, for small models that write endlessly. Not for all
+    /// models, because the schema should be the same for every call, and some providers reject
+    /// limits.
     fn bound(&self, _schema: &mut Value) {}
 
-    /// Brings an answer into the one spelling that the service uses, before it is checked.
+    /// Normalises an answer before it is checked.
     fn settle(&self, output: Self::Output) -> Self::Output {
         output
     }
 
-    /// The ids of the items asked for.
+    /// The ids of the requested items.
     fn ids(&self) -> Vec<i64> {
         Vec::new()
     }
 
-    /// The same question about these items alone.
+    /// The same task for these items only.
     #[must_use]
     fn only(&self, _ids: &[i64]) -> Self {
         self.clone()
     }
 
-    /// One answer out of those to its parts.
+    /// Merges the answers to the parts.
     fn merge(mut parts: Vec<Self::Output>) -> Option<Self::Output> {
         parts.pop()
     }
 
-    /// Whether nobody else is asked when the model cannot answer: it is not worth that.
+    /// Whether the task is not worth a call to the fallback model.
     fn is_for_one_model(&self) -> bool {
         false
     }
 
-    /// How often wrong items are asked again; the setting's word unless the task knows better.
+    /// How often invalid items are requested again, if it differs from the setting.
     fn item_retries(&self) -> Option<u64> {
         None
     }
 
-    /// What to make of an answer that still breaks a rule after every retry, if anything.
+    /// Turns an answer that is still invalid after every retry into a valid one, if possible.
     fn last_resort(&self, _output: Self::Output) -> Option<Self::Output> {
         None
     }
@@ -85,16 +85,16 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
 pub struct Items {
     /// The field with the list.
     pub list: &'static str,
-    /// The field of an item that tells which it is.
+    /// The field that identifies an item.
     pub id: &'static str,
-    /// What an item is called in messages to the model.
+    /// The word for an item in messages to the model.
     pub noun: &'static str,
 }
 
-/// What is wrong with an answer, said so that the model can mend it.
+/// An error in an answer, worded so that the model can correct it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The item that is wrong; `None` if it is the whole answer.
+    /// The invalid item; `None` for the whole answer.
     pub item: Option<i64>,
     pub message: String,
 }

@@ -1,6 +1,6 @@
-//! What a space, and an API key, may spend on one day: the ledger's sum, and what is under way in
-//! this process, checked and reserved as one. Across processes the sum may be passed by the calls
-//! that others have under way.
+//! The daily caps of a space and of an API key: the ledger's total and the calls in flight in this
+//! process are checked and reserved in one step. With several processes, the cap may be exceeded by
+//! the calls that others have in flight.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::base::ids::Space;
 use crate::config::llm::Caps;
 use crate::model::llm_call::Spent;
 
-/// Whose day it is.
+/// The owner of a daily cap.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Purse {
     Space(Space),
@@ -22,15 +22,15 @@ enum Purse {
 
 type UnderWay = Arc<Mutex<HashMap<Purse, Spent>>>;
 
-/// Calls under way, by whose day counts them.
+/// Calls in flight, by owner of the cap.
 #[derive(Default)]
 pub struct Today {
     under_way: UnderWay,
-    /// One check at a time, or two could take the same last place.
+    /// One check at a time, because two could otherwise reserve the same remaining amount.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// A place under the caps; given back when dropped.
+/// A reservation under the caps; released when dropped.
 pub struct Reservation {
     under_way: UnderWay,
     purses: Vec<Purse>,
@@ -55,8 +55,8 @@ impl Drop for Reservation {
 }
 
 impl Llm {
-    /// Reserves a call, unless it would go over what its space or its key may spend today; `None`
-    /// if there is no cap.
+    /// Reserves a call, unless it would exceed the daily cap of its space or its key; `None` if
+    /// there is no cap.
     pub(super) async fn reserve_today(
         &self,
         session: &Session,
@@ -89,8 +89,8 @@ impl Llm {
         let today = &self.inner.today;
         let _turn = today.turn.lock().await;
 
-        // First what is under way, then the ledger: a call that ends in between counts twice rather
-        // than not at all.
+        // First the calls in flight, then the ledger: a call that ends in between counts twice
+        // rather than not at all.
         let under_way: Vec<Spent> = {
             let all = today
                 .under_way
@@ -141,7 +141,7 @@ impl Llm {
     }
 }
 
-/// A cap of a day starts anew with the next one.
+/// A daily cap is reset at midnight UTC.
 fn until_midnight(error: LlmError, now: Timestamp) -> LlmError {
     match error {
         LlmError::SpendCapReached {

@@ -1,4 +1,4 @@
-//! What an ingestion writes down about each of its classification calls.
+//! What an ingestion records about each of its classification calls.
 
 use crate::base::clock::Timestamp;
 

@@ -30,7 +30,8 @@ pub struct NewCategory {
 /// The path from level 1 to a category: ids and names.
 pub type CategoryPath = Vec<(i64, String)>;
 
-/// What a category contains, for the embedded model, which otherwise knows little but its name.
+/// What a category contains, for the embedded model, which otherwise knows little more than its
+/// name.
 #[derive(Debug, Clone, Default)]
 pub struct CategoryContents {
     /// The number of chunks.

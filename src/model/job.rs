@@ -21,7 +21,7 @@ pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
 pub enum JobState {
     Queued,
     Running,
-    /// Waits for its user to give what it asks for; what that is, is the kind's business.
+    /// Waits for input from its user; the kind of job defines which input.
     AwaitingInput,
     Succeeded,
     Failed,
@@ -42,7 +42,7 @@ impl JobState {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
-            // The name in the database and in the API, from the one kind that asks for something.
+            // The name in the database and in the API, after the only kind that waits for input.
             Self::AwaitingInput => "awaiting_helper",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
@@ -178,8 +178,8 @@ pub struct JobEvent {
     pub created_at: Timestamp,
 }
 
-/// What a kind of work writes down about itself, each kind in a table of its own. The engine passes
-/// it on unread.
+/// The details of a kind of job, each kind in its own table. The job engine passes them on without
+/// reading them.
 #[derive(Debug, Clone)]
 pub enum Detail {
     Batch(Batch),
@@ -195,7 +195,7 @@ pub struct Record {
     pub events: Vec<(&'static str, Value)>,
     /// What the job was doing until then, in order.
     pub reports: Vec<Report>,
-    /// Its steps only keep the log in order and are no progress.
+    /// Whether its steps only keep the log in order and are not progress.
     pub without_progress: bool,
 }
 
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_read_back() {
+    fn states_can_be_formatted_and_parsed() {
         for state in JobState::ALL {
             assert_eq!(JobState::parse(state.as_str()), Some(state));
         }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_final_stays_unless_it_is_queued_again() {
+    fn a_final_state_changes_only_by_a_retry() {
         for state in JobState::ALL.into_iter().filter(|state| state.is_final()) {
             for next in JobState::ALL {
                 assert_eq!(

@@ -18,7 +18,7 @@ pub enum CallOutcome {
     Refused,
     /// No answer: a status, a broken connection, a timeout.
     TransportError,
-    /// The caller went away.
+    /// The caller was dropped.
     Cancelled,
 }
 
@@ -41,16 +41,16 @@ pub enum Payer {
     Job(JobId),
     /// A query, by its id.
     Query(String),
-    /// A context that was assembled, by its id.
+    /// An assembled context, by its id.
     Context(String),
     /// A run of a prompt, by its id.
     PromptRun(String),
-    /// A request that keeps no record of its own.
+    /// A request without its own record.
     Request,
 }
 
 impl Payer {
-    /// Its name in the ledger, and in what a cap says.
+    /// Its name in the ledger and in messages about caps.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Job(_) => "job",
@@ -70,7 +70,7 @@ impl Payer {
     }
 }
 
-/// The API key whose daily caps count a call, and what it may spend on one day (UTC); 0 is no cap.
+/// The API key whose daily caps apply to a call, and its caps per UTC day; 0 means no cap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyBudget {
     pub key_id: String,

@@ -20,7 +20,7 @@ impl OwnerKind {
     }
 }
 
-/// Whose text an entry holds: a chunk or a memory, by its id.
+/// The owner of an entry's text: a chunk or a memory, by its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     pub kind: OwnerKind,
@@ -34,7 +34,7 @@ pub struct EntryRow {
     pub owner_id: i64,
     /// The source of a chunk, the thread of a memory.
     pub group_id: String,
-    /// The version of its source; 0 where the owner has no versions.
+    /// The version of its source; 0 if the owner has no versions.
     pub version_id: i64,
     /// In microseconds.
     pub created_at: i64,

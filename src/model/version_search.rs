@@ -28,7 +28,7 @@ impl Choice {
     }
 }
 
-/// What the store is asked for: at most `most` versions, best match first.
+/// A request to the store: at most `most` versions, best match first.
 #[derive(Debug, Clone)]
 pub struct VersionSearch {
     /// Never relaxed, like the space.

@@ -340,7 +340,7 @@ impl Inner {
         levels
     }
 
-    /// The maximum number of chunks that so many leaves can yield.
+    /// The maximum number of chunks in this many leaves.
     fn chunks(&self, ask: &QuerySettings, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
         let per_path = if ask.per_path_limit == 0 {

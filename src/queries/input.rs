@@ -84,7 +84,7 @@ pub struct QuerySettings {
     pub strategy: StrategyName,
     /// Number of categories to select on level 1.
     pub n: u64,
-    /// By how much that number changes from level to level.
+    /// By how much that number falls (`zoom_in`) or rises (`branch_out`) from level to level.
     pub n2: u64,
     /// Maximum number of categories that `branch_out` selects on a level.
     pub per_level_max: u64,

@@ -1,5 +1,5 @@
-//! Queries: a model walks the hierarchy, the chunks are fitted to a budget and answered from, with
-//! a receipt.
+//! Queries: a model walks the hierarchy, the chunks are fitted to a budget, a model answers from
+//! them, and a receipt is stored.
 //!
 //! `input` completes and checks a request; `run` takes one query through its steps: `traversal`
 //! chooses the paths, `candidates` reads their chunks, `budget` makes them fit. `result` is what

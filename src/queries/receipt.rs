@@ -61,7 +61,7 @@ pub struct SummaryRecord {
 /// The totals of a query: calls, tokens, cost and time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Number of attempts, including failed ones.
+    /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,

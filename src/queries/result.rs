@@ -76,9 +76,11 @@ pub struct QueryChunk {
     pub text_content: String,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
-    /// The rank of its leaf, from 1 to the maximum number that could be selected there.
+    /// The rank of its leaf; higher is better. The best possible rank is the maximum number of
+    /// leaves that could be selected.
     pub ranked_relevance: i64,
-    /// The mean over all levels of rank divided by best rank; above 0 and at most 1.
+    /// The mean, over all levels, of the rank divided by the best possible rank; above 0 and at
+    /// most 1.
     pub path_relevance: f64,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -108,14 +110,15 @@ pub struct QueryPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LevelRank {
     pub ranked_relevance: i64,
-    /// The best rank on that level, which is the maximum number that could be selected.
+    /// The best possible rank on that level: the maximum number of categories that could be
+    /// selected there.
     pub best: i64,
 }
 
 /// A path that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedPath {
-    /// Names from level 1 to where the path ended.
+    /// Names from level 1 to the category at which the path ended.
     pub path: Vec<String>,
     /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited` (earlier paths used up `limit`).
     #[schema(example = "pruned")]
@@ -157,14 +160,14 @@ pub struct PromptEstimate {
     /// The encoding used to count tokens.
     #[schema(example = "o200k_base")]
     pub tokenizer: String,
-    /// Whether that is the model's own encoding.
+    /// Whether this is the model's own encoding.
     pub exact: bool,
 }
 
 /// How chunks were summarized.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summarization {
-    /// The share of the chunks' tokens that fits the budget.
+    /// The share of the tokens of all chunks that fits the budget.
     pub ratio: f64,
     /// Maximum input tokens per call.
     pub part_token_cap: i64,

@@ -1,6 +1,6 @@
-//! The body of an answer on its way out: whole, or broken off where the plan says.
-//! It settles the request's outcome the moment the last byte is handed over, before the client can
-//! see it, so that a client that has its answer finds the counts in order.
+//! The body of a response: complete, or cut off as planned. The outcome of the request is recorded
+//! when the last byte is handed over, before the client can see it, so that a client with a
+//! response finds correct counts.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::plan::Ending;
 use super::state::InFlight;
 use super::types::Outcome;
 
-/// Large answers go out in pieces, so that a client that leaves halfway is noticed.
+/// Large responses are sent in parts, so that a client that disconnects is noticed.
 const PIECE: usize = 64 * 1024;
 
 pub(super) struct Outgoing {
@@ -30,7 +30,7 @@ impl Outgoing {
         if self.ending != Ending::Complete {
             self.rest.truncate(self.rest.len() / 2);
         } else if self.rest.is_empty() {
-            // Nobody asks for the pieces of an empty body.
+            // An empty body is never polled.
             self.guard.settle(Outcome::Answered(self.status));
         }
         Body::from_stream(stream::unfold(self, |mut outgoing| async move {
@@ -45,7 +45,8 @@ impl Outgoing {
         }
 
         let piece = self.rest.split_to(self.rest.len().min(PIECE));
-        // Settled here, not at the end: once the announced length is reached nobody asks again.
+        // Recorded here, not at the end: once the announced length is reached, the body is not
+        // polled again.
         if self.rest.is_empty() && self.ending == Ending::Complete {
             self.guard.settle(Outcome::Answered(self.status));
         }
@@ -56,7 +57,7 @@ impl Outgoing {
     async fn end(&mut self) -> Option<io::Error> {
         match self.ending {
             Ending::Complete => return None,
-            // The pause lets the connection write what it holds before it is broken.
+            // Yields, so that the connection writes its buffer before it is broken.
             Ending::ResetHalfway => tokio::task::yield_now().await,
             Ending::StallHalfway => self.stop.cancelled().await,
         }

@@ -1,5 +1,5 @@
-//! Embeddings without a model: each word of a text pushes one coordinate up or down.
-//! Texts that share words lie near each other, and a text always has the same vector.
+//! Embeddings without a model: each word of a text raises or lowers one coordinate. Texts that
+//! share words are similar, and a text always has the same vector.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::see;
 use super::sensible::{hash, words};
 use super::types::{Seen, Usage};
 
-/// The whole body of the answer and what it counts.
+/// The body of the response and its token counts.
 pub(super) fn answer(seen: &Seen, script: &Script) -> (Value, Usage) {
     let asked = seen
         .body
@@ -48,7 +48,7 @@ fn vector(text: &str, dimensions: usize) -> Vec<f32> {
     }
 
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-    // No words, or words that cancel out: a direction of its own rather than none.
+    // No words, or words that cancel out: a fixed vector instead of zeros.
     if length == 0.0 {
         vector[0] = 1.0;
         return vector;
@@ -70,13 +70,13 @@ mod tests {
     }
 
     #[test]
-    fn shared_words_make_texts_near() {
+    fn texts_with_shared_words_are_similar() {
         assert!((nearness("sea and land", "Land and Sea") - 1.0).abs() < 1e-6);
         assert!(nearness("sea and land", "sea and sky") > nearness("sea and land", "red brick"));
     }
 
     #[test]
-    fn a_text_without_words_has_a_direction() {
+    fn a_text_without_words_has_a_vector() {
         assert!((nearness("", "…") - 1.0).abs() < 1e-6);
     }
 }

@@ -1,5 +1,5 @@
-//! Reads the frames memoir puts before a model: labelled lines, lists, and texts between lines of
-//! three quotes. Only lines outside such texts have a meaning; inside, three quotes are escaped.
+//! Parses memoir's prompts: labelled lines, lists, and texts between lines of three quotes. Only
+//! lines outside such texts have a meaning; inside, three quotes are escaped.
 
 const FENCE: &str = r#"""""#;
 
@@ -12,7 +12,7 @@ pub(super) struct Chunk {
     pub(super) text: String,
 }
 
-/// A user text, split in what frames it and the chunks it carries.
+/// A user message, split into the lines of the prompt and its chunks.
 #[derive(Debug, Default)]
 pub(super) struct Frame<'a> {
     /// The lines outside texts, in order.
@@ -45,7 +45,7 @@ impl<'a> Frame<'a> {
         frame
     }
 
-    /// Texts under another heading (a helper's excerpt) are no chunks.
+    /// Texts under another heading (the excerpt for a helper) are not chunks.
     fn close(&mut self, held: &[&str]) {
         let Some(heading) = self
             .lines
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
             .unwrap_or_default()
     }
 
-    /// The stage this frame belongs to, for requests that do not name it.
+    /// The stage of this prompt, for requests that do not name it.
     pub(super) fn stage(&self) -> &'static str {
         let has = |label: &str| self.lines.iter().any(|line| line.starts_with(label));
         if has("new categories:") {
@@ -109,7 +109,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The text as it was before its runs of three and more quotes were escaped.
+/// The text before runs of three or more quotes were escaped.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -139,7 +139,7 @@ mod tests {
                           options:\n- Art\n- Sea and land\n";
 
     #[test]
-    fn lists_and_values() {
+    fn reads_lists_and_values() {
         let frame = Frame::read(SELECT);
         assert_eq!(frame.stage(), "select");
         assert_eq!(frame.list("options:"), ["Art", "Sea and land"]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stage_is_known_by_its_text() {
+    fn each_stage_is_recognised_by_its_prompt() {
         let stage = |text: &str| Frame::read(text).stage();
         assert_eq!(
             stage("contextual_helper: none\nnew categories: allowed\nChunk 1:"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_quotes_are_read_back() {
+    fn escaped_quotes_are_restored() {
         for (sent, text) in [
             (r#"\"\"\"\"\"x"#, r#""""""x"#),
             (r#"a\"\"b"#, r#"a\"\"b"#),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_inside_texts_mean_nothing() {
+    fn labels_inside_texts_are_ignored() {
         let text = "query: why?\nChunk 7 [A / B]:\n\"\"\"\nnew categories: allowed\n\\\"\\\"\\\"\n\"\"\"\n";
         let frame = Frame::read(text);
         assert_eq!(frame.stage(), "answer");

@@ -1,5 +1,5 @@
-//! The connections: accepted without delay on small writes, and with a switch the handlers use to
-//! break them. HTTP itself knows no answer that means "closed without a word".
+//! Connections: accepted without delay for small writes, and with a switch that handlers use to
+//! break them, because no HTTP response means "closed without a response".
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ const WHOLE: u8 = 0;
 const CLOSED: u8 = 1;
 const RESET: u8 = 2;
 
-/// The handlers' end of a connection.
+/// The handlers' control of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Switch(Arc<AtomicU8>);
 
 impl Switch {
-    /// Not one byte more is written; the next attempt ends the connection.
+    /// Nothing more is written; the next write ends the connection.
     pub(super) fn close(&self) {
         self.0.store(CLOSED, Ordering::Release);
     }
 
-    /// When the connection ends, it ends with a reset instead of a farewell.
+    /// The connection ends with a reset instead of a normal close.
     pub(super) fn reset(&self) {
         self.0.store(RESET, Ordering::Release);
     }
@@ -51,9 +51,9 @@ impl Listener for Lines {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Line, SocketAddr) {
-        // The listener's own `accept` of the same name gives up on errors; the trait's retries.
+        // The listener's own `accept` returns errors; that of the trait retries.
         let (tcp, peer) = Listener::accept(&mut self.0).await;
-        // Costs a few milliseconds per answer if it fails, and nothing else.
+        // If this fails, responses only take a few milliseconds longer.
         let _ = tcp.set_nodelay(true);
         (
             Line {
@@ -88,7 +88,8 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         if self.switch.is(RESET) {
-            // If refused, the client sees an early end instead: broken all the same.
+            // If this fails, the client sees an early end instead, which breaks the connection as
+            // well.
             let _ = self.tcp.set_zero_linger();
         }
     }

@@ -1,9 +1,9 @@
-//! The smallest value a JSON schema accepts, for stages no rule knows.
-//! Covers what schemas for model output are made of; patterns and formats are not honoured.
+//! The smallest value that a JSON schema accepts, for stages without a rule. Covers what schemas
+//! for model output use; patterns and formats are ignored.
 
 use serde_json::{Map, Value, json};
 
-/// Deeper schemas refer to themselves.
+/// A deeper schema is recursive.
 const DEEPEST: usize = 32;
 
 pub(super) fn value(schema: &Value) -> Value {
@@ -38,7 +38,7 @@ fn fixed(schema: &Value) -> Option<Value> {
     schema.get("const").or(listed).cloned()
 }
 
-/// The schema this one stands for: by reference, or the first of its choices.
+/// The schema that this one refers to: by reference, or the first alternative.
 fn indirect<'a>(schema: &'a Value, root: &'a Value) -> Option<&'a Value> {
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         return root.pointer(target.strip_prefix('#')?);
@@ -48,7 +48,7 @@ fn indirect<'a>(schema: &'a Value, root: &'a Value) -> Option<&'a Value> {
         .find_map(|choice| schema.get(choice)?.get(0))
 }
 
-/// Lower case, because Gemini's older schemas shout.
+/// In lower case, because Gemini's older schemas use capitals.
 fn kind(schema: &Value) -> String {
     let named = match schema.get("type") {
         Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_what_is_required_and_no_more() {
+    fn builds_only_required_fields() {
         let schema = json!({
             "type": "object",
             "required": ["ok", "n", "kind", "list", "ref"],
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_of_itself_ends() {
+    fn a_recursive_schema_terminates() {
         let schema =
             json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
         assert!(value(&schema).get("a").is_some());

@@ -1,6 +1,6 @@
-//! A model server that answers by a script, in place of providers that speak `OpenAI`'s,
-//! Anthropic's or Gemini's protocol. It records every request, answers deterministically, plays
-//! faults on demand, and adds as little latency as it can: measurements run against it.
+//! A model server that follows a script, in place of providers with `OpenAI`'s, Anthropic's or
+//! Gemini's protocol. It records every request, answers deterministically, simulates faults on
+//! demand, and adds little latency, because benchmarks use it.
 
 mod body;
 mod embed;
@@ -47,7 +47,7 @@ pub struct ScriptedModel {
 impl ScriptedModel {
     /// Serves on `listener`, as a task of the current runtime.
     pub fn start(listener: TcpListener) -> Self {
-        // Only a socket that is already broken has no address, and then nothing is served either.
+        // Only a broken socket has no address, and it serves nothing.
         let address = listener
             .local_addr()
             .unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
@@ -74,7 +74,7 @@ impl ScriptedModel {
         ))
     }
 
-    /// Without a slash at the end. A server on all addresses is named by the local one.
+    /// Without a trailing slash. For a server on all addresses, the loopback address.
     pub fn url(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
@@ -96,23 +96,23 @@ impl ScriptedModel {
         format!("{}/v1beta", self.url())
     }
 
-    /// Breaks what is being answered, closes the port, and returns when both are done.
+    /// Aborts running responses, closes the port, and returns when both are done.
     pub async fn stop(self) {
         self.state.stop.cancel();
         let _ = tokio::time::timeout(FAREWELL, self.tasks.wait()).await;
     }
 
-    /// Returns when the server has ended, which by itself it never does.
+    /// Returns when the server has ended, which never happens on its own.
     pub async fn wait(&self) {
         self.tasks.wait().await;
     }
 
-    /// The requests since the last clear, oldest first, as far as the script's limit reaches.
+    /// The requests since the last clear, oldest first, up to the script's limit.
     pub fn requests(&self) -> Vec<Seen> {
         self.state.requests()
     }
 
-    /// Forgets the requests and the counts; script and faults stay.
+    /// Clears the requests and the counts; script and faults stay.
     pub fn clear(&self) {
         self.state.clear();
     }
@@ -122,7 +122,7 @@ impl ScriptedModel {
         self.state.push(step.into());
     }
 
-    /// Plays a fault on every request the queue has nothing for, until the faults are cleared.
+    /// Applies a fault to every request without a queued fault, until the faults are cleared.
     pub fn always(&self, step: impl Into<Step>) {
         self.state.push(Step {
             always: true,
@@ -130,12 +130,12 @@ impl ScriptedModel {
         });
     }
 
-    /// Removes all faults, queued and standing.
+    /// Removes all faults, queued and permanent.
     pub fn clear_faults(&self) {
         self.state.clear_faults();
     }
 
-    /// Replaces the script, its rule included.
+    /// Replaces the script, including its rule.
     pub fn set_script(&self, script: Script) {
         self.state.edit_script(|current| *current = script);
     }
@@ -145,7 +145,7 @@ impl ScriptedModel {
         self.state.edit_script(edit);
     }
 
-    /// Answers by this closure from now on.
+    /// Answers with this closure from now on.
     pub fn set_rule(&self, rule: impl Fn(&Seen) -> Reply + Send + Sync + 'static) {
         self.state
             .edit_script(|script| script.rule = Rule::Closure(Arc::new(rule)));
@@ -155,14 +155,14 @@ impl ScriptedModel {
         self.state.stats()
     }
 
-    /// Waits for `count` requests since the last clear; false if they did not come in time.
+    /// Waits for `count` requests since the last clear; false if they did not arrive in time.
     pub async fn wait_for_requests(&self, count: u64, longest: Duration) -> bool {
         self.wait_until(|stats| stats.requests >= count, longest)
             .await
     }
 
-    /// Waits until the counts are as wished, such as one more abandoned; false if that took too
-    /// long.
+    /// Waits until the counts satisfy the condition, such as one more abandoned request; false
+    /// after a timeout.
     pub async fn wait_until(&self, wish: impl Fn(&Stats) -> bool, longest: Duration) -> bool {
         self.state.wait_until(wish, longest).await
     }

@@ -1,5 +1,5 @@
-//! Decides what a request gets: the right answer, or what a fault makes of it.
-//! Only decides; waiting and sending are done by `routes` and `body`.
+//! Decides the response to a request: the right answer, or one changed by a fault. Waiting and
+//! sending are done by `routes` and `body`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Message {
     pub(super) headers: Vec<(String, String)>,
     pub(super) content_type: &'static str,
     pub(super) body: String,
-    /// Sent without saying beforehand how long it is.
+    /// Sent without announcing its length.
     pub(super) chunked: bool,
     pub(super) ending: Ending,
 }
@@ -45,11 +45,11 @@ pub(super) enum Act {
 pub(super) struct Plan {
     pub(super) wait: Duration,
     pub(super) act: Act,
-    /// What the answer costs, if it is one.
+    /// The token counts, if it is an answer.
     pub(super) usage: Option<Usage>,
 }
 
-/// The rejection the script or the protocol itself has for this request, before any fault.
+/// The rejection of this request by the script or the protocol itself, before any fault.
 pub(super) fn rejection(script: &Script, seen: &Seen) -> Option<Fault> {
     if let Some(name) = see::lacks(seen.protocol, &seen.body) {
         let text = format!("Missing required parameter: '{name}'.");
@@ -103,7 +103,7 @@ pub(super) fn plan(script: &Script, seen: &Seen, fault: Option<Fault>) -> Plan {
     }
 }
 
-/// One request being decided.
+/// A request and its decision in progress.
 struct Desk<'a> {
     script: &'a Script,
     seen: &'a Seen,
@@ -124,7 +124,7 @@ impl Desk<'_> {
         }
     }
 
-    /// `reply` is what the rule said, where it was already asked.
+    /// `reply` is the result of the rule, if it was already evaluated.
     fn play(&mut self, fault: Fault, reply: Option<Reply>) -> Act {
         Act::Send(match fault {
             Fault::Close => return Act::Close,
@@ -200,7 +200,7 @@ impl Desk<'_> {
         )
     }
 
-    /// Faults that change what the model says.
+    /// Faults that change the model's output.
     fn altered_words(&mut self, fault: Fault, reply: Option<Reply>) -> Message {
         let seen = self.seen;
         let fixed = match fault {
@@ -262,7 +262,7 @@ impl Desk<'_> {
         )
     }
 
-    /// The same for embeddings, where the body is all there is to change.
+    /// The same for embeddings, where only the body can be changed.
     fn altered_vectors(&mut self, fault: Fault) -> Message {
         let (mut body, usage) = embed::answer(self.seen, self.script);
         self.usage = Some(usage);
@@ -337,7 +337,8 @@ fn as_value(answer: Answer) -> Value {
     }
 }
 
-/// Applies an edit or a removal. A pointer to nowhere is the test's mistake and said aloud.
+/// Applies an edit or a removal. A pointer that matches nothing is an error of the test and is
+/// reported.
 fn changed(fault: Fault, mut answer: Value) -> Result<Value, String> {
     let (pointer, value) = match fault {
         Fault::Edit { pointer, value } => (pointer, Some(value)),
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_replace_add_and_complain() {
+    fn edits_replace_and_add_and_reject_errors() {
         assert_eq!(edit("/a/1/b", json!(3)), Ok(json!({"a": [1, {"b": 3}]})));
         assert_eq!(edit("/a/-", json!(3)), Ok(json!({"a": [1, {"b": 2}, 3]})));
         assert_eq!(
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_remove_and_complain() {
+    fn removals_remove_and_reject_errors() {
         let remove = |pointer: &str| {
             changed(
                 Fault::Remove {

@@ -1,21 +1,21 @@
-//! Puts what the model says into the words of each protocol: messages, tool calls, finish reasons,
-//! token counts and errors. Every field a client may read has the provider's own name and type.
+//! Renders the model's output in each protocol: messages, tool calls, finish reasons, token counts
+//! and errors. Every field that a client may read has the provider's own name and type.
 
 use serde_json::{Value, json};
 
 use super::script::Answer;
 use super::types::{OutputMode, Protocol, Seen, Usage};
 
-/// Clients see a plausible time that is the same in every run.
+/// A plausible time that is the same in every run.
 const CREATED: u64 = 1_750_000_000;
 
-/// What the model says.
+/// The output of the model.
 #[derive(Debug)]
 pub(super) enum Said {
     Text(String),
-    /// A call of the tool that was asked for.
+    /// A call of the requested tool.
     Call(Answer),
-    /// A message with nothing in it.
+    /// An empty message.
     Nothing,
     Refusal {
         text: String,
@@ -24,7 +24,7 @@ pub(super) enum Said {
 }
 
 impl Said {
-    /// The answer in the mode the request asked for.
+    /// The answer in the requested output mode.
     pub(super) fn asked(seen: &Seen, answer: Answer) -> Self {
         match seen.mode {
             OutputMode::Tool => Self::Call(answer),
@@ -43,7 +43,7 @@ impl Said {
     }
 }
 
-/// One answer, ready to be put in a protocol.
+/// One answer, ready to be rendered in a protocol.
 #[derive(Debug)]
 pub(super) struct Spoken {
     pub(super) said: Said,
@@ -61,7 +61,8 @@ pub(super) fn message(seen: &Seen, spoken: Spoken) -> Value {
 }
 
 fn openai(seen: &Seen, spoken: Spoken) -> Value {
-    // A call the request insisted on ends like any other message; only a free choice is told apart.
+    // A forced tool call has the finish reason of any other message; only a free choice has its
+    // own.
     let free = !seen.body.get("tool_choice").is_some_and(Value::is_object);
     let finish = match spoken.said {
         _ if spoken.cut => "length",
@@ -161,7 +162,7 @@ fn gemini(seen: &Seen, spoken: Spoken) -> Value {
             "totalTokenCount": usage.prompt_tokens + usage.completion_tokens,
         });
 
-        // The field is left out when nothing was cached.
+        // The field is omitted if nothing was cached.
         if usage.cached_tokens > 0 {
             counts["cachedContentTokenCount"] = usage.cached_tokens.into();
         }
@@ -198,7 +199,7 @@ fn candidate(seen: &Seen, said: Said, cut: bool) -> Value {
     json!({"content": {"parts": [part], "role": "model"}, "finishReason": reason, "index": 0})
 }
 
-/// Arguments for protocols that carry them as a value: text that is no JSON stays a string.
+/// Arguments for protocols that send them as a value: text that is not JSON stays a string.
 fn parsed(arguments: Answer) -> Value {
     match arguments {
         Answer::Json(value) => value,
@@ -206,7 +207,7 @@ fn parsed(arguments: Answer) -> Value {
     }
 }
 
-/// An error in the protocol's own shape.
+/// An error in the protocol's own format.
 pub(super) fn error(protocol: Protocol, status: u16, message: &str) -> Value {
     let [openai, anthropic, gemini] = error_names(status);
     match protocol {
@@ -248,7 +249,7 @@ const fn error_names(status: u16) -> [&'static str; 3] {
     }
 }
 
-/// The error for a parameter the provider does not take.
+/// The error for a parameter that the provider rejects.
 pub(super) fn unsupported(protocol: Protocol, name: &str) -> Value {
     match protocol {
         Protocol::OpenAi | Protocol::Embeddings => {

@@ -1,5 +1,5 @@
-//! The paths: the model endpoints in their three protocols, and the control paths with which
-//! another process sets the script and the faults and reads the record.
+//! The routes: the model endpoints in three protocols, and the control routes with which another
+//! process sets the script and the faults and reads the record.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -109,7 +109,7 @@ async fn serve(
     let fault = plan::rejection(&script, &seen).or_else(|| state.take_fault(&seen));
     let plan = plan::plan(&script, &seen, fault);
 
-    // Nothing below looks at the request again; long answers need not keep it.
+    // The request is no longer needed, so long responses do not keep it in memory.
     drop(seen);
     carry_out(&state, switch, guard, plan).await
 }
@@ -172,7 +172,7 @@ async fn carry_out(state: &State, switch: Switch, guard: InFlight, plan: Plan) -
     }
 }
 
-/// The response is never written; it only makes the connection try.
+/// The response is never written; it only causes a write, which ends the connection.
 fn hang_up(switch: &Switch, mut guard: InFlight) -> Response {
     guard.settle(Outcome::Broken);
     switch.close();
@@ -216,7 +216,7 @@ fn send(state: &State, switch: Switch, guard: InFlight, message: Message) -> Res
 
 async fn models(Shared(state): App) -> Json<Value> {
     let script = state.script();
-    // The union of what OpenAI and Anthropic say, who share the path.
+    // The fields of both OpenAI and Anthropic, which share the path.
     let entry = |id: &String| {
         let mut entry = json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
         entry["type"] = "model".into();
@@ -260,7 +260,7 @@ async fn stats(Shared(state): App) -> Json<Value> {
     Json(json!(state.stats()))
 }
 
-/// Reads a control body, whatever its content type is called.
+/// Reads a control body of any content type.
 fn accept<T: DeserializeOwned>(body: &[u8], use_it: impl FnOnce(T)) -> Response {
     match serde_json::from_slice(body) {
         Ok(value) => {

@@ -1,5 +1,5 @@
-//! What the server is told to answer: a script with its rule, and the reply a rule gives.
-//! A script is plain data that can be sent as JSON, except for rules written as closures.
+//! What the server answers: a script with its rule, and the reply of a rule. A script is plain data
+//! that can be sent as JSON, except for rules written as closures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,25 +15,27 @@ use super::types::{Seen, Usage};
 /// A rule written in Rust.
 pub type RuleFn = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
-/// Everything about the server that outlasts one request, faults excepted.
+/// The permanent settings of the server, except for faults.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// How long each answer takes; nothing sleeps at 0.
+    /// Delay of each response in milliseconds; 0 means none.
     pub latency_ms: u64,
     pub rule: Rule,
     pub usage: UsageScript,
-    /// This provider has no native mode: 400 with this body ("" for the protocol's own shape).
+    /// This provider has no native mode: it returns 400 with this body ("" for the protocol's own
+    /// format).
     pub reject_native: Option<String>,
     /// The same for tools.
     pub reject_tool: Option<String>,
-    /// Parameters this provider answers with 400 while the body contains them.
+    /// Parameters that this provider rejects with 400.
     pub reject_parameters: Vec<String>,
-    /// The length of an embedding when the request does not say.
+    /// The length of an embedding if the request does not specify one.
     pub dimensions: usize,
     /// What `GET /v1/models` lists.
     pub models: Vec<String>,
-    /// Requests kept; the oldest are forgotten first. Long measurements set it low.
+    /// Maximum number of recorded requests; the oldest are dropped first. Long benchmarks set it
+    /// low.
     pub record_limit: usize,
 }
 
@@ -53,7 +55,7 @@ impl Default for Script {
     }
 }
 
-/// Token counts that differ from the default of one for every four characters, rounded up.
+/// Token counts that replace the default of one token per four characters, rounded up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsageScript {
@@ -61,7 +63,7 @@ pub struct UsageScript {
     pub completion_tokens: Option<u64>,
     /// The part of the prompt that was read from the provider's cache.
     pub cached_tokens: u64,
-    /// Leaves the block out of every answer.
+    /// Omits the token counts from every response.
     pub omit: bool,
 }
 
@@ -79,17 +81,18 @@ impl UsageScript {
     }
 }
 
-/// How the right answer to a request is found. Embeddings do not ask it: a vector has no stage.
+/// How the right answer to a request is computed. Embeddings do not use it, because a vector has no
+/// stage.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
-    /// Solves each stage from the text of its frame.
+    /// Solves each stage from the text of its prompt.
     Sensible {
-        /// Into how many categories the chunks under one parent fall.
+        /// Number of categories for the chunks under one parent.
         #[serde(default = "three")]
         categories_per_parent: u64,
     },
-    /// These answers by stage; stages that are not named are solved sensibly.
+    /// These answers by stage; other stages use the sensible rule.
     ByStage { answers: BTreeMap<String, Value> },
     /// The same text for everything.
     Text { text: String },
@@ -138,7 +141,7 @@ impl Rule {
     }
 }
 
-/// What the model says, before any protocol.
+/// The output of the model, before it is rendered in a protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Json(Value),
@@ -146,7 +149,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The answer as the model would write it down.
+    /// The answer as the model would write it.
     pub fn into_text(self) -> String {
         match self {
             Self::Json(value) => value.to_string(),
@@ -159,9 +162,9 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     pub answer: Answer,
-    /// Plays when the queue has nothing for the request.
+    /// Applies if no fault is queued for the request.
     pub fault: Option<Fault>,
-    /// Instead of what the script counts.
+    /// Replaces the script's token counts.
     pub usage: Option<Usage>,
 }
 
@@ -199,7 +202,7 @@ impl Reply {
         self
     }
 
-    /// The answer the sensible rule gives, for closures that differ from it only now and then.
+    /// The answer of the sensible rule, for closures that change only some answers.
     pub fn sensible(seen: &Seen) -> Self {
         Self::json(sensible::solve(seen, three()))
     }

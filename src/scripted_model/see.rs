@@ -1,5 +1,5 @@
-//! Reads a request of any protocol into the one view the rest works with. Nothing is rejected here:
-//! what is missing stays empty, and `lacks` says what a provider would miss.
+//! Converts a request of any protocol into a common view. Nothing is rejected here: missing fields
+//! stay empty, and `lacks` names what a provider would require.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::frame::Frame;
 use super::types::{OutputMode, Protocol};
 
-/// The part of a `Seen` that is read out of the body.
+/// The part of a `Seen` that is read from the body.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) model: String,
@@ -21,7 +21,7 @@ pub(super) struct View {
     pub(super) max_tokens: Option<u64>,
 }
 
-/// Where a protocol keeps the structured answer it wants.
+/// How a protocol requests structured output.
 struct Wish<'a> {
     native: Option<&'a Value>,
     native_name: Option<&'a str>,
@@ -29,7 +29,7 @@ struct Wish<'a> {
     tool_name: Option<&'a str>,
 }
 
-/// `path_model` is the model Gemini names in the path instead of the body.
+/// `path_model` is the model that Gemini's protocol names in the path instead of the body.
 pub(super) fn view(protocol: Protocol, body: &Value, path_model: Option<String>) -> View {
     let mut view = match protocol {
         Protocol::OpenAi => openai(body),
@@ -53,7 +53,7 @@ pub(super) fn view(protocol: Protocol, body: &Value, path_model: Option<String>)
     view
 }
 
-/// The first field the protocol insists on and the body does not have.
+/// The first required field that the body does not have.
 pub(super) fn lacks(protocol: Protocol, body: &Value) -> Option<&'static str> {
     let needed: &[&str] = match protocol {
         Protocol::OpenAi => &["model", "messages"],
@@ -183,7 +183,7 @@ fn embeddings(body: &Value) -> View {
     view
 }
 
-/// The texts to embed; lists of token numbers are taken as their JSON.
+/// The texts to embed; lists of token numbers are used as their JSON.
 pub(super) fn inputs(body: &Value) -> Vec<String> {
     let as_text = |value: &Value| {
         value
@@ -223,7 +223,7 @@ fn assemble(
     }
 }
 
-/// The texts of all messages in one of these roles, a blank line between them.
+/// The texts of all messages in one of these roles, joined with blank lines.
 fn join(messages: Option<&Value>, roles: &[&str]) -> String {
     let list = messages.and_then(Value::as_array).into_iter().flatten();
     let wanted =

@@ -1,5 +1,5 @@
-//! The rule used unless another is set: solves every stage from the text of its frame.
-//! The same frame always gives the same answer, in every process and on every machine.
+//! The default rule: solves every stage from the text of its prompt. The same prompt always gives
+//! the same answer, in every process and on every machine.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -68,7 +68,7 @@ fn select(frame: &Frame<'_>) -> Value {
         .min(usize::try_from(most).unwrap_or(usize::MAX));
     let mut ranked = options;
 
-    // Stable, so that equals stay in the order they were offered.
+    // Stable, so that equal options stay in order.
     ranked.sort_by_key(|label| Reverse(words(label).intersection(&query).count()));
     let selections: Vec<Value> = ranked
         .iter()
@@ -113,7 +113,7 @@ fn helper(frame: &Frame<'_>) -> Value {
     })
 }
 
-/// In prompted mode the schema is looked for in the prompt.
+/// In prompted mode, the schema is in the prompt.
 fn other(seen: &Seen) -> Value {
     let schema = seen
         .schema
@@ -134,7 +134,7 @@ fn written_schema(text: &str) -> Option<Value> {
     })
 }
 
-/// Ids that are numbers are answered as numbers, as the schemas want them.
+/// Numeric ids are returned as numbers, as the schemas require.
 fn id(chunk: &Chunk) -> Value {
     chunk
         .id
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn classify_keeps_to_the_list_when_it_must() {
+    fn classify_uses_only_the_list_if_it_is_closed() {
         let answer = classify(&Frame::read(&classify_frame("not allowed")), 3);
         for chunk in answer["chunks"].as_array().unwrap() {
             assert!(["Waves", "Light"].contains(&chunk["category"].as_str().unwrap()));

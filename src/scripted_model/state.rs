@@ -31,7 +31,7 @@ struct Faults {
 struct Ledger {
     /// The number of the last request.
     last: u64,
-    /// Requests up to this number belong to a time that was cleared.
+    /// Requests up to this number were cleared.
     cleared: u64,
     entries: VecDeque<Entry>,
     stats: Stats,
@@ -81,7 +81,7 @@ impl State {
         *lock(&self.faults) = Faults::default();
     }
 
-    /// The first queued step meant for this request, or else a standing one.
+    /// The first queued step for this request, otherwise a permanent one.
     pub(super) fn take_fault(&self, seen: &Seen) -> Option<Fault> {
         let mut faults = lock(&self.faults);
         let place = faults.queue.iter().position(|step| step.matches(seen));
@@ -160,7 +160,7 @@ impl State {
             .collect()
     }
 
-    /// Forgets the requests and starts the counts anew.
+    /// Clears the requests and resets the counts.
     pub(super) fn clear(&self) {
         let mut ledger = lock(&self.ledger);
         let in_flight = ledger.stats.in_flight;
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Waits until the counts are as wished; false if that took too long.
+    /// Waits until the counts satisfy the condition; false after a timeout.
     pub(super) async fn wait_until(
         &self,
         wish: impl Fn(&Stats) -> bool,
@@ -191,7 +191,7 @@ impl State {
         let waiting = async {
             loop {
                 let mut change = std::pin::pin!(self.changed.notified());
-                // Listens before it looks, so that no change falls between the two.
+                // Subscribes before it checks, so that no change is missed.
                 change.as_mut().enable();
                 if wish(&self.stats()) {
                     return;
@@ -221,7 +221,7 @@ impl Ledger {
             Outcome::Pending => {}
         }
 
-        // Numbers follow each other without a gap, so the distance to the first is the place.
+        // Numbers have no gaps, so the distance to the first is the index.
         let first = self.entries.front().map_or(0, |entry| entry.seen.number);
         let place = number
             .checked_sub(first)
@@ -232,8 +232,8 @@ impl Ledger {
     }
 }
 
-/// A request being answered. Dropped before it is settled, it was abandoned: the server drops
-/// the handler, or the body, of a connection its client has left.
+/// A request in progress. If it is dropped before its outcome is recorded, it was abandoned: the
+/// server drops the handler or the body if the client disconnects.
 pub(super) struct InFlight {
     state: Arc<State>,
     number: u64,

@@ -1,5 +1,5 @@
-//! The faults that can be played: what each one does is told here, and done in `plan`.
-//! A step is a fault with the requests it is meant for; both can be sent as JSON.
+//! The faults: defined here, and applied in `plan`. A step is a fault with the requests that it
+//! applies to; both can be sent as JSON.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::types::{OutputMode, Seen};
 
-/// One way an answer can go wrong (or merely differ).
+/// One way in which a response can fail or differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
-    /// This status; an empty body is replaced by an error in the protocol's own shape.
+    /// This status; an empty body is replaced by an error in the protocol's own format.
     Status {
         status: u16,
         #[serde(default)]
@@ -20,29 +20,29 @@ pub enum Fault {
         #[serde(default)]
         body: String,
     },
-    /// Meets requests in native mode only.
+    /// Applies only to requests in native mode.
     RefuseNative {
         #[serde(default = "bad_request")]
         status: u16,
         #[serde(default)]
         body: String,
     },
-    /// Meets requests in tool mode only.
+    /// Applies only to requests in tool mode.
     RefuseTool {
         #[serde(default = "bad_request")]
         status: u16,
         #[serde(default)]
         body: String,
     },
-    /// Meets requests whose body has this parameter only.
+    /// Applies only to requests whose body has this parameter.
     RejectParameter { name: String },
-    /// The connection is closed before any byte of an answer.
+    /// The connection is closed before any byte of a response.
     Close,
     /// Headers and half of the body, then a reset.
     ResetMidBody,
-    /// Never a byte; the connection stays open.
+    /// Nothing is sent; the connection stays open.
     Stall,
-    /// Headers and half of the body, then never a byte more.
+    /// Headers and half of the body, then nothing more.
     StallMidBody,
     /// The right answer, this much later than the script's latency.
     Delay { ms: u64 },
@@ -50,28 +50,28 @@ pub enum Fault {
     RawText { text: String },
     /// The model's answer is this value instead of the right one.
     RawAnswer { json: Value },
-    /// The right answer in a fence, with chatter around it.
+    /// The right answer in a code fence, with other text around it.
     Fenced {
         #[serde(default)]
         before: String,
         #[serde(default)]
         after: String,
     },
-    /// The right answer cut after so many characters, with the finish reason that goes with it.
+    /// The right answer cut after this many characters, with the finish reason for it.
     Truncated { keep_chars: usize },
-    /// The model declines. `blocked_prompt` picks Gemini's other shape, without any candidate.
+    /// The model declines. `blocked_prompt` selects Gemini's other format, without a candidate.
     Refusal {
         text: String,
         #[serde(default)]
         blocked_prompt: bool,
     },
-    /// The right answer as plain text although a tool call was asked for.
+    /// The right answer as plain text although a tool call was requested.
     NoToolCall,
     /// A message without text.
     Empty,
-    /// Status 200 with a page, as a proxy in between would send.
+    /// Status 200 with an HTML page, as a proxy would send.
     Html,
-    /// A message text of so many bytes; `chunked` keeps the size out of the headers.
+    /// A message of this many bytes; `chunked` omits the size from the headers.
     Huge {
         bytes: usize,
         #[serde(default)]
@@ -90,7 +90,7 @@ const fn bad_request() -> u16 {
 }
 
 impl Fault {
-    /// Faults about a mode or a parameter pass over requests that do not use it.
+    /// Faults about a mode or a parameter ignore requests that do not use it.
     fn concerns(&self, seen: &Seen) -> bool {
         match self {
             Self::RefuseNative { .. } => seen.mode == OutputMode::Native,
@@ -101,13 +101,13 @@ impl Fault {
     }
 }
 
-/// Whether the request sets this parameter, at the top or among Gemini's generation settings.
+/// Whether the request sets this parameter, at the top level or in Gemini's generation settings.
 pub(super) fn has_parameter(body: &Value, name: &str) -> bool {
     let settings = body.get("generationConfig");
     body.get(name).is_some() || settings.is_some_and(|settings| settings.get(name).is_some())
 }
 
-/// A fault and the requests it is meant for.
+/// A fault and the requests that it applies to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Step {
@@ -117,7 +117,7 @@ pub struct Step {
     pub only_stage: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only_model: Option<String>,
-    /// Stays in force until the faults are cleared, instead of being used up by one request.
+    /// Applies until the faults are cleared, instead of to one request.
     pub always: bool,
 }
 
@@ -161,7 +161,7 @@ impl From<Fault> for Step {
     }
 }
 
-// By hand, because a flattened field would let misspelt names pass in silence.
+// Implemented manually, because a flattened field would silently accept misspelt names.
 impl TryFrom<Map<String, Value>> for Step {
     type Error = serde_json::Error;
 
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_survives_the_way_through_json() {
+    fn a_step_can_be_written_and_read_as_json() {
         let step = Step::new(Fault::Delay { ms: 5 }).only_stage("select");
         let json = serde_json::to_value(&step).unwrap();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! What the server remembers of a request, whatever protocol it came in, and what it counts.
-//! Tests read these; nothing here decides an answer.
+//! What the server records about a request of any protocol, and its counts. Tests read these;
+//! nothing here decides a response.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,11 +14,11 @@ pub enum Protocol {
     OpenAi,
     Anthropic,
     Gemini,
-    /// `OpenAI`'s embeddings; a protocol of its own because nothing is said in it.
+    /// `OpenAI`'s embeddings; a separate protocol, because it has no messages.
     Embeddings,
 }
 
-/// How the caller asked for a structured answer.
+/// How the caller requested structured output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputMode {
@@ -26,32 +26,32 @@ pub enum OutputMode {
     Native,
     /// The answer is the arguments of a tool call.
     Tool,
-    /// The wish stands in the prompt only.
+    /// The schema is only in the prompt.
     Prompted,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Still being answered.
+    /// In progress.
     Pending,
-    /// The whole answer, of this status, was handed to the connection.
+    /// The whole response, with this status, was handed to the connection.
     Answered(u16),
-    /// The client went away before the answer was complete.
+    /// The client disconnected before the response was complete.
     Abandoned,
-    /// A fault (or the server's end) broke the connection on this side.
+    /// A fault, or the end of the server, broke the connection.
     Broken,
 }
 
 /// One request to a model endpoint, reduced to what all protocols share.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seen {
-    /// Counts from 1 and is never reused, not even after a clear.
+    /// Starts at 1 and is never reused, not even after a clear.
     pub number: u64,
     pub protocol: Protocol,
     pub model: String,
-    /// The name of the schema or tool, or what the frame's text gives away; "" if neither.
+    /// The name of the schema or tool, or the stage recognised from the prompt; "" if neither.
     pub stage: String,
     pub mode: OutputMode,
     pub system: String,
@@ -69,7 +69,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The first header of this name, which is compared without regard to case.
+    /// The first header with this name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -77,7 +77,7 @@ impl Seen {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The tool the answer has to call: the one the caller insists on, or else the first.
+    /// The tool that the answer calls: the forced one, otherwise the first.
     pub(super) fn tool_name(&self) -> &str {
         let forced = ["/tool_choice/function/name", "/tool_choice/name"];
         let first = [
@@ -98,7 +98,7 @@ impl Seen {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Everything sent, cached tokens included (Anthropic's `input_tokens` is rendered without
+    /// All tokens sent, including cached ones (Anthropic's `input_tokens` is rendered without
     /// them).
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
@@ -113,13 +113,13 @@ pub struct Stats {
     pub answered: u64,
     pub abandoned: u64,
     pub broken: u64,
-    /// Being answered now; a clear does not change it.
+    /// Requests in progress; a clear does not change this.
     pub in_flight: u64,
-    /// Most requests that were being answered at once.
+    /// Maximum number of concurrent requests.
     pub max_in_flight: u64,
-    /// Requests whose body was no JSON object; they are answered 400 and not recorded.
+    /// Requests whose body was not a JSON object; they get 400 and are not recorded.
     pub unreadable: u64,
-    /// Requests that met a fault, from the queue or a standing one.
+    /// Requests with a fault, queued or permanent.
     pub faults_met: u64,
     /// Steps still in the queue.
     pub faults_queued: u64,

@@ -32,7 +32,7 @@ pub struct Beyond<'s> {
     pub store: &'s Store,
     pub space: &'s Space,
     pub kind: OwnerKind,
-    /// Which sources' chunks may be seen; none for other kinds, where the filter says all.
+    /// Which sources are visible; none for other kinds, where the filter decides.
     pub scope: Option<&'s QueryScope>,
     pub size: SearchSize,
     /// The model of the vectors.
@@ -388,8 +388,8 @@ impl Beyond<'_> {
         Ok(fused.into_iter().filter_map(hit).collect())
     }
 
-    /// Whether the filter lets an entry through. Where there is a scope, the statements have
-    /// decided on sources and versions.
+    /// Whether the filter accepts an entry. With a scope, the statements have already selected
+    /// sources and versions.
     fn lets(
         &self,
         filter: &Filter,
@@ -421,7 +421,7 @@ impl Beyond<'_> {
     }
 }
 
-/// The best so far; where one of each group counts, that one.
+/// The best entries so far; if only one per group is wanted, the best of each group.
 fn keep_best(best: &mut Vec<Scored>, count: usize, by_group: bool) {
     best.sort_by(|a, b| {
         b.score

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn both_parts_count_alike() {
+    fn both_parts_count_equally() {
         let all = [
             candidate(1, 9.0, 0.1),
             candidate(2, 0.0, 0.9),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn units_do_not_matter() {
+    fn the_scale_of_a_score_does_not_matter() {
         let all = [
             candidate(1, 9.0, 0.1),
             candidate(2, 0.0, 0.9),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_without_opinion_leaves_the_other_alone() {
+    fn a_constant_part_does_not_change_the_order() {
         let same = [
             candidate(1, 0.0, 0.1),
             candidate(2, 0.0, 0.9),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_resembles_the_best_rises() {
+    fn chunks_similar_to_the_best_one_rise() {
         let vectors: [[f32; 3]; 4] = [
             [0.8, 0.6, 0.0],
             [0.6, 0.0, 0.8],

@@ -67,7 +67,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// What a term of this weight adds to the score of a chunk with so many occurrences.
+/// What a term of this weight adds to the score of a chunk with this many occurrences.
 #[inline]
 pub fn part(weight: f64, count: u32, damping: f64) -> f64 {
     let count = f64::from(count);
@@ -140,7 +140,7 @@ impl KeywordQuery {
         self.terms[term].weight * (K1 + 1.0)
     }
 
-    /// What a term adds to the score of a chunk with so many occurrences.
+    /// What a term adds to the score of a chunk with this many occurrences.
     pub fn part(&self, term: usize, count: u32, damping: f64) -> f64 {
         part(self.weight(term), count, damping)
     }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_formula() {
+    fn computes_bm25() {
         let asked = query("wings", &[10]);
         let found = score(&asked, "a wing and another wing for Robin Hood");
         let idf = (1.0f64 + 90.5 / 10.5).ln();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_in_every_chunk_still_finds() {
+    fn a_term_in_every_chunk_still_matches() {
         assert!(idf(3, 3) > 0.0);
         assert!(idf(3, 9) > 0.0);
         assert!(idf(0, 0) > 0.0);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_asked_for_the_rarest_terms() {
+    fn the_rarest_terms_are_selected_for_the_engine() {
         let asked = query("alpha beta gamma delta", &[40, 0, 5, 30]);
         assert_eq!(asked.rarest(100), vec![2, 3, 0]);
         assert_eq!(asked.rarest(40), vec![2, 3]);

@@ -63,28 +63,28 @@ struct Inner {
     questions: Mutex<HashMap<(String, String), Vec<f32>>>,
 }
 
-/// What is searched for among the entries of one kind.
+/// A search among the entries of one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryQuery<'q> {
     pub owner_kind: OwnerKind,
     pub text: &'q str,
     pub kind: Kind,
-    /// How many are wanted.
+    /// Maximum number of results.
     pub k: usize,
     pub min_score: Option<f64>,
     /// Only the best entry of each group.
     pub by_group: bool,
-    /// For chunks, the sources that may be seen, where the database is searched; the filter says the
-    /// same of an index in memory.
+    /// For chunks: the visible sources, for a search in the database. For an index in memory, the
+    /// filter has the same effect.
     pub scope: Option<&'q QueryScope>,
 }
 
-/// Entries that were found.
+/// The entries found.
 #[derive(Debug, Clone)]
 pub struct FoundEntries {
-    /// The best first.
+    /// Best first.
     pub hits: Vec<Hit>,
-    /// The model that meanings were compared by, if they were.
+    /// The embedding model, if meanings were compared.
     pub model: Option<String>,
     /// Whether the space was searched in memory.
     pub in_memory: bool,

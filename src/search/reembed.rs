@@ -142,7 +142,7 @@ impl Search {
         let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
         let kept = inner.store.retry("keep_vectors", || async {
             let mut tx = inner.store.begin().await?;
-            // Held, so that none goes between the look and the write.
+            // Locked, so that no entry is deleted between the check and the write.
             let ids: Vec<i64> = entries.iter().map(|entry| entry.entry_id).collect();
             let there = tx.hold_entries(space, OwnerKind::Chunk, &ids).await?;
             let new: Vec<NewEmbedding<'_>> = entries

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_paper() {
+    fn stems_the_examples_of_the_paper() {
         for (word, wanted) in [
             ("caresses", "caress"),
             ("ponies", "poni"),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_words_end_quickly() {
+    fn odd_words_are_stemmed_quickly() {
         for letter in ["y", "s", "ing", "ational"] {
             stem(&mut letter.repeat(5_000));
         }

@@ -14,15 +14,15 @@ use super::stem::stem;
 /// Version of these rules, to be stored with their terms.
 pub const VERSION: u32 = 1;
 
-/// Longer terms are cut: nobody types them, and engines have limits.
+/// Longer terms are cut, because no user types them and engines have limits.
 const LONGEST: usize = 40;
-/// Maximum counted occurrences of a term: beyond it, another one makes no difference.
+/// Maximum counted occurrences of a term; more make no difference.
 const MOST_COUNT: usize = 200;
 /// Words of a source that are cached during its analysis.
 const MOST_KEPT: usize = 50_000;
 /// Maximum distinct terms of a query: one with more is a text, not a query.
 const MOST_ASKED: usize = 256;
-/// Longest stored token; `InnoDB` indexes none beyond 84 characters.
+/// Maximum length of a stored token; `InnoDB` indexes no token above 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
 /// Words that say nothing about a subject, by language. Words with a meaning in another of the
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_terms() {
+    fn turns_text_into_terms() {
         for (text, wanted) in [
             ("", vec![]),
             ("  \n—!?", vec![]),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_lose_their_stop_words_unless_nothing_is_left() {
+    fn queries_lose_their_stop_words_unless_nothing_is_left() {
         let term = |term: &str, count| QueryTerm {
             term: term.to_string(),
             count,
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_plain_and_tell_terms_apart() {
+    fn tokens_are_plain_and_unique_per_term() {
         assert_eq!(token("a"), "qaa");
         assert_eq!(token("é"), "quc3a9");
         for term in ["x", "wing", "東京", "дома"] {

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_are_those_of_a_full_sort() {
+    fn the_nearest_equal_those_of_a_full_sort() {
         let matrix = filled(900, 37);
         let query = matrix.row(5).unwrap();
         let mut all: Vec<Hit> = (0..900)
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_upper_halves_are_wrong_by_no_more_than_the_doubt() {
+    fn the_error_of_the_upper_halves_stays_within_the_bound() {
         let matrix = filled(300, 256);
         let query = matrix.row(9).unwrap();
         for row in 0..300 {

@@ -56,8 +56,8 @@ pub enum SourceError {
     AlreadyRegistered { existing: Option<SourceId> },
     /// 412: it has changed since the caller read it.
     #[error(
-        "the source does not match If-Match: it has changed since, or the ETag is not one of \
-         its own"
+        "the source does not match If-Match: it has changed since you read it, or the \
+         ETag belongs to another source"
     )]
     Changed,
     /// 503 or 500, as the store says.
@@ -311,7 +311,7 @@ impl Sources {
                     return Ok(source);
                 }
 
-                // Tells caches of the space that sources were added or removed.
+                // Informs caches of the space that sources were added or removed.
                 tx.lock_chunks(space).await?;
                 source = Source {
                     tags,
@@ -362,7 +362,7 @@ impl Sources {
                     tx.add_chunk_counts(space, &gone).await?;
                 }
 
-                // A job that would bring it back.
+                // A job that would create it again.
                 let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
                 tx.remove_source(space, &parsed).await?;
                 tx.add_search_change(space, parsed.as_str()).await?;

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_a_rule_is_named() {
+    fn invalid_fields_are_named() {
         for (filename, path, field) in [
             (None, None, "filename"),
             (Some(""), None, "filename"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_come_once_with_the_document_tag_first() {
+    fn tags_are_unique_with_file_ingest_first() {
         let source = built(Some("x"), None, &["b", " a ", "b", "file_ingest"]).unwrap();
         assert_eq!(source.tags, ["file_ingest", "b", "a"]);
         let many: Vec<String> = (0..200).map(|n| n.to_string()).collect();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_tag_stays() {
+    fn the_tag_file_ingest_cannot_be_removed() {
         let without = SourceChange {
             tags: Some(vec!["a".to_owned()]),
             eligible: None,

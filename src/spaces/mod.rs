@@ -1,4 +1,4 @@
-//! Whole spaces, for operators: list, measure and delete.
+//! Whole spaces, for operators: list, count and delete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::store::{SpaceSize, Store, StoreError};
 
 /// The worker of a cancelled job notices within a second, and stops.
 const WORKERS_STOP: Duration = Duration::from_secs(2);
-/// What others write while a space is being deleted is deleted in the next pass.
+/// Rows written while a space is deleted are deleted in the next pass.
 const PASSES: usize = 3;
 
 /// Entry point of spaces; cheap to clone.
@@ -26,7 +26,7 @@ pub struct Spaces {
     removals: TaskTracker,
 }
 
-/// A space, measured.
+/// The counts of a space.
 #[derive(Debug)]
 pub struct Measured {
     pub size: SpaceSize,
@@ -98,7 +98,7 @@ impl Spaces {
     }
 
     async fn remove_all(&self, space: &Space, now: Timestamp) -> Result<Removed, StoreError> {
-        // First, so that no worker adds data meanwhile.
+        // First, so that no worker adds data in the meantime.
         let cancelled = self.store.cancel_space_jobs(space, now).await?;
         self.jobs.announce_cancelled(&cancelled);
         if !cancelled.is_empty() {

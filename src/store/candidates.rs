@@ -113,9 +113,8 @@ impl StatementBuilder {
 const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                         JOIN sources s ON s.space = c.space AND s.id = c.source_id";
 
-/// Chunks `c` of what the sources said at a moment: of the newest version of then. One that
-/// brought nothing new names the one whose chunks it shares. `source_id` is the column that names
-/// the source.
+/// Chunks `c` of the newest version of each source at a time. A version without new content names
+/// the one whose chunks it shares. `source_id` is the column with the source.
 pub(super) fn of_then(source_id: &str) -> String {
     format!(
         " AND c.version_id = (SELECT COALESCE(w.content_version_id, w.id) \

@@ -231,8 +231,7 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// The same for a row that others may hold in this way as well, but may neither remove nor hold
-    /// for an update.
+    /// The same as a shared lock: others may share it, but can neither delete nor update the row.
     pub fn query_for_share(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),

@@ -96,7 +96,7 @@ async fn write(store: &Store, key: &str) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
-async fn what_was_committed_survives_a_power_cut() {
+async fn commits_survive_a_power_cut() {
     let place = Place::new("full").await;
     for n in 0..20 {
         write(&place.store, &format!("alone{n}")).await.unwrap();
@@ -127,7 +127,7 @@ async fn what_was_committed_survives_a_power_cut() {
 /// The same cut must lose something if no commit waits for the disk; otherwise the test proves
 /// nothing.
 #[tokio::test]
-async fn with_normal_a_power_cut_takes_what_was_committed() {
+async fn with_normal_a_power_cut_loses_commits() {
     let place = Place::new("normal").await;
     write(&place.store, "lost").await.unwrap();
     assert!(!place.survives("lost").await);
@@ -139,7 +139,7 @@ async fn with_normal_a_power_cut_takes_what_was_committed() {
 }
 
 #[tokio::test]
-async fn commits_that_come_together_share_a_flush() {
+async fn concurrent_commits_share_a_flush() {
     let place = Place::new("full").await;
     seam::with(&place.log(), |flushes| {
         (flushes.count, flushes.delay) = (0, Duration::from_millis(200));
@@ -163,7 +163,7 @@ async fn commits_that_come_together_share_a_flush() {
 
 /// SQLite copies its log into the database file and flushes that, which is equally durable.
 #[tokio::test]
-async fn a_flush_that_fails_is_made_up_for() {
+async fn a_failed_flush_is_replaced_by_a_checkpoint() {
     let place = Place::new("full").await;
     seam::with(&place.log(), |flushes| flushes.fails = true);
     for key in ["a", "b"] {
@@ -181,7 +181,7 @@ async fn a_flush_that_fails_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
+async fn a_failed_flush_and_checkpoint_make_the_outcome_unknown_until_one_succeeds() {
     let place = Place::new("full").await;
     write(&place.store, "before").await.unwrap();
     place
@@ -229,7 +229,7 @@ async fn a_failed_flush_that_cannot_be_made_up_for_is_uncertain_and_passes() {
 /// SQLite rolls back by itself when it is full; the connection must not be used as if it were still
 /// in a transaction.
 #[tokio::test]
-async fn a_full_database_refuses_and_recovers() {
+async fn a_full_database_rejects_writes_and_recovers() {
     let place = Place::new("full").await;
     for round in 0..3 {
         // One connection, because the wrong count belongs to a connection.
@@ -262,7 +262,7 @@ async fn a_full_database_refuses_and_recovers() {
 
 /// An in-memory database would be lost with its connection, so that connection stays.
 #[tokio::test]
-async fn a_full_database_in_memory_keeps_what_it_has() {
+async fn a_full_database_in_memory_keeps_its_data() {
     let environment = HashMap::from([("DATABASE_URL".to_owned(), "sqlite::memory:".to_owned())]);
     let config = Config::load(&Origin {
         file: None,

@@ -31,13 +31,13 @@ pub struct NewEmbedding<'v> {
 /// Which vectors are read.
 #[derive(Debug, Clone, Copy)]
 pub enum VectorPart<'v> {
-    /// So many behind an entry.
+    /// This many after an entry.
     After(i64, usize),
-    /// Those of these entries.
+    /// The vectors of these entries.
     Of(&'v [i64]),
 }
 
-/// A vector with what is known of its entry.
+/// A vector and its entry.
 #[derive(Debug, Clone)]
 pub struct PlacedVector {
     pub owner_id: i64,
@@ -104,7 +104,7 @@ impl Store {
                 limit
             }
             VectorPart::Of(ids) => {
-                // Numbers, which need no marks.
+                // Numbers need no placeholders.
                 let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
                 statement.push(&format!(
                     " AND e.entry_id IN ({})",
@@ -142,7 +142,7 @@ impl Store {
         .await
     }
 
-    /// Vectors of some entries, in the order of the entries' ids.
+    /// Vectors of some entries, by ascending id.
     pub async fn list_vectors_of(
         &self,
         space: &Space,
@@ -363,7 +363,8 @@ impl Tx {
         Ok(found.map(|row| row.try_get("value_json")).transpose()?)
     }
 
-    /// The same for whoever may turn the space to another model: all who settle it wait.
+    /// The same for a transaction that may switch the space to another model; all other users of
+    /// the model wait.
     pub async fn lock_embedding_model(
         &mut self,
         space: &Space,
@@ -394,7 +395,7 @@ impl Tx {
         self.execute(update).await.map(|_| ())
     }
 
-    /// Which of these entries are there; they stay until this transaction ends.
+    /// Which of these entries exist; they are locked until this transaction ends.
     pub async fn hold_entries(
         &mut self,
         space: &Space,

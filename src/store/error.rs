@@ -68,7 +68,7 @@ impl StoreError {
         let cause = error.to_string();
         let place = shown.to_owned();
         match error {
-            // A connection that breaks in the middle of an answer appears as a protocol error.
+            // A connection that breaks in the middle of a response appears as a protocol error.
             sqlx::Error::Io(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lack_of_room_is_known_under_all_its_names() {
+    fn recognises_a_full_disk_on_every_engine() {
         let place = || "here".to_owned();
         let cause = || "cause".to_owned();
         for number in [3, 20, 1021, 1114] {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_disk_and_of_locks_are_told_apart() {
+    fn distinguishes_disk_errors_from_locks() {
         let sqlite = |code| {
             StoreError::from_sqlite(
                 code,

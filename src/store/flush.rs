@@ -69,7 +69,7 @@ impl Flusher {
             let inner = Arc::clone(&self.inner);
             #[expect(
                 clippy::disallowed_methods,
-                reason = "it serves others as well, and ends when nobody waits"
+                reason = "it also serves other commits, and ends when none waits"
             )]
             tokio::task::spawn_blocking(move || inner.run());
         }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fifty_who_come_during_a_flush_share_the_next() {
+    async fn fifty_writers_during_a_flush_share_the_next() {
         let (flusher, begun, end) = controlled();
         let mut first = Box::pin(flusher.flushed());
         assert!(poll!(&mut first).is_pending());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_stays_until_it_is_made_up_for() {
+    async fn a_failure_persists_until_a_flush_succeeds() {
         let (flusher, _begun, end) = controlled();
         end.send(Err(io::Error::other("broken"))).unwrap();
         assert_eq!(flusher.flushed().await, Err("broken".to_owned()));

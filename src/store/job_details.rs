@@ -188,7 +188,7 @@ impl Tx {
         Ok(held)
     }
 
-    /// Writes what kinds of work say about themselves, each kind in its own table.
+    /// Writes the details of each kind of job to its own table.
     async fn add_details(&mut self, details: &[(&Claim, &Detail)]) -> Result<(), StoreError> {
         let batches: Vec<(&Claim, &Batch)> = details
             .iter()

@@ -1,9 +1,9 @@
 //! Writes model calls and job records in shared transactions.
 //!
-//! Model calls go to one writer, which puts all that come within a moment into one transaction;
-//! nobody waits for it. [`Journal::flush`] waits until everything handed in before it is written;
-//! the daily caps and the end of a job ask for that. [`Journal::record`] writes what a job made of
-//! its calls, never before the calls themselves.
+//! Model calls go to one writer, which collects them for a moment and writes them in one
+//! transaction; callers do not wait for it. [`Journal::flush`] waits until everything passed in
+//! before is written; the daily caps and the end of a job need this. [`Journal::record`] writes
+//! what a job derived from its calls, never before the calls themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,18 +18,18 @@ use crate::base::ids::Space;
 use crate::model::job::JobRecord;
 use crate::model::llm_call::{LlmCall, Payer};
 
-/// Most attempts in one transaction.
+/// Maximum attempts in one transaction.
 const MOST_AT_ONCE: usize = 200;
-/// Most attempts that are held while the database is away.
+/// Maximum attempts that are kept while the database is unreachable.
 const MOST_HELD: usize = 100_000;
-/// How long attempts wait for others to be written with them, unless somebody waits for them. A
-/// question makes several within this time, and a transaction for each would cost more than the
-/// question itself.
+/// How long attempts are collected before they are written, unless a caller waits for them. A query
+/// makes several within this time, and a transaction for each would cost more than the query
+/// itself.
 const GATHERING: Duration = Duration::from_millis(50);
-/// How long the database is left alone after it failed.
+/// The pause after the database failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One attempt and who pays for it.
+/// One attempt and its payer.
 #[derive(Debug, Clone)]
 pub struct CallEntry {
     pub space: Space,
@@ -43,18 +43,17 @@ enum Message {
     Record(Arc<JobRecord>, Recorded),
 }
 
-/// Tells whoever handed in a record whether it was written, and how often the database was asked
-/// again for it.
+/// Reports whether a record was written, and how often the database was retried for it.
 type Recorded = oneshot::Sender<(Result<bool, StoreError>, i64)>;
 
-/// Takes attempts; cheap to clone.
+/// Accepts attempts; cheap to clone.
 #[derive(Clone)]
 pub struct Journal {
     sender: mpsc::UnboundedSender<Message>,
 }
 
 impl Journal {
-    /// Starts the writer, which ends when the last copy of the journal is gone.
+    /// Starts the writer, which ends when the last copy of the journal is dropped.
     pub fn start(store: Store) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         TaskTracker::new().spawn(
@@ -69,26 +68,26 @@ impl Journal {
         Self { sender }
     }
 
-    /// Hands in an attempt; never waits.
+    /// Adds an attempt; never waits.
     pub fn add(&self, entry: CallEntry) {
         let _ = self.sender.send(Message::Write(Box::new(entry)));
     }
 
-    /// Waits until everything handed in so far is written.
+    /// Waits until everything added so far is written.
     ///
     /// # Errors
-    /// The database is away. What was handed in is kept and written when it is back.
+    /// The database is unreachable. Everything added is kept and written once it responds.
     pub async fn flush(&self) -> Result<(), StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Flush(done));
         waiting.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The same, and in the same transaction what a job made of its calls; `false` if the job is no
-    /// longer ours.
+    /// The same, and writes in the same transaction what a job derived from its calls; `false` if
+    /// the job is no longer ours.
     ///
     /// # Errors
-    /// As for [`Journal::flush`]; of the record nothing is kept.
+    /// As for [`Journal::flush`]; the record itself is not kept.
     pub async fn record(&self, record: Arc<JobRecord>) -> Result<bool, StoreError> {
         let (done, waiting) = oneshot::channel();
         let _ = self.sender.send(Message::Record(record, done));
@@ -119,7 +118,7 @@ impl Writer {
             let count = if self.held.is_empty() {
                 waiting.await
             } else {
-                // Something is left over from when the database was away.
+                // Some attempts are left from an outage of the database.
                 let Ok(count) = tokio::time::timeout(PAUSE, waiting).await else {
                     let _ = self.write().await;
                     continue;
@@ -137,7 +136,7 @@ impl Writer {
         }
     }
 
-    /// Waits a moment for more, as long as nobody waits for what has come.
+    /// Waits a moment for more, unless a caller waits for those that have arrived.
     async fn gather(&mut self, messages: &mut Vec<Message>) {
         let end = Instant::now() + GATHERING;
         let patient = |messages: &[Message]| {
@@ -196,7 +195,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is held together with what jobs made of it.
+    /// Writes the collected attempts together with the records of jobs.
     async fn write_with(
         &mut self,
         records: Vec<(Arc<JobRecord>, Recorded)>,
@@ -212,8 +211,8 @@ impl Writer {
         paid
     }
 
-    /// Whether what was held is written, and of each record whether it is and how often it was
-    /// tried again by itself.
+    /// Returns whether the attempts were written, and for each record whether it was written and
+    /// how often it was retried separately.
     async fn write_all(
         &mut self,
         all: &[&JobRecord],
@@ -231,21 +230,21 @@ impl Writer {
                             .collect(),
                     );
                 }
-                // What has happened would be told twice; whoever takes the job up again finds what
-                // was written.
+                // A repeated write could duplicate events; the next run of the job finds what was
+                // written.
                 Err(error @ StoreError::Uncertain { .. }) => uncertain = Some(error),
                 Err(_) => {}
             }
         }
 
-        // One after another, so that what is wrong with one does not harm the others.
+        // One after another, so that an error in one does not affect the others.
         let paid = self.write().await;
         let mut away = uncertain.or_else(|| paid.clone().err());
         let mut each = Vec::with_capacity(all.len());
 
         for record in all {
-            // Where the database is away for one it is for the others, and whoever else waits here
-            // need not wait for each.
+            // If the database is unreachable for one record, it is for the others too, so no
+            // further caller has to wait.
             if let Some(error) = &away {
                 each.push((Err(error.clone()), 0));
                 continue;
@@ -262,7 +261,7 @@ impl Writer {
         (paid, each)
     }
 
-    /// One row that the database will not take must not hold up the others for ever.
+    /// A row that the database rejects must not block the others indefinitely.
     async fn write_one_by_one(&self, count: usize) -> Result<(), StoreError> {
         for entry in &self.held[..count] {
             match self
@@ -281,8 +280,7 @@ impl Writer {
     }
 }
 
-/// Whether what was held can be written later. It may have been written already, which does no
-/// harm.
+/// Whether the attempts can be written later. They may already be written, which is harmless.
 fn waits(error: &StoreError) -> bool {
     error.may_pass()
         || matches!(

@@ -104,7 +104,7 @@ impl Store {
         tx.commit().await
     }
 
-    /// Every attempt that a payer has made to ask a model, in their order.
+    /// Every model call attempt of a payer, in order.
     pub async fn list_calls_of(
         &self,
         space: &Space,
@@ -278,7 +278,7 @@ impl UsageFilter {
 }
 
 impl Tx {
-    /// Forgets the attempts of a payer; the sums of their days stay.
+    /// Deletes the attempts of a payer; the daily totals stay.
     pub(super) async fn remove_calls_of(
         &mut self,
         space: &str,
@@ -319,8 +319,8 @@ impl Tx {
         Ok(true)
     }
 
-    /// Keeps the jobs that pay for some attempts until this transaction ends; `false` if one is
-    /// gone. Payers are of several kinds, so no foreign key does it.
+    /// Locks the jobs that pay for some attempts until this transaction ends; `false` if one was
+    /// deleted. Payers are of several kinds, so a foreign key cannot do this.
     async fn hold_jobs(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
         let jobs: BTreeSet<(&str, &str)> = rows
             .iter()

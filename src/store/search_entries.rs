@@ -1,5 +1,5 @@
-//! Rows of `search_entries` and the full-text index over them: what a search by words reads. An
-//! entry stands for its owner, such as a chunk.
+//! Rows of `search_entries` and their full-text index, for keyword search. An entry belongs to an
+//! owner, such as a chunk.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -14,32 +14,32 @@ use crate::base::ids::Space;
 use crate::model::query::QueryScope;
 use crate::model::search::{EntryRow, OwnerKind, SearchSize};
 
-/// Characters in one insert: below the smallest packet that a server takes by default.
+/// Characters per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;
-/// Terms that are counted by one statement.
+/// Terms counted per statement.
 const TERMS: usize = 50;
-/// Ids, or groups, in one statement.
+/// Ids, or groups, per statement.
 const AT_ONCE: usize = 500;
 
-/// Entries are called `c`, as chunks are: the conditions of a scope fit both.
+/// Entries have the alias `c`, as chunks do, so that the conditions of a scope work for both.
 const SELECT: &str = "SELECT c.id, c.owner_id, c.group_id, c.version_id, c.created_at, c.length, c.tokens FROM search_entries c";
-/// The sources `s` of entries `c` that stand for chunks.
+/// The sources `s` of entries `c` that belong to chunks.
 pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.group_id";
 
-/// An entry, to be stored.
+/// An entry to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntry<'t> {
     pub owner_id: i64,
     /// The source of a chunk, the thread of a memory.
     pub group_id: &'t str,
-    /// The version of its source; 0 where the owner has no versions.
+    /// The version of its source; 0 if the owner has no versions.
     pub version_id: i64,
     pub length: i64,
     pub tokens: &'t str,
 }
 
 impl Store {
-    /// Entries of a kind in the order of their ids, after the one named.
+    /// Entries of a kind by ascending id, after the given one.
     pub async fn list_entries(
         &self,
         space: &Space,
@@ -67,7 +67,7 @@ impl Store {
         .await
     }
 
-    /// Some entries, by their ids.
+    /// Some entries, by id.
     pub async fn list_entries_of(
         &self,
         space: &Space,
@@ -98,7 +98,7 @@ impl Store {
         .await
     }
 
-    /// How much there is to search of a kind.
+    /// The number and length of the entries of a kind.
     pub async fn find_search_size(
         &self,
         space: &Space,
@@ -124,7 +124,7 @@ impl Store {
         .await
     }
 
-    /// In how many entries of a kind each token occurs, by the full-text index; no further than
+    /// In how many entries of a kind each token occurs, by the full-text index; counted up to
     /// `most`.
     pub async fn count_tokens(
         &self,
@@ -169,8 +169,8 @@ impl Store {
         Ok(counts)
     }
 
-    /// Entries of a kind that hold any of the tokens, by the full-text index, in the order of their
-    /// ids after the one named. A scope is one of sources: only chunks have one.
+    /// Entries of a kind that contain any of the tokens, by the full-text index, by ascending id
+    /// after the given one. A scope selects sources, so it applies only to chunks.
     pub async fn list_holders(
         &self,
         space: &Space,
@@ -207,7 +207,7 @@ impl Store {
         .await
     }
 
-    /// The ids of every entry of some groups.
+    /// The ids of all entries of some groups.
     pub async fn list_group_entries(
         &self,
         space: &Space,
@@ -235,7 +235,7 @@ impl Store {
 }
 
 impl Tx {
-    /// The ids of a version's chunks by their place; of the places named.
+    /// The ids of a version's chunks by position, for the given positions.
     pub async fn list_chunk_ids(
         &mut self,
         space: &Space,
@@ -259,8 +259,8 @@ impl Tx {
             .collect()
     }
 
-    /// Stores entries; the full-text index follows by itself. Whoever writes chunks holds
-    /// [`Tx::lock_chunks`]; of another kind, the writer counts it with [`Tx::count_entry_write`].
+    /// Stores entries; the full-text index is updated automatically. A writer of chunks holds
+    /// [`Tx::lock_chunks`]; a writer of another kind calls [`Tx::count_entry_write`].
     pub async fn add_entries(
         &mut self,
         space: &Space,
@@ -337,7 +337,7 @@ impl Tx {
         owners: &[i64],
     ) -> Result<(), StoreError> {
         for some in owners.chunks(AT_ONCE) {
-            // Held first, as for a group.
+            // Locked first, as for a group.
             let marks = vec!["?"; some.len()].join(",");
             let held = format!(
                 "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND owner_id IN ({marks})"
@@ -377,7 +377,7 @@ impl Tx {
         kind: OwnerKind,
         group_id: &str,
     ) -> Result<(), StoreError> {
-        // Held first: whoever adds a vector holds its entry, and has written by then.
+        // Locked first: a writer of a vector holds its entry, and has committed by then.
         let held =
             "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND group_id = ?";
         let held = self.backend.dialect.query_for_update(held);

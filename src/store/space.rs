@@ -168,9 +168,9 @@ impl Tx {
         self.count_up(space, CATEGORY_REMOVALS).await
     }
 
-    /// Counts a write to the search entries of a group, such as the memories of a thread, and keeps
-    /// other writers of this group out until this transaction ends; nobody else waits. Chunks are
-    /// counted by [`Tx::lock_chunks`].
+    /// Counts a write to the search entries of a group, such as the memories of a thread, and locks
+    /// out other writers of this group until this transaction ends; no other writer waits. Chunks
+    /// are counted by [`Tx::lock_chunks`].
     pub async fn count_entry_write(
         &mut self,
         space: &Space,
@@ -180,7 +180,7 @@ impl Tx {
             .await
     }
 
-    /// Counts a write to every search entry of the space that is no chunk.
+    /// Counts a write to every search entry of the space that does not belong to a chunk.
     pub async fn count_all_entry_writes(&mut self, space: &Space) -> Result<(), StoreError> {
         let update = "UPDATE counters SET value = value + 1 WHERE space = ? AND name LIKE ? AND window_start = 0";
         let update = self.sql(update).bind(space.as_str());

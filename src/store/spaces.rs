@@ -1,4 +1,4 @@
-//! Whole spaces: list, measure and delete.
+//! Whole spaces: list, count and delete.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::model::llm_call::UsageDay;
 /// must keep growing: it tells every process that its cache is outdated, even if a space of that
 /// name is created again.
 pub const SPACE_TABLES: &[&str] = &[
-    // First, so that nobody can open the space while it is being deleted.
+    // First, so that no key can open the space while it is deleted.
     "api_keys",
     "embeddings",
     "search_entries",
@@ -66,7 +66,7 @@ const TABLES_OF_CHUNKS: &[&str] = &[
     "categories",
 ];
 
-/// What a space holds.
+/// The contents of a space.
 #[derive(Debug, Clone, Default)]
 pub struct SpaceSize {
     pub sources: i64,
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_space_is_called_as_all_of_them_are() {
+    fn no_space_can_have_the_name_for_all_spaces() {
         assert!(ALL_SPACES.parse::<Space>().is_err());
     }
 }

@@ -54,7 +54,7 @@ impl WalFile {
     }
 }
 
-/// Lets tests observe and disturb flushes.
+/// For tests: observes and disturbs flushes.
 #[cfg(test)]
 pub mod seam {
     use std::collections::HashMap;

@@ -1,10 +1,10 @@
-//! The map is a test: which folder may import which, who may use which crate, how large a file may
-//! grow.
+//! The architecture as a test: which folder may import which, which folders may use a crate, and
+//! how large a file may be.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Folder, and what it may import besides `base`. `model` is listed where it is used.
+/// Each folder and what it may import besides `base`. `model` is listed where it is used.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("config", &[]),
@@ -96,7 +96,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A crate, and the only folders that may name it.
+/// Each crate and the only folders that may name it.
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http", "app", "scripted_model", "web"]),
@@ -106,8 +106,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("opentelemetry", &["llm"]),
     ("hyper", &["http"]),
     ("tower_http", &["http"]),
-    // The result of a question is also a job's result and what a receipt vouches for: one shape,
-    // described where it is made.
+    // The result of a query is also the result of a job and is hashed in the receipt, so it has one
+    // schema, defined where it is built.
     ("utoipa", &["http", "queries"]),
     ("similar", &["sources"]),
     ("clap", &["cli"]),
@@ -117,7 +117,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tiktoken_rs", &["base"]),
 ];
 
-/// Beyond this a file has more than one job.
+/// A longer file has more than one purpose.
 const MOST_LINES: usize = 600;
 
 struct Source {
@@ -163,7 +163,7 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// The names that follow `prefix` in code, comments left out.
+/// The names that follow `prefix` in code, without comments.
 fn named_after(text: &str, prefix: &str) -> BTreeSet<String> {
     let code = text
         .lines()
@@ -213,7 +213,7 @@ fn imports_only_point_down() {
 }
 
 #[test]
-fn the_map_lists_the_floors_in_order() {
+fn the_table_lists_the_layers_in_order() {
     let order: Vec<&str> = MAY_IMPORT.iter().map(|(folder, _)| *folder).collect();
     for (index, (folder, allowed)) in MAY_IMPORT.iter().enumerate() {
         for name in *allowed {
@@ -248,7 +248,7 @@ fn the_map_lists_the_floors_in_order() {
 }
 
 #[test]
-fn crates_stay_in_their_rooms() {
+fn crates_are_used_only_in_their_folders() {
     for source in sources() {
         for (name, rooms) in ONLY_IN {
             let uses = named_after(&source.text, "use ").contains(*name)
@@ -263,7 +263,7 @@ fn crates_stay_in_their_rooms() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for_and_stays_small() {
+fn every_file_states_its_purpose_and_stays_small() {
     for source in sources() {
         assert!(
             source.text.starts_with("//!"),

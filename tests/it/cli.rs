@@ -34,7 +34,7 @@ fn help_has_examples_on_every_command() {
 }
 
 #[test]
-fn a_configuration_error_exits_with_2_and_says_everything() {
+fn configuration_errors_exit_with_2_and_are_all_reported() {
     let memoir = Binary::new()
         .env("MEMOIR__SERVER__LISTEN", "nonsense")
         .env("MEMOIR__SERVER__LISTENN", "127.0.0.1:1")
@@ -93,7 +93,7 @@ fn the_effective_settings_can_be_printed_and_used() {
 }
 
 #[test]
-fn a_newcomer_has_a_healthy_service_at_once() {
+fn the_service_starts_without_configuration() {
     let memoir = Binary::new();
     let running = memoir.serve();
     assert!(memoir.folder.path().join("memoir.db").exists());
@@ -119,7 +119,7 @@ fn a_newcomer_has_a_healthy_service_at_once() {
 }
 
 #[test]
-fn a_kill_loses_nothing_that_was_answered() {
+fn a_kill_loses_no_acknowledged_write() {
     let memoir = Binary::new();
     let running = memoir.serve();
     let client = reqwest_blocking(&running.address.to_string(), "/kept.md");
@@ -148,7 +148,7 @@ fn reqwest_blocking(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn a_taken_port_is_said_and_exits_with_1() {
+fn a_port_in_use_is_reported_and_exits_with_1() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = Binary::new()
@@ -164,7 +164,7 @@ fn a_taken_port_is_said_and_exits_with_1() {
 }
 
 #[test]
-fn a_database_that_is_away_exits_with_2_and_guidance() {
+fn an_unreachable_database_exits_with_2_and_a_remedy() {
     let address = free_address();
     for (url, part) in [
         (
@@ -202,12 +202,12 @@ fn a_database_that_is_away_exits_with_2_and_guidance() {
 }
 
 #[tokio::test]
-async fn migrate_and_doctor_tell_the_state_of_the_schema() {
+async fn migrate_and_doctor_report_the_state_of_the_schema() {
     for database in TestDatabase::each().await {
         let memoir = Binary::new().env("DATABASE_URL", &database.url);
         let migrated = memoir.run(&["migrate"]);
         assert!(migrated.status.success(), "{}", text(&migrated.stderr));
-        assert!(text(&migrated.stdout).starts_with("applied 0001_settings\n"));
+        assert!(text(&migrated.stdout).starts_with("applied 0001_service\n"));
         let doctor = memoir.run(&["doctor"]);
 
         assert!(

@@ -1,4 +1,4 @@
-//! The log: one line per request, and never a text, a key or a password.
+//! The log: one line per request, and never a text, a key or a password.
 
 use memoir::scripted_model::{Fault, ScriptedModel};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::support::binary::Binary;
 use crate::support::probes::Api;
 
 #[test]
-fn the_log_tells_routes_and_times_and_no_text() {
+fn the_log_contains_routes_and_times_but_no_text() {
     let memoir = Binary::new()
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")
         .env("MEMOIR__TELEMETRY__LOG_FORMAT", "json")
@@ -93,10 +93,9 @@ fn the_log_tells_routes_and_times_and_no_text() {
     assert_eq!(requests[7]["route"], "(unmatched)");
 }
 
-/// Neither what was sent to a model nor what it or its provider said reaches the log, whatever goes
-/// wrong.
+/// Prompts, model outputs and provider messages never reach the log, whatever goes wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_knows_nothing_of_what_models_are_told_or_say() {
+async fn the_log_contains_no_prompts_and_no_model_outputs() {
     let model = ScriptedModel::local().await.unwrap();
     let memoir = Binary::new()
         .env("MEMOIR__TELEMETRY__LOG_LEVEL", "trace")

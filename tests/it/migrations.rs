@@ -1,5 +1,5 @@
-//! The schema: the same on three engines, safe to migrate from several processes, refused when it
-//! is newer.
+//! The schema: the same on three engines, safe to migrate from several processes, rejected if it is
+//! newer than the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ async fn store(database: &TestDatabase) -> Store {
 }
 
 #[test]
-fn the_three_folders_hold_the_same_names() {
+fn the_three_folders_contain_the_same_files() {
     let names = |engine: &str| -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("migrations")
@@ -41,7 +41,7 @@ fn the_three_folders_hold_the_same_names() {
 }
 
 #[test]
-fn migrations_are_as_they_were_listed() {
+fn migrations_match_their_checksums() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     let mut found = String::new();
     for engine in ["mysql", "postgres", "sqlite"] {
@@ -125,7 +125,7 @@ async fn a_second_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn several_may_start_at_once() {
+async fn several_processes_can_migrate_at_once() {
     for database in TestDatabase::each().await {
         let mut starting = tokio::task::JoinSet::new();
         for _ in 0..6 {
@@ -155,7 +155,7 @@ async fn several_may_start_at_once() {
 }
 
 #[tokio::test]
-async fn a_newer_or_changed_schema_is_refused() {
+async fn rejects_a_newer_or_changed_schema() {
     for database in TestDatabase::each().await {
         store(&database).await.migrate().await.unwrap();
         database
@@ -184,7 +184,7 @@ async fn a_newer_or_changed_schema_is_refused() {
             "{error}"
         );
 
-        // The lock was given back, or this would wait for it.
+        // The lock was released; otherwise this would wait for it.
         database
             .execute("DELETE FROM schema_migrations WHERE version = 9998")
             .await;
@@ -192,9 +192,10 @@ async fn a_newer_or_changed_schema_is_refused() {
     }
 }
 
-/// MySQL commits each table by itself: a start that died halfway must not stop the next one.
+/// MySQL commits each table separately: a migration that died halfway must not prevent the next
+/// start.
 #[tokio::test]
-async fn a_migration_that_died_halfway_is_finished_by_the_next_start() {
+async fn the_next_start_completes_an_interrupted_migration() {
     let Some(database) = TestDatabase::mysql().await else {
         return;
     };
@@ -208,7 +209,7 @@ async fn a_migration_that_died_halfway_is_finished_by_the_next_start() {
 }
 
 #[tokio::test]
-async fn what_somebody_dropped_is_named() {
+async fn dropped_tables_and_indexes_are_named() {
     for database in TestDatabase::each().await {
         let store = store(&database).await;
         store.migrate().await.unwrap();
@@ -241,9 +242,10 @@ async fn what_somebody_dropped_is_named() {
     }
 }
 
-/// Rules that the database itself keeps, whatever the code does (M-3.5, M-3.6, D-2).
+/// Rules that the database itself enforces, whatever the code does: the tree, unique names, and no
+/// references between spaces.
 #[tokio::test]
-async fn the_schema_keeps_its_own_rules() {
+async fn the_schema_enforces_its_rules() {
     let category = |id: i64, space: &str, parent: &str, key: i64, level: i64, name: &str| {
         format!(
             "INSERT INTO categories (id, space, parent_id, parent_key, level, name, name_key, created_at) VALUES ({id}, '{space}', {parent}, {key}, {level}, '{name}', '{name}', 0)"
@@ -291,7 +293,7 @@ async fn the_schema_keeps_its_own_rules() {
             assert!(outcome.is_err(), "{:?} accepted {bad}", database.engine);
         }
 
-        // What hangs on a source goes with it.
+        // Everything that belongs to a source is deleted with it.
         database
             .execute("DELETE FROM sources WHERE space = 'a'")
             .await;

@@ -1,4 +1,4 @@
-//! The committed OpenAPI documents are fresh, and fit for client generators.
+//! The committed OpenAPI documents are up to date and suitable for client generators.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
 }
 
 #[test]
-fn the_committed_documents_are_fresh() {
+fn the_committed_documents_are_up_to_date() {
     for (name, version) in [
         ("openapi.json", Version::V3_1),
         ("openapi-3.0.json", Version::V3_0),
@@ -36,7 +36,7 @@ fn the_committed_documents_are_fresh() {
 }
 
 #[test]
-fn every_operation_has_one_tag_a_name_of_its_own_and_a_text() {
+fn every_operation_has_one_tag_a_unique_id_and_a_description() {
     let document: Value = serde_json::from_str(&to_json(Version::V3_1)).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     let declared: BTreeSet<&str> = document["tags"]
@@ -77,7 +77,7 @@ fn every_operation_has_one_success_and_one_error_schema() {
     let document: Value = serde_json::from_str(&to_json(Version::V3_1)).unwrap();
     for (place, operation) in operations(&document) {
         let responses = operation["responses"].as_object().unwrap();
-        // A job that will bring the answer is another thing than the answer.
+        // A job that will contain the answer has another schema than the answer.
         let job = |response: &Value| {
             response["content"]
                 .to_string()
@@ -124,7 +124,7 @@ fn bodies_are_named_schemas_with_examples() {
 }
 
 #[test]
-fn the_older_document_uses_nothing_that_3_0_does_not_know() {
+fn the_3_0_document_uses_only_3_0_features() {
     let text = to_json(Version::V3_0);
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["openapi"], "3.0.3");

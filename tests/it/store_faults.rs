@@ -1,4 +1,4 @@
-//! What happens when the database is slow, away, full or crowded.
+//! What happens when the database is slow, unreachable, full or busy.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::support::app::{TestApp, load, send};
 use crate::support::database::TestDatabase;
 use crate::support::proxy::{Door, Proxy};
 
-/// sqlx 0.9.0 gives a connection back inside an open transaction when the future of its `begin` is
-/// dropped halfway; unrelated work then fails. Ours must not.
+/// sqlx 0.9.0 returns a connection with an open transaction to the pool if the future of its
+/// `begin` is dropped; unrelated work then fails. memoir's transactions must not do this.
 #[tokio::test]
-async fn a_begin_that_is_dropped_halfway_harms_nobody() {
+async fn a_dropped_begin_leaves_no_open_transaction() {
     for database in TestDatabase::each().await {
         let store =
             Store::connect(&load(&database.url, &[("DATABASE__MAX_CONNECTIONS", "2")]).database)
@@ -32,8 +32,8 @@ async fn a_begin_that_is_dropped_halfway_harms_nobody() {
             }
 
             assert_eq!(store.find_source(&space, &id).await.unwrap(), None);
-            // A statement that fails shows a transaction that somebody left open: it would abort it
-            // for the next one.
+            // A failing statement reveals a transaction that was left open, because it aborts it
+            // for the next user of the connection.
             let mut tx = store.begin().await.unwrap();
             let key = format!("k{round}");
             let (now, expired) = (Timestamp::from_micros(1), Timestamp::from_micros(0));
@@ -54,7 +54,7 @@ async fn a_begin_that_is_dropped_halfway_harms_nobody() {
 }
 
 #[tokio::test]
-async fn sixteen_writers_never_meet_a_lock() {
+async fn sixteen_writers_get_no_lock_error() {
     for database in TestDatabase::each().await {
         let app = Arc::new(TestApp::on(database, &[]).await);
         let mut writers = tokio::task::JoinSet::new();
@@ -83,9 +83,9 @@ async fn sixteen_writers_never_meet_a_lock() {
     }
 }
 
-/// Two services on one SQLite file, as when one is started by mistake or during a change-over.
+/// Two services on one SQLite file, as happens by mistake or during an upgrade.
 #[tokio::test]
-async fn two_services_share_one_sqlite_file() {
+async fn two_services_can_share_one_sqlite_file() {
     let database = Arc::new(TestDatabase::sqlite());
     let one = TestApp::at(&database.url, Arc::clone(&database), &[]).await;
     let two = TestApp::at(&database.url, Arc::clone(&database), &[]).await;
@@ -115,7 +115,7 @@ async fn two_services_share_one_sqlite_file() {
     );
 }
 
-/// A database behind a door, for each engine that is a server.
+/// A database behind a proxy, for each engine that is a server.
 async fn behind_a_door(settings: &[(&str, &str)]) -> Vec<(TestApp, Proxy)> {
     let mut all = Vec::new();
     for database in [TestDatabase::postgres().await, TestDatabase::mysql().await]
@@ -133,7 +133,7 @@ async fn behind_a_door(settings: &[(&str, &str)]) -> Vec<(TestApp, Proxy)> {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_503_and_comes_back_by_itself() {
+async fn an_unreachable_database_is_503_until_it_recovers() {
     for (app, proxy) in behind_a_door(&[("DATABASE__ACQUIRE_TIMEOUT", "1")]).await {
         let made = app.post("/v1/sources", &json!({"path": "/a"})).await;
         assert_eq!(made.status, 201);
@@ -169,7 +169,7 @@ async fn a_database_that_is_away_is_503_and_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_short_loss_is_not_even_noticed() {
+async fn a_short_outage_causes_no_error() {
     for (app, proxy) in behind_a_door(&[]).await {
         let made = app.post("/v1/sources", &json!({"path": "/a"})).await;
         let path = made.header("location").to_owned();
@@ -188,9 +188,9 @@ async fn a_short_loss_is_not_even_noticed() {
     }
 }
 
-/// Connections stay open and nothing comes through them, as behind a firewall that forgot them.
+/// Connections stay open but transfer nothing, as behind a firewall that dropped its state.
 #[tokio::test]
-async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
+async fn an_unresponsive_database_blocks_neither_requests_nor_jobs_nor_shutdown() {
     let settings = [
         ("DATABASE__ACQUIRE_TIMEOUT", "1"),
         ("TESTING__PROBE_JOBS", "true"),
@@ -255,7 +255,7 @@ async fn a_black_hole_holds_up_neither_requests_nor_jobs_nor_a_stop() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_reached_at_start_is_named_without_its_password() {
+async fn an_unreachable_database_at_start_is_named_without_its_password() {
     let address = crate::support::binary::free_address();
     for scheme in ["postgres", "mysql"] {
         let url = format!("{scheme}://me:s3cret@{address}/memoir");

@@ -1,5 +1,4 @@
-//! A database without room: what is said, and that memoir goes on by itself when there is room
-//! again.
+//! A full database: what memoir reports, and that it resumes on its own when there is space again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +18,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// None where this process may not mount.
+    /// None if this process may not mount.
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
@@ -35,7 +34,7 @@ impl SmallDisk {
         self.folder.path()
     }
 
-    /// Takes all the room that is left.
+    /// Fills all the remaining space.
     fn fill(&self) -> PathBuf {
         let filler = self.path().join("filler");
         let error = std::fs::write(&filler, vec![0; 8 * 1024 * 1024]).unwrap_err();
@@ -52,7 +51,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_passes_without_a_restart() {
+async fn a_full_disk_is_reported_and_recovers_without_a_restart() {
     let Some(disk) = SmallDisk::mount() else {
         eprintln!("skipped: this process may not mount a small file system");
         return;
@@ -66,7 +65,7 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
 
     for round in 0..3 {
         let filler = disk.fill();
-        // The log may have a little room of its own.
+        // The write-ahead log may still have a little free space.
         let began = Instant::now();
         for n in 0.. {
             let reply = app
@@ -122,9 +121,9 @@ async fn a_full_disk_is_told_and_passes_without_a_restart() {
     app.finish().await;
 }
 
-/// A job that meets a full disk waits for room, and loses no attempt.
+/// A job that meets a full disk waits for space and uses up no attempt.
 #[tokio::test]
-async fn a_job_waits_for_room_on_the_disk() {
+async fn a_job_waits_for_disk_space() {
     let Some(disk) = SmallDisk::mount() else {
         eprintln!("skipped: this process may not mount a small file system");
         return;
@@ -156,7 +155,7 @@ async fn a_job_waits_for_room_on_the_disk() {
         );
     }
 
-    // Longer than three attempts would last.
+    // Longer than three attempts would take.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let job = app.get(&path).await.json();
     assert!(
@@ -184,12 +183,12 @@ async fn a_job_waits_for_room_on_the_disk() {
     app.finish().await;
 }
 
-/// Readiness finds out by itself, not only after a request has failed.
+/// The readiness check notices on its own, not only after a request has failed.
 #[tokio::test]
-async fn readiness_tries_a_write() {
+async fn readiness_tests_a_write() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
-        // As good as full: nothing can be written to where the try goes.
+        // Equivalent to a full disk: the table of the test write cannot be written.
         app.database
             .execute("ALTER TABLE write_probes RENAME TO write_probes_away")
             .await;
@@ -212,7 +211,7 @@ async fn readiness_tries_a_write() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
 
-        // Remembered: not every probe writes.
+        // The result is cached: not every probe writes.
         app.database
             .execute("ALTER TABLE write_probes RENAME TO write_probes_away")
             .await;
@@ -221,8 +220,8 @@ async fn readiness_tries_a_write() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_told_at_once() {
-    // A pool that waited for its time to be up would take all of this.
+fn a_file_that_is_not_a_database_is_reported_at_once() {
+    // A pool that waited for its timeout would take this long.
     let memoir = Binary::new()
         .env("DATABASE_URL", "sqlite://notes.txt")
         .env("MEMOIR__DATABASE__ACQUIRE_TIMEOUT", "60");
@@ -259,7 +258,7 @@ fn a_file_that_is_no_database_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_missing_table_ends_the_start() {
+async fn a_missing_table_prevents_the_start() {
     for database in TestDatabase::each().await {
         let memoir = Binary::new().env("DATABASE_URL", &database.url);
         assert_eq!(memoir.run(&["migrate"]).status.code(), Some(0));
@@ -285,7 +284,7 @@ async fn a_missing_table_ends_the_start() {
         }
 
         if database.engine == Engine::Mysql {
-            // The lock was given back, or this would wait for it.
+            // The lock was released; otherwise this would wait for it.
             assert_eq!(memoir.run(&["doctor"]).status.code(), Some(1));
         }
     }

@@ -1,5 +1,4 @@
-//! The store's whole story, told once, on every engine: what it keeps, finds, lists, changes and
-//! removes.
+//! One scenario for the whole store, on every engine: add, find, list, update and remove.
 
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ async fn add(store: &Store, space: &Space, source: &Source) -> Result<(), StoreE
 }
 
 #[tokio::test]
-async fn the_store_tells_the_same_story_everywhere() {
+async fn the_store_behaves_the_same_on_every_engine() {
     for database in TestDatabase::each().await {
         let store = Store::connect(&load(&database.url, &[]).database)
             .await
@@ -54,7 +53,7 @@ async fn sources(store: &Store) {
     let (here, there): (Space, Space) = ("here".parse().unwrap(), "there".parse().unwrap());
     let first = source("/a", 1);
 
-    // Nothing lasts until the commit.
+    // Nothing is stored before the commit.
     let mut tx = store.begin().await.unwrap();
     tx.add_source(&here, &first).await.unwrap();
     assert_eq!(
@@ -95,7 +94,7 @@ async fn sources(store: &Store) {
     assert_eq!(tx.find_source_at(&here, "ben", "/a").await.unwrap(), None);
     drop(tx);
 
-    // Lists: oldest first, ties by id, only what the filter wants.
+    // Lists: oldest first, ties by id, only what matches the filter.
     let mut all = vec![
         first.clone(),
         source("/b", 5),
@@ -240,8 +239,7 @@ async fn idempotency(store: &Store) {
     assert_eq!(store.remove_idempotency_keys(at(21)).await.unwrap(), 1);
 }
 
-/// What was done under a claim that is lost is not written, even beside what was done under its
-/// successor.
+/// Results of a lost claim are not written, even in the same transaction as those of its successor.
 async fn records_of_jobs(store: &Store) {
     let space = Space::default();
     let at = Timestamp::from_micros(1);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_3_0_does_not_know_is_rewritten() {
+    fn rewrites_what_3_0_does_not_support() {
         let mut document = json!({
             "openapi": "3.1.0", "info": {"license": {"name": "MIT", "identifier": "MIT"}},
             "a": {"type": ["string", "null"]},

@@ -214,7 +214,7 @@ async fn list(
 
 /// List categories
 ///
-/// Optionally filters by parent or by level.
+/// Returns all categories, or only those under one parent or on one level.
 #[utoipa::path(
     get, path = "/v1/categories", tag = "categories", operation_id = "list_categories", params(ListCategoriesQuery),
     responses((status = 200, description = "A page of categories.", body = CategoryListResponse))
@@ -304,7 +304,7 @@ pub async fn get_category_tree(
     post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CreateCategoryRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "Made.", body = CategoryResponse, headers(("Location" = String, description = "The new category."))),
+        (status = 201, description = "The new category.", body = CategoryResponse, headers(("Location" = String, description = "The new category."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -391,7 +391,7 @@ pub async fn get_category(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
     params(("id" = String, Path, description = "The category id.")),
     responses(
-        (status = 204, description = "Removed."),
+        (status = 204, description = "The category is deleted."),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]

@@ -28,7 +28,7 @@ pub struct ChunkResponse {
     pub chunk_id: i64,
     /// Position in the source, starting at 1.
     pub ordinal: i64,
-    /// `taxonomy`: filed under the hierarchy.
+    /// `taxonomy`: filed under the hierarchy; `retrieval`: split for search.
     pub profile: String,
     /// The chunk, verbatim.
     pub text_content: String,

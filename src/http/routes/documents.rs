@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_given_to_whoever_prefers_it() {
+    fn text_plain_is_returned_if_the_client_prefers_it() {
         for (accept, wanted) in [
             ("", false),
             ("*/*", false),

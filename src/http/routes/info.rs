@@ -46,7 +46,7 @@ pub struct LlmInfo {
     /// `provider:model`.
     #[schema(example = "local:embedded")]
     pub model: String,
-    /// Whether that is the embedded model, which needs no key and no network.
+    /// Whether this is the embedded model, which needs no key and no network.
     pub embedded: bool,
 }
 

@@ -81,7 +81,8 @@ pub struct ListJobsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetJobQuery {
-    /// Seconds to wait until the job is over or needs a helper; then returns its current state.
+    /// Maximum number of seconds to wait until the job is over or needs a helper. The response
+    /// shows the state of the job at that time.
     #[serde(default)]
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
@@ -144,7 +145,8 @@ pub async fn list_jobs(
 
 /// Get a job
 ///
-/// With `wait`, responds when the job is over, or after that many seconds.
+/// With `wait`, responds when the job is over or needs a helper, at the latest after that many
+/// seconds.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id."), GetJobQuery),

@@ -16,7 +16,7 @@ use crate::llm::{Llm, ModelsView, PauseView, ProviderView, Session};
 /// The models of this installation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ModelListResponse {
-    /// The model for every stage that has none of its own, as `provider:model`.
+    /// The model for every stage without its own model, as `provider:model`.
     #[schema(example = "local:embedded")]
     pub default: String,
     /// The model that memoir tries once if another one is unavailable or returns no usable output.
@@ -29,7 +29,7 @@ pub struct ModelListResponse {
 /// A provider.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ProviderResponse {
-    /// The part of `provider:model` before the colon.
+    /// The name of the provider, which is the part of `provider:model` before the colon.
     #[schema(example = "openai")]
     pub name: String,
     /// The protocol of the provider: `openai`, `anthropic`, `gemini` or `local`.

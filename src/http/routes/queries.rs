@@ -172,7 +172,7 @@ async fn queue(
 ///
 /// Returns the maximum number of calls and tokens for each strategy, based on the current
 /// hierarchy. Calls no model. Before a query makes its first call, memoir compares its `max_calls`
-/// and `max_cost_usd` with these same numbers.
+/// and `max_cost_usd` with these numbers.
 #[utoipa::path(
     post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
     responses((status = 200, description = "Upper bounds, by strategy.", body = QueryEstimateResponse))

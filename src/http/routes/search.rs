@@ -31,7 +31,7 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 200)]
     pub k: Option<i64>,
-    /// Omits items with a lower score. Scores of `keyword` and `semantic` are comparable between
+    /// Omits items with a lower score. Scores of `keyword` and `semantic` can be compared between
     /// searches; scores of `hybrid` only within one search.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
@@ -57,7 +57,7 @@ pub enum SearchScope {
     Sources,
 }
 
-/// Filters; all of them must match. Sources that are not eligible are never searched.
+/// Filters, all of which must match. Sources that are not eligible are never searched.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchFilters {

@@ -57,7 +57,7 @@ pub struct SourceResponse {
     pub file_type: String,
     /// Whether retrieval may use the source.
     pub eligible: bool,
-    /// In the given order; always includes `file_ingest`.
+    /// In the order in which they were given; always includes `file_ingest`.
     pub tags: Vec<String>,
     /// The number of the newest version; 0 until the first ingestion.
     pub latest_version: i64,
@@ -229,7 +229,7 @@ impl ListSourcesQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AsOfQuery {
-    /// Shows the state at this time, but with the current tags and eligibility of sources.
+    /// Returns the state at this time, but with the current tags and eligibility of sources.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
@@ -249,7 +249,7 @@ impl AsOfQuery {
     post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "Registered.", body = SourceResponse, headers(("Location" = String, description = "The new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 201, description = "The new source.", body = SourceResponse, headers(("Location" = String, description = "The new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -370,8 +370,8 @@ pub async fn get_source(
 
 /// Update a source
 ///
-/// Changes the tags, or whether retrieval may use the source. With `If-Match`, fails with 412 if
-/// the source has changed since.
+/// Changes the tags, or whether retrieval may use the source. With `If-Match`, returns 412 if the
+/// source has changed since you read it.
 #[utoipa::path(
     patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = UpdateSourceRequest,
     params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
@@ -404,13 +404,13 @@ pub async fn update_source(
 
 /// Delete a source
 ///
-/// Permanently deletes the source with all its versions and chunks. With `If-Match`, fails with 412
-/// if the source has changed since.
+/// Permanently deletes the source with all its versions and chunks. With `If-Match`, returns 412 if
+/// the source has changed since you read it.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",
     params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 204, description = "Gone."),
+        (status = 204, description = "The source is deleted."),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]

@@ -44,7 +44,7 @@ pub struct CountTokensResponse {
     pub characters: u64,
     /// The encoding used.
     pub tokenizer: String,
-    /// Whether that is the model's own encoding; otherwise `o200k_base` is used instead.
+    /// Whether this is the model's own encoding; otherwise it is `o200k_base`.
     pub exact: bool,
     /// The requested model.
     pub model: Option<String>,

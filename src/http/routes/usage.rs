@@ -62,7 +62,7 @@ pub struct UsageListResponse {
 /// Totals.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UsageTotalsResponse {
-    /// Number of attempts, including failed ones.
+    /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
@@ -85,7 +85,7 @@ pub struct UsageResponse {
     pub stage: String,
     pub provider: String,
     pub model: String,
-    /// Number of attempts, including failed ones.
+    /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,

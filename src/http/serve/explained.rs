@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_answer_that_no_handler_gave_is_replaced() {
+    fn only_bare_error_responses_are_replaced() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\ndate: now\r\n\r\n";
         assert_eq!(
             bare_refusal(bare.as_bytes()),

@@ -1,5 +1,5 @@
-//! Which chunks to re-examine when new ones arrive. The first texts of a space are filed among few
-//! others; once there are more, some of them belong elsewhere.
+//! Which chunks to re-examine when new ones arrive. The first texts of a space are filed when there
+//! are few others; once there are more, some of them fit better elsewhere.
 //!
 //! No history is stored: multiples of the golden ratio, of which every run is evenly spread, give
 //! all available chunks (`samples`: the first and the latest of each leaf) a turn about equally
@@ -15,7 +15,7 @@ pub const ENOUGH: usize = 50;
 /// The fractional part of the golden ratio, times 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The distinct indexes of the next chunks to re-examine, out of so many, for the space's
+/// The distinct indexes of the next chunks to re-examine, out of this many, for the space's
 /// `write`-th source with `new` chunks.
 pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_has_a_turn_before_long() {
+    fn every_chunk_is_examined_in_turn() {
         for out_of in [1, 7, 100, 2_310] {
             let mut seen = vec![0; out_of];
             for write in 0..out_of as u64 {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_document_looks_at_no_more_than_it_may() {
+    fn a_large_source_examines_a_limited_number_of_chunks() {
         assert_eq!(turns(3, 1_000_000, 100_000).len(), MOST);
         assert!(turns(3, 1_000, 5).len() <= 5);
         assert!(turns(3, 1, 0).is_empty() && turns(3, 0, 5).is_empty());

@@ -9,7 +9,7 @@ use crate::model::chunk::Move;
 use crate::store::Tx;
 
 impl Writer<'_> {
-    /// Moves chunks that were looked at again, as far as they lie where they lay then.
+    /// Moves re-examined chunks, if they are still in the same category.
     pub(super) async fn move_others(
         &self,
         tx: &mut Tx,
@@ -59,8 +59,8 @@ impl Writer<'_> {
     }
 }
 
-/// The moves that leave a chunk behind in every category: whoever walks there must find
-/// something. `held` says how many there are.
+/// The moves that leave at least one chunk in every category, so that a walk never ends in an empty
+/// one. `held` is the number of chunks in each.
 fn emptying_none(moves: &[Move], mut held: BTreeMap<i64, i64>) -> Vec<Move> {
     let may_go = |chunk_move: &&Move| {
         let left = held.entry(chunk_move.from).or_default();
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_of_a_category_stays() {
+    fn the_last_chunk_of_a_category_stays() {
         let chunk_move = |chunk_id, from, to| Move {
             chunk_id,
             filed_at: 0,

@@ -18,7 +18,7 @@ use crate::model::job::{Claim, Job, JobState};
 /// time.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why a job was told to stop.
+/// Why a run has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// Cancelled, or taken over by another process.

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_to_half_a_minute_and_keep_to_what_the_provider_says() {
+    fn waits_grow_to_half_a_minute_or_follow_the_provider() {
         for (waits, named, least, most) in [
             (0, None, 750, 1250),
             (2, None, 3000, 5000),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_lost_when_patience_ends_for_one_reason() {
+    fn an_outage_longer_than_patience_uses_up_an_attempt() {
         let judged = |waited: &Waited, wait, patience| {
             let outcome = waited.judge(
                 Err(JobError::Wait(Box::new(away()), wait)),

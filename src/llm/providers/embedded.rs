@@ -16,14 +16,16 @@ use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
 
-/// It knows a category by little but its name otherwise, and a second look costs only its time.
+/// Without samples it knows little more than the name of a category, and a second look costs only
+/// time.
 pub const CAPABILITIES: Capabilities = Capabilities {
     in_process: true,
     samples: true,
     second_look: true,
 };
 
-/// A single text below this length is embedded at once: a thread would take longer.
+/// A single text below this length is embedded on the current thread, because starting another
+/// would take longer.
 const SHORT_TEXT: usize = 4096;
 
 pub struct Embedded;
@@ -98,7 +100,7 @@ async fn compute<T: Send + 'static>(
     )]
     let computed = tokio::task::spawn_blocking(work).await;
 
-    // A panic may quote the text it was about.
+    // The panic message may quote the text.
     computed.map_err(|_| {
         ProviderError::Broken("the embedded model failed because of an internal error".to_owned())
     })

@@ -29,7 +29,7 @@ pub fn connect(
     }
 }
 
-/// What the models of a kind of provider can do; asked before there is a client.
+/// The capabilities of a kind of provider; needed before there is a client.
 pub fn capabilities(kind: Kind) -> Capabilities {
     match kind {
         Kind::Local => embedded::CAPABILITIES,
@@ -37,7 +37,7 @@ pub fn capabilities(kind: Kind) -> Capabilities {
     }
 }
 
-/// One pool of connections per provider, with its own headers and our patience.
+/// One connection pool per provider, with its headers and our timeouts.
 fn http_client(provider: &settings::Provider, transport: &settings::Transport) -> reqwest::Client {
     let headers: HeaderMap = provider
         .headers
@@ -53,7 +53,7 @@ fn http_client(provider: &settings::Provider, transport: &settings::Transport) -
         .default_headers(headers)
         .connect_timeout(Duration::from_secs(transport.connect_timeout))
         .read_timeout(Duration::from_secs(transport.read_timeout))
-        // A provider that sends us elsewhere would get our key there.
+        // Following a redirect would send our key to another address.
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)
         .user_agent(concat!("memoir/", env!("CARGO_PKG_VERSION")));

@@ -67,7 +67,7 @@ impl Provider for Native {
 
 fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
     let mut question = ChatRequest::from_user(request.user).with_system(request.system);
-    // The body is what tells a blocked prompt from nonsense.
+    // The body is needed to distinguish a blocked prompt from an invalid response.
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
         .with_capture_raw_body(true);
@@ -152,7 +152,7 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
         Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
             Err(from_wire(webc_error))
         }
-        // Gemini answers a prompt that it will not have with no candidate at all.
+        // Gemini returns no candidate for a blocked prompt.
         Error::ChatResponseGeneration { response_body, .. }
             if response_body.get("promptFeedback").is_some() =>
         {
@@ -168,7 +168,7 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
                 id: None,
             })
         }
-        // The others quote the request.
+        // Other errors quote the request.
         _ => Err(ProviderError::Unreadable(
             "it does not have the provider's format".to_owned(),
         )),

@@ -1,8 +1,8 @@
-//! OpenAI's chat protocol, which most servers speak.
+//! OpenAI's chat protocol, which most servers support.
 //!
-//! The crate loses the status of an error that is not shaped like OpenAI's and retries by itself,
-//! so our own service sits in its place on the wire: it looks at the status first and reads a
-//! bounded body.
+//! The crate loses the status of an error that does not have OpenAI's format, and retries on its
+//! own. Our own service therefore sends the requests: it checks the status first and limits the
+//! size of the body.
 
 use std::task::{Context, Poll};
 
@@ -22,7 +22,7 @@ use super::super::retry_after::retry_after;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm as settings;
 
-/// Most bytes of a reply.
+/// Maximum bytes of a reply.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 pub struct OpenAi {
@@ -53,13 +53,13 @@ impl OpenAi {
     }
 }
 
-/// Where to send to, and as whom. The crate's own settings read the environment, and would send
-/// what they find there to every provider.
+/// The address and the headers. The crate's own configuration reads the environment and would send
+/// keys found there to every provider.
 #[derive(Debug, Clone)]
 struct Address {
     base_url: String,
     headers: HeaderMap,
-    /// Not used: it is among the headers.
+    /// Not used, because the key is in the headers.
     key: SecretString,
 }
 
@@ -111,7 +111,7 @@ impl Provider for OpenAi {
     }
 }
 
-/// The vectors in the order of the texts, whatever order they came in.
+/// The vectors in the order of the texts, whatever their order in the response.
 fn read_vectors(answer: &Value, count: usize) -> Result<Vectors, ProviderError> {
     let unreadable = |what: &str| ProviderError::Unreadable(what.to_owned());
     let data = answer["data"]
@@ -212,7 +212,7 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
     });
 
     let arguments = called.map(|function| match &function["arguments"] {
-        // Some servers send the object itself.
+        // Some servers send the object instead of a string.
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
@@ -246,7 +246,7 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
     })
 }
 
-/// The text of a message, also where it comes in parts.
+/// The text of a message, which may consist of several parts.
 fn text_of(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
@@ -277,13 +277,13 @@ fn from_crate(error: OpenAIError) -> ProviderError {
             Err(other) => ProviderError::Broken(other.to_string()),
         },
         OpenAIError::Reqwest(error) => ProviderError::from_client(error),
-        // It quotes the body, which may quote the prompt.
+        // The error quotes the body, which may quote the prompt.
         OpenAIError::JSONDeserialize(..) => ProviderError::Unreadable("it is not JSON".to_owned()),
         other => ProviderError::Broken(other.to_string()),
     }
 }
 
-/// Our place on the wire.
+/// The service that sends the requests for the crate.
 #[derive(Clone)]
 struct Wire {
     http: reqwest::Client,

@@ -10,10 +10,10 @@ use super::{framed, helper_line};
 use crate::base::text::one_line;
 use crate::llm::{Fault, Task, schema};
 
-/// Most characters of an answer from a model that goes on without an end.
+/// Maximum characters of an answer from a model that writes endlessly.
 const MOST_CHARS: usize = 2000;
 
-/// A question and its evidence.
+/// A query and the chunks to answer it from.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub query: Arc<str>,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_is_the_one_of_the_design() {
+    fn the_prompt_has_exactly_this_form() {
         let chunk = Evidence {
             chunk_id: 12,
             path: "A / B".into(),

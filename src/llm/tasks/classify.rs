@@ -12,8 +12,8 @@ use super::{framed, helper_line};
 use crate::base::text::{MOST_NAME_CHARS, category_name, name_fault, name_key};
 use crate::llm::{Fault, Hint, Items, Task, schema};
 
-/// What small models write when they copy the form instead of filling it, and nobody would call a
-/// category.
+/// What small models write when they copy the example instead of filling it in; never a category
+/// name.
 const ECHOES: &[&str] = &[
     "<category>",
     "<name>",
@@ -24,7 +24,7 @@ const ECHOES: &[&str] = &[
     "…",
 ];
 
-/// Chunks to be filed under one parent.
+/// Chunks to file under one parent.
 #[derive(Debug, Clone)]
 pub struct Classify {
     pub contextual_helper: Option<Arc<str>>,
@@ -34,11 +34,11 @@ pub struct Classify {
     pub parent: Arc<[String]>,
     /// The parent's children so far.
     pub categories: Arc<[String]>,
-    /// Whether a new category may be named.
+    /// Whether new categories are allowed.
     pub may_create: bool,
     /// Ordinal and text, in the order of the source.
     pub chunks: Vec<(i64, Arc<str>)>,
-    /// What lies in each of the categories, for a model that uses it. Not part of the frame.
+    /// What each category contains, for a model that uses it. Not part of the prompt.
     pub hint: Hint,
 }
 
@@ -227,7 +227,7 @@ impl Classify {
     }
 }
 
-/// Whether this is a piece of the form.
+/// Whether this is copied from the example.
 fn is_echo(name: &str) -> bool {
     ECHOES.contains(&name_key(name).as_str())
 }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_the_one_of_the_design() {
+    fn the_prompt_has_exactly_this_form() {
         assert_eq!(
             task(true).frame(),
             "contextual_helper: A letter. Of 1900.\nlevel: 2 of 3\nparent: Physics\ncategories:\n- Quantum\n- Optics\n\
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_closed_where_the_choice_is() {
+    fn a_closed_choice_closes_the_schema() {
         let mut schema = schema::of::<Classify>();
         assert_eq!(
             schema.to_string(),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_folded_onto_those_that_are_there_and_nonsense_is_refused() {
+    fn similar_names_match_existing_ones_and_invalid_ones_are_rejected() {
         let long = "x".repeat(101);
         for (given, may_create, wanted) in [
             (" quantum ", false, Some("Quantum")),

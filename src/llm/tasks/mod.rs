@@ -1,5 +1,4 @@
-//! The catalogue: one file per question that memoir asks, with its frame, its answer and its
-//! checks.
+//! The tasks: one file each, with its prompt, its answer and its checks.
 
 pub mod answer;
 pub mod classify;
@@ -16,7 +15,7 @@ use probe::Probe;
 use select::Select;
 use summarize::Summarize;
 
-/// Every stage that can have a model of its own (`llm.models`).
+/// Every stage that can have its own model (`llm.models`).
 pub const STAGES: &[&str] = &["helper", "classify", "select", "summarize", "answer"];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
@@ -42,7 +41,7 @@ macro_rules! from_task {
 
 from_task!(Helper, Classify, Select, Summarize, Answer, Probe);
 
-/// The first line of a frame: one paragraph about the source, or none.
+/// The first line of a prompt: the helper of the source, or none.
 fn helper_line(helper: Option<&str>) -> String {
     format!(
         "contextual_helper: {}\n",
@@ -54,7 +53,7 @@ fn helper_line(helper: Option<&str>) -> String {
     )
 }
 
-/// A chunk in its frame, under a heading.
+/// A chunk in its delimited block, under a heading.
 fn framed(heading: &str, text: &str) -> String {
     format!("{heading}:\n\"\"\"\n{}\n\"\"\"\n", quoted(text))
 }

@@ -1,4 +1,4 @@
-//! The smallest question there is: can this model be asked, and does it keep a schema?
+//! The stage `probe`: checks whether a model responds and follows a schema.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ impl Task for Probe {
         "Answer with the word: ready".to_owned()
     }
 
-    /// Any word will do: it is the schema that counts.
+    /// Any word is accepted; only the schema matters.
     fn check(&self, _: &ProbeOutput) -> Vec<Fault> {
         Vec::new()
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rare_words_of_the_question_count_more() {
+    fn rare_words_of_the_query_count_more() {
         let texts = [
             "the cat sat on the mat",
             "the dog ran",

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_exactly_is_kept() {
+    fn everything_that_fits_exactly_is_kept() {
         let sheet = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
         let all = 10 + 5 + 2 + 50;
         let order = order(&[1.0, 0.5], true);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_besides_counts_too() {
+    fn other_parts_of_the_prompt_count_too() {
         let all = 10 + 5 + 2 + 50;
         let order = order(&[1.0, 0.5], true);
         let mut prompted = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_rank_leaves_first_and_of_equals_the_later_path() {
+    fn the_lowest_rank_is_dropped_first_and_of_equals_the_later_path() {
         assert_eq!(order(&[0.9, 0.2, 0.5], true), [1, 2, 0]);
         assert_eq!(order(&[0.5, 0.5, 0.9], true), [1, 0, 2]);
         assert_eq!(order(&[0.1, 0.2, 0.9], false), [2, 1, 0]);
     }
 
     #[test]
-    fn a_dropped_document_takes_its_description_along() {
+    fn a_dropped_source_drops_its_helper() {
         let sheet = sheet(&[(0, 0, 20), (1, 1, 20)], 2);
         let one = 10 + 5 + 1 + 20;
         let pruned = prune(
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_path_is_trimmed_or_refused() {
+    fn the_last_path_is_trimmed_or_rejected() {
         let sheet = sheet(&[(0, 0, 30), (0, 0, 30), (0, 0, 30), (1, 0, 5)], 1);
         let order = order(&[1.0, 0.5], true);
 

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_decides() {
+    fn the_ratio_decides_the_target_lengths() {
         let counter = TokenCounter::for_model(None);
         let rules = |budget| Rules {
             budget,

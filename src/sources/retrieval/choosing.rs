@@ -247,7 +247,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_choice_has_its_own_winner_and_its_own_ties() {
+    fn each_strategy_has_its_winner_and_its_ties() {
         let all = [
             candidate(1, "a", &[], 1, "the cape in the morning"),
             candidate(2, "b", &[], 3, "short"),
@@ -315,7 +315,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_filter_that_leaves_nothing_is_left_out_or_is_the_end() {
+    fn a_filter_that_matches_nothing_is_ignored_or_an_error() {
         let all = [
             candidate(1, "Plan.md", &["a"], 5, "x"),
             candidate(2, "other.md", &["a", "b"], 9, "y"),

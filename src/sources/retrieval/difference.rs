@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_changed_stand_with_their_signs() {
+    fn changed_lines_are_marked() {
         let text = unified("one\ntwo\nthree\n", "one\n2\nthree", &names());
         assert_eq!(
             text,
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_share_nothing_do_not_take_for_ever() {
+    fn unrelated_texts_are_compared_quickly() {
         let numbers = |step: usize| {
             let lines: Vec<String> = (0..60_000)
                 .map(|n| (n * step % 59_999).to_string())

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_query_is_made_of_what_is_said() {
+    fn the_query_is_composed_of_the_given_fields() {
         let (topic, note, provider) = (
             Some(text("design")),
             Some(text("of May")),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_wanted_once_and_in_order() {
+    fn required_tags_are_unique_and_in_order() {
         let tags = ["docs", "a", "file_ingest"].map(str::to_owned).to_vec();
         let mut request = request(VersionDescription {
             tags,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_listed() {
+    fn all_errors_are_listed() {
         let long = VersionDescription {
             topic: Some(text(&"x".repeat(4001))),
             tags: vec!["y".repeat(101)],

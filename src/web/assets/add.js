@@ -79,7 +79,7 @@ export function pasteDialog({ describe = false, startTags = "", source, start = 
   const tags = h("input", { type: "text", name: "tags", value: startTags, placeholder: "work, notes", autocomplete: "off" });
   const own = h("input", { type: "checkbox", checked: describe });
   const trouble = h("div");
-  const go = h("button.primary", { type: "submit" }, source ? "File the new version" : "File it");
+  const go = h("button.primary", { type: "submit" }, source ? "Ingest the new version" : "Ingest");
   const form = h("form", { novalidate: true }, trouble,
     field("Text", text, { name: "text" }),
     !source && h("div.pair",

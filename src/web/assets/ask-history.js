@@ -23,7 +23,7 @@ function comparison(replay) {
   const group = (name, paths, kind) => paths.length > 0 && h("div", h("h4", name), h("ul.plain", paths.map((path) => h("li", { class: kind }, categoryPath(path)))));
   return h("div.comparison",
     replay.identical === true && h("p.good-words", "Identical: the same walk, the same chunks, the same answer."),
-    replay.identical === false && h("p.bad-words", "Not identical: something that the query depends on has changed since, for example a source."),
+    replay.identical === false && h("p.bad-words", "Not identical: something that the query depends on has changed, for example a source."),
     replay.error && h("p.bad-words", "The replay failed with ", h("code", replay.error), "."),
     facts(["Calls", signed(changes.calls)], ["Tokens in", signed(changes.tokens_prompt)], ["Tokens out", signed(changes.tokens_completion)],
       ["Cost", changes.cost_usd === null ? "–" : signed(changes.cost_usd, dollars)], ["Time", signed(changes.total_latency, milliseconds)]),

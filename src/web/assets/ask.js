@@ -27,7 +27,7 @@ export async function show(main, route, signal) {
   const bound = h("p.bound", { "aria-live": "polite" }, "\u00a0");
   const code = h("pre.curl", { tabindex: "0", role: "region", "aria-label": "The request as curl" });
   form.append(h("div.ask-line", bound, h("div.row.end", clock, stopButton, go)));
-  put(main, head("Ask", info.llm.embedded ? "The embedded model walks the hierarchy and answers with sentences it finds; it writes none of its own." : `${info.llm.model} walks the hierarchy and writes the answer.`),
+  put(main, head("Ask", info.llm.embedded ? "The embedded model walks the hierarchy and answers with sentences from the chunks; it writes none of its own." : `${info.llm.model} walks the hierarchy and writes the answer.`),
     h("div.ask", h("div.ask-main", form,
       h("details.request", h("summary", "The request as curl"), code, copyButton(() => code.textContent)), status, result), history));
 

@@ -56,7 +56,7 @@ function provider(item) {
     }
     button.disabled = false;
   });
-  return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "paused after failures"),
+  return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "avoided after failures"),
     item.pauses.map((pause) => h("p.bad-words", `Paused: ${sentence(pause.detail)} ${pause.remediation}`))), button, out);
 }
 

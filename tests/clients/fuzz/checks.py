@@ -1,4 +1,4 @@
-"""Checks of our own for schemathesis, which loads this file through SCHEMATHESIS_HOOKS."""
+"""Our own checks for schemathesis, which loads this file through SCHEMATHESIS_HOOKS."""
 
 import re
 
@@ -6,19 +6,18 @@ import schemathesis
 from schemathesis.core.failures import Failure
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-# Problems that depend on more than the request, so that no schema can foretell them: a cursor that the
-# service did not hand out, an ETag that is not the document's, a key that another request has used, a provider that is
-# not configured.
+# Problems that depend on more than the request, so that no schema can predict them: a cursor that the service did
+# not create, an outdated ETag, a key that another request has used, a provider that is not configured.
 UNFORESEEABLE = {
     "invalid_cursor", "precondition_failed", "idempotency_key_reused", "unknown_model", "provider_not_configured",
-    # A level that is full, a parent that is a leaf, a date of no calendar, a file that is no text.
+    # A full level, a parent that is a leaf, an impossible date, a file that is not text.
     "category_limit", "max_depth", "not_a_leaf", "invalid_date", "unsupported_file_type",
-    # A budget that the chunks found do not fit.
+    # Chunks that do not fit the budget.
     "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
 }
 
-# Rules that the document states in words only: said in JSON Schema, they would turn the types of
-# generated clients into unions (the first three) or clutter every string (the last).
+# Rules that the OpenAPI document states only in words: in JSON Schema, they would turn the types of generated clients
+# into unions (the first three) or clutter every string (the last).
 IN_WORDS = {
     "send `filename` or `path`",
     "must end in a file name of at most 255 characters",
@@ -28,7 +27,7 @@ IN_WORDS = {
     "must be true if no filter is given, because every job would match",
 }
 
-# The same, where the words name what was given or what the installation allows.
+# The same for messages that contain the given value or a limit of the installation.
 PATTERNS = [
     re.compile(pattern)
     for pattern in (
@@ -39,7 +38,7 @@ PATTERNS = [
         r"is required; use|send either `text`|has \d+ tokens|the whole paragraph has",
         r"at most \d+|does not match the source|chunk_min_tokens|leaves no room",
         r"applies only to|cannot be enforced|must not be set|the request body|must be set|missing field",
-        # A form may have two parts only; a whole number is not written 98.0.
+        # A form has only two parts; 98.0 is not a whole number.
         r"unknown field; a form has|invalid type: floating point",
         r"the name of the space to delete",
     )
@@ -52,15 +51,15 @@ def in_words(reason):
 
 @schemathesis.check
 def valid_data_acceptance(ctx, response, case):
-    """`positive_data_acceptance`, which knows statuses only, but with an eye on why a request was refused.
+    """`positive_data_acceptance`, which checks only statuses, extended by the reason of a rejection.
 
-    So a request that fits the schema and is refused for any other reason is still a failure: either the
-    service is too strict or the document says too little.
+    A request that matches the schema and is rejected for any other reason is still a failure: either the service is
+    too strict or the OpenAPI document is incomplete.
     """
     if response.status_code in (400, 412, 415, 422):
         problem = response.json()
         reasons = {error["message"] for error in problem.get("errors", [])}
-        # A form's metadata is JSON inside a text, of which its schema can say nothing.
+        # The metadata of a form is JSON inside a string, which a schema cannot describe.
         form = (case.media_type or "").startswith("multipart/")
         if form or problem["code"] in UNFORESEEABLE or (reasons and all(map(in_words, reasons))):
             return None
@@ -69,7 +68,7 @@ def valid_data_acceptance(ctx, response, case):
 
 @schemathesis.check
 def problem_document(ctx, response, case):
-    """Every error is a problem document that agrees with its own response, also where none is documented."""
+    """Every error is a problem document that matches its response, even if it is not documented."""
     if response.status_code < 400 or case.method.upper() == "HEAD":
         return
     media_type = response.headers.get("content-type", [""])[0]

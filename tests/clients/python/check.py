@@ -1,4 +1,4 @@
-"""Calls a running memoir through the client that openapi-python-client makes from openapi/openapi.json.
+"""Calls a running memoir through the client that openapi-python-client generates from openapi/openapi.json.
 
 MEMOIR_URL names the service. The generated package `memoir_client` must be importable; scripts/api-check
 generates it and sets PYTHONPATH.
@@ -25,9 +25,9 @@ from memoir_client.models import (
     UpdateSourceRequest,
 )
 
-# A status that the document does not list would otherwise come back as None, which is easy to overlook.
+# Otherwise a status that the OpenAPI document does not list would be returned as None, which is easy to overlook.
 client = Client(base_url=os.environ["MEMOIR_URL"], raise_on_unexpected_status=True)
-# A space of its own, so that other checks against the same service do not show up in the list.
+# A separate space, so that other checks of the same service do not appear in the list.
 space = f"python-{uuid.uuid4().hex[:12]}"
 
 
@@ -45,7 +45,7 @@ def check_count_tokens():
     assert isinstance(counted, CountTokensResponse), counted
     assert (counted.tokens, counted.estimate, counted.characters) == (6, 5, 18), counted
     assert (counted.tokenizer, counted.exact, counted.model) == ("o200k_base", True, "gpt-4o"), counted
-    # Without a model: the field is left out of the request and null in the answer.
+    # Without a model: the field is omitted from the request and null in the response.
     counted = count_tokens.sync(client=client, body=CountTokensRequest(text=""))
     assert isinstance(counted, CountTokensResponse), counted
     assert (counted.tokens, counted.exact, counted.model) == (0, False, None), counted
@@ -69,7 +69,7 @@ def check_create_source():
 
 
 def the_source():
-    """The one document that check_create_source has made."""
+    """The only source, created by check_create_source."""
     page = list_sources.sync(client=client, x_memoir_space=space)
     assert isinstance(page, SourceListResponse) and len(page.items) == 1, page
     return page.items[0]
@@ -121,7 +121,7 @@ def check_update_source():
     )
     assert stale.status_code == 412 and isinstance(stale.parsed, Problem), stale
     assert stale.parsed.code == "precondition_failed", stale
-    # What is left out stays as it is.
+    # Omitted fields stay unchanged.
     changed = update_source.sync(
         changed.id, client=client, body=UpdateSourceRequest(eligible=True), x_memoir_space=space
     )
@@ -149,7 +149,7 @@ def check_problem():
     assert problem.errors[0].field == "path", problem
 
 
-# In this order: the later ones work on the document that check_create_source makes.
+# In this order: the later ones use the source that check_create_source creates.
 CHECKS = [
     check_info,
     check_count_tokens,

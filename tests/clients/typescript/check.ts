@@ -1,10 +1,10 @@
-// Calls a running memoir through openapi-fetch, with the types that openapi-typescript makes from
+// Calls a running memoir through openapi-fetch, with the types that openapi-typescript generates from
 // openapi/openapi.json. MEMOIR_URL names the service; scripts/api-check generates, compiles and runs this.
 
 import createClient from "openapi-fetch";
 import type { components, paths } from "memoir-api";
 
-// All that is used of Node beyond what browsers have.
+// The parts of Node that browsers do not have.
 declare const process: { env: Record<string, string | undefined>; exitCode: number };
 
 type Source = components["schemas"]["SourceResponse"];
@@ -13,7 +13,7 @@ const baseUrl = process.env["MEMOIR_URL"];
 if (!baseUrl) throw new Error("MEMOIR_URL is not set");
 const client = createClient<paths>({ baseUrl });
 
-// A space of its own, so that other checks against the same service do not show up in the list.
+// A separate space, so that other checks of the same service do not appear in the list.
 const space = { "X-Memoir-Space": `typescript-${Math.random().toString(36).slice(2)}` };
 
 function assert(condition: unknown, seen: unknown): asserts condition {
@@ -32,7 +32,7 @@ async function theSource(): Promise<Source> {
   return source;
 }
 
-// In this order: the later ones work on the document that create_source makes.
+// In this order: the later ones use the source that create_source creates.
 const checks: Record<string, () => Promise<void>> = {
   async get_info() {
     const { data } = await client.GET("/v1/info");

@@ -35,7 +35,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn a_guarded_service_wants_a_known_key() {
+async fn rejects_requests_without_a_known_key() {
     let app = guarded().await;
     let bare = app.get("/v1/info").await;
     bare.assert_problem(401, "unauthorized");
@@ -76,7 +76,7 @@ async fn a_guarded_service_wants_a_known_key() {
 }
 
 #[tokio::test]
-async fn two_keys_in_one_request_are_refused() {
+async fn rejects_two_keys_in_one_request() {
     let app = guarded().await;
     for second in ["Bearer key-of-a", "Bearer key-of-b", "Basic a2V5LW9mLWE="] {
         let request = app
@@ -86,7 +86,7 @@ async fn two_keys_in_one_request_are_refused() {
         send(request).await.assert_problem(400, "malformed_request");
     }
 
-    // Nor where no key is needed.
+    // Nor if the service needs no key.
     let open = TestApp::spawn().await;
     let request = open
         .request(Method::GET, "/v1/info")
@@ -116,7 +116,7 @@ async fn a_key_opens_its_own_space_only() {
 }
 
 #[tokio::test]
-async fn metrics_of_all_spaces_want_an_admin_of_all_spaces() {
+async fn metrics_require_an_admin_key_of_all_spaces() {
     let app = guarded().await;
     for key in ["key-of-a", "key-of-b"] {
         call(&app, Method::GET, "/metrics", key, None, None)
@@ -134,9 +134,9 @@ async fn metrics_of_all_spaces_want_an_admin_of_all_spaces() {
     );
 }
 
-/// Every operation of the API that names an id, tried from another space (D-2).
+/// Every operation that takes an id, tried from another space, because spaces share no data.
 #[tokio::test]
-async fn a_foreign_id_does_not_exist() {
+async fn an_id_of_another_space_is_not_found() {
     let app = guarded().await;
     let made = call(
         &app,
@@ -197,7 +197,7 @@ async fn a_foreign_id_does_not_exist() {
 }
 
 #[tokio::test]
-async fn without_keys_every_space_is_open_and_apart() {
+async fn without_keys_every_space_is_open_and_separate() {
     let app = TestApp::spawn().await;
     let request = app
         .request(Method::POST, "/v1/sources")
@@ -218,9 +218,9 @@ async fn without_keys_every_space_is_open_and_apart() {
     );
 }
 
-/// A page on the web must not reach an open service through a name that it points at this machine.
+/// A web page must not reach an open service through a host name that it points at this machine.
 #[tokio::test]
-async fn without_keys_only_names_of_this_machine_are_served() {
+async fn without_keys_only_host_names_of_this_machine_are_served() {
     let app = TestApp::spawn().await;
     for (host, status) in [
         ("localhost", 200),
@@ -234,7 +234,7 @@ async fn without_keys_only_names_of_this_machine_are_served() {
 }
 
 #[tokio::test]
-async fn the_clock_header_counts_only_where_it_is_allowed() {
+async fn the_clock_header_works_only_if_it_is_enabled() {
     for (setting, created_at) in [
         ("true", "2030-05-06T07:08:09.000000Z"),
         ("false", "2026-01-31T12:00:00.000000Z"),

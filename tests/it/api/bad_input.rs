@@ -1,4 +1,4 @@
-//! Every class of bad input answers a 4xx problem document, and the service goes on.
+//! Every kind of bad input gets a 4xx problem document, and the service keeps running.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::support::app::{TestApp, send};
 use crate::support::database::TestDatabase;
 
 #[tokio::test]
-async fn bodies_that_cannot_be_used_are_refused() {
+async fn rejects_invalid_bodies() {
     let app = TestApp::spawn().await;
     let deep = |n: usize| {
         format!(
@@ -128,7 +128,7 @@ async fn bodies_that_cannot_be_used_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_and_the_connection_survives() {
+async fn rejects_a_body_over_the_limit_and_keeps_the_connection() {
     let app = TestApp::with(&[("LIMITS__MAX_BODY_BYTES", "100000")]).await;
     let body = |size: usize| format!(r#"{{"text":"{}"}}"#, "x".repeat(size - 11));
     for (size, status) in [(100_000, 200), (100_001, 413), (11 << 20, 413)] {
@@ -145,7 +145,7 @@ async fn a_body_over_the_limit_is_refused_and_the_connection_survives() {
 }
 
 #[tokio::test]
-async fn only_plain_json_is_taken() {
+async fn accepts_only_plain_json() {
     let app = TestApp::spawn().await;
     for (header, value) in [
         ("content-type", "text/plain"),
@@ -182,7 +182,7 @@ async fn only_plain_json_is_taken() {
 }
 
 #[tokio::test]
-async fn queries_and_paths_that_cannot_be_used_are_refused() {
+async fn rejects_invalid_query_strings_and_paths() {
     let app = TestApp::spawn().await;
     for (path, status, code) in [
         ("/v1/sources?limit=0", 422, "invalid_request"),
@@ -244,7 +244,7 @@ async fn queries_and_paths_that_cannot_be_used_are_refused() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_names_the_right_ones() {
+async fn a_wrong_method_lists_the_allowed_ones() {
     let app = TestApp::spawn().await;
     for (method, path, allow) in [
         (Method::PUT, "/v1/info", "GET,HEAD"),
@@ -265,9 +265,9 @@ async fn a_wrong_method_names_the_right_ones() {
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
 }
 
-/// A database may refuse to compare what it cannot store.
+/// A database may fail to compare values that it cannot store.
 #[tokio::test]
-async fn strange_filters_and_forged_cursors_are_no_server_error() {
+async fn strange_filters_and_forged_cursors_cause_no_server_error() {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -299,8 +299,8 @@ async fn strange_filters_and_forged_cursors_are_no_server_error() {
                 )
             };
 
-            // Taken apart and put together again it still works, so only the id can be what is
-            // refused below.
+            // A cursor that is decoded and encoded again still works, so only the id can cause the
+            // rejection below.
             assert_eq!(app.get(&with(&cursor)).await.status, 200);
             for id in ["\0", "日", "x", "'", ""] {
                 cursor["after"][1] = id.into();

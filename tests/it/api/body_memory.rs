@@ -1,4 +1,4 @@
-//! The memory that request bodies may take together.
+//! The memory limit for all request bodies together.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ async fn count(app: &TestApp, bytes: usize) -> Reply {
         .await
 }
 
-/// Waits until a body of so many bytes would be refused. Only announces it: a body that is sent
-/// takes room itself.
+/// Waits until a body of this size would be rejected. It only announces the body, because a body
+/// that is sent uses memory itself.
 async fn until_refused(app: &TestApp, bytes: usize) {
     let began = Instant::now();
     loop {
         let mut announced = busy(app, bytes).await;
-        // What a refused request has not sent is waited for, for five seconds.
+        // The service waits five seconds for the unsent body of a rejected request.
         let mut answer = [0; 12];
         let answered =
             tokio::time::timeout(Duration::from_secs(7), announced.read_exact(&mut answer)).await;
@@ -46,10 +46,10 @@ async fn bodies_share_a_budget() {
     assert_eq!(
         count(&app, 500_000).await.status,
         200,
-        "who announces much and sends nothing keeps nobody out"
+        "a client that announces a large body and sends nothing blocks no other"
     );
 
-    // A quarter of it has come: the whole is reserved.
+    // A quarter has arrived; the whole size is reserved.
     first.write_all(&body.as_bytes()[..200_000]).await.unwrap();
     until_refused(&app, 500_000).await;
     let refused = count(&app, 500_000).await;
@@ -69,7 +69,7 @@ async fn bodies_share_a_budget() {
         .await
         .assert_problem(503, "body_memory_exhausted");
 
-    // A body that does not announce its length is stopped when it has grown too large.
+    // A body without an announced length is rejected once it is too large.
     let mut growing = open(
         &app,
         b"POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -90,7 +90,7 @@ async fn bodies_share_a_budget() {
         "{answer}"
     );
 
-    // What fits, and what is small, is taken.
+    // Bodies that fit, and small ones, are accepted.
     assert_eq!(count(&app, 300_000).await.status, 200);
     assert_eq!(count(&app, 10_000).await.status, 200);
 
@@ -100,7 +100,7 @@ async fn bodies_share_a_budget() {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_gives_its_memory_back() {
+async fn a_disconnected_client_releases_its_memory() {
     let app = TestApp::with(&[("LIMITS__BODY_MEMORY", "1048576")]).await;
     let mut vanishing = busy(&app, 1_000_000).await;
     vanishing.write_all(&vec![b' '; 300_000]).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_client_that_vanishes_gives_its_memory_back() {
 }
 
 #[tokio::test]
-async fn one_body_alone_always_fits() {
+async fn a_single_body_always_fits() {
     let app = TestApp::with(&[
         ("LIMITS__BODY_MEMORY", "1048576"),
         ("LIMITS__MAX_BODY_BYTES", "4194304"),

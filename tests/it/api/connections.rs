@@ -1,4 +1,4 @@
-//! More connections than there are places.
+//! More connections than `server.max_connections`.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ async fn finish(mut stream: TcpStream) -> String {
     read_one(&mut stream).await
 }
 
-/// The answer to a request on a connection of its own.
+/// The response to a request on its own connection.
 async fn ask(app: &TestApp, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     until_closed(&mut open(app, request.as_bytes()).await).await
 }
 
-/// Asks until the answer has this status.
+/// Repeats the request until the response has this status.
 async fn ask_until(app: &TestApp, path: &str, status: &str) -> String {
     let began = Instant::now();
     loop {
@@ -40,8 +40,8 @@ fn problem(answer: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn the_connection_that_is_idle_longest_gives_way() {
-    // Nobody would be closed for being slow while this test runs.
+async fn the_longest_idle_connection_is_closed_first() {
+    // No connection reaches its timeout while this test runs.
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "8"),
         ("SERVER__HEADER_TIMEOUT", "3600"),
@@ -73,7 +73,7 @@ async fn the_connection_that_is_idle_longest_gives_way() {
         let mut first = held.remove(0);
         until_closed(&mut first).await;
 
-        // Its place is taken again, so that the next one has to give way.
+        // Its slot is used again, so that the next connection is closed.
         held.push(open(&app, b"").await);
         let untouched = &mut held[last - 1 - given];
         untouched.write_all(request).await.unwrap();
@@ -84,7 +84,7 @@ async fn the_connection_that_is_idle_longest_gives_way() {
 }
 
 #[tokio::test]
-async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
+async fn running_requests_keep_their_connection_and_health_probes_are_answered() {
     let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "3")]).await;
     let mut working = [
         busy(&app, 12).await,
@@ -93,7 +93,7 @@ async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
     ]
     .into_iter();
 
-    // Longer than the time after which an idle connection gives way.
+    // Longer than the time after which an idle connection may be closed.
     tokio::time::sleep(Duration::from_millis(700)).await;
 
     let answer = ask(&app, "/v1/info").await;
@@ -120,7 +120,7 @@ async fn a_request_in_progress_keeps_its_place_and_probes_get_in() {
 }
 
 #[tokio::test]
-async fn idle_connections_do_not_use_the_reserve_up() {
+async fn idle_connections_do_not_use_up_the_reserve() {
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "2"),
         ("SERVER__HEADER_TIMEOUT", "3600"),
@@ -142,7 +142,7 @@ async fn idle_connections_do_not_use_the_reserve_up() {
 }
 
 #[tokio::test]
-async fn one_address_can_be_limited() {
+async fn connections_per_address_can_be_limited() {
     let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS_PER_ADDRESS", "2")]).await;
     let working = [busy(&app, 12).await, busy(&app, 12).await];
     let answer = ask(&app, "/v1/info").await;

@@ -1,7 +1,7 @@
 use crate::support::app::TestApp;
 
 #[tokio::test]
-async fn the_docs_page_comes_whole_from_the_binary() {
+async fn the_docs_page_loads_nothing_from_other_hosts() {
     let app = TestApp::spawn().await;
     let page = app.get("/docs").await;
     assert_eq!(

@@ -33,7 +33,7 @@ async fn a_request_without_a_usable_id_gets_one() {
 }
 
 #[tokio::test]
-async fn every_answer_carries_security_headers() {
+async fn every_response_has_security_headers() {
     let app = TestApp::spawn().await;
     for path in ["/v1/info", "/docs", "/nothing", "/health/live"] {
         let reply = app.get(path).await;
@@ -55,7 +55,7 @@ async fn every_answer_carries_security_headers() {
 }
 
 #[tokio::test]
-async fn long_answers_are_compressed_when_asked_for() {
+async fn long_responses_are_compressed_on_request() {
     let app = TestApp::spawn().await;
     let plain = crate::support::client::builder().no_gzip().build().unwrap();
     for (path, encoding) in [("/openapi.json", "gzip"), ("/health/live", "")] {
@@ -81,7 +81,7 @@ async fn long_answers_are_compressed_when_asked_for() {
 }
 
 #[tokio::test]
-async fn other_origins_are_let_in_only_by_name() {
+async fn only_listed_origins_are_allowed() {
     let origin = "https://app.example.com";
     let closed = TestApp::spawn().await;
     let reply = send(

@@ -13,7 +13,7 @@ async fn a_new_service_is_alive_and_ready() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_asked_to_stop_finishes_and_ends() {
+async fn a_stopped_service_finishes_and_exits() {
     let app = TestApp::spawn().await;
     assert_eq!(app.get("/health/ready").await.status, 200);
     app.finish().await;

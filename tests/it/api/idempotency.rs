@@ -12,7 +12,7 @@ async fn create(app: &TestApp, key: &str, space: &str, body: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn a_repeated_request_has_one_effect_and_one_answer() {
+async fn a_repeated_request_has_one_effect_and_one_response() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let body = json!({"path": "/a.md"});
@@ -40,7 +40,7 @@ async fn a_repeated_request_has_one_effect_and_one_answer() {
             201
         );
 
-        // After a day the key is free again, and the path is taken.
+        // After a day the key is free again, but the path exists.
         app.clock.advance_seconds(24 * 60 * 60 + 1);
         create(&app, "k-1", "default", &body)
             .await
@@ -49,7 +49,7 @@ async fn a_repeated_request_has_one_effect_and_one_answer() {
 }
 
 #[tokio::test]
-async fn a_failed_request_does_not_use_its_key_up() {
+async fn a_failed_request_does_not_use_up_its_key() {
     let app = TestApp::spawn().await;
     create(&app, "k", "default", &json!({"path": "relative"}))
         .await
@@ -63,7 +63,7 @@ async fn a_failed_request_does_not_use_its_key_up() {
 }
 
 #[tokio::test]
-async fn two_hundred_at_once_with_one_key_make_one_source() {
+async fn two_hundred_concurrent_requests_with_one_key_create_one_source() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let body = json!({"filename": "same.md"});
@@ -98,7 +98,7 @@ async fn two_hundred_at_once_with_one_key_make_one_source() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_refused() {
+async fn rejects_an_invalid_key() {
     let app = TestApp::spawn().await;
     for key in ["", "\"\"", "two words", &"x".repeat(256)] {
         create(&app, key, "default", &json!({"filename": "a"}))

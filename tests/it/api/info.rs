@@ -2,7 +2,7 @@ use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 
 #[tokio::test]
-async fn info_tells_what_is_in_force() {
+async fn info_shows_the_effective_settings() {
     let app = TestApp::with(&[
         ("LIMITS__MAX_BODY_BYTES", "2048"),
         ("DATABASE__SQLITE_SYNCHRONOUS", "full"),

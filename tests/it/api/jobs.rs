@@ -8,7 +8,7 @@ use crate::support::probes::Api;
 const PROBES: (&str, &str) = ("TESTING__PROBE_JOBS", "true");
 
 #[tokio::test]
-async fn a_202_names_the_job_and_the_job_can_be_read() {
+async fn a_202_returns_a_job_that_can_be_read() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
     let queued = app.post("/v1/testing/jobs", &json!({"steps": 1})).await;
     assert_eq!(queued.status, 202);
@@ -26,7 +26,7 @@ async fn a_202_names_the_job_and_the_job_can_be_read() {
 }
 
 #[tokio::test]
-async fn without_the_switch_there_are_no_probes() {
+async fn probe_jobs_are_disabled_by_default() {
     let app = TestApp::spawn().await;
     app.post("/v1/testing/jobs", &json!({}))
         .await
@@ -92,7 +92,7 @@ async fn jobs_are_listed_newest_first_by_state_and_kind() {
 }
 
 #[tokio::test]
-async fn a_caller_may_wait_for_the_end() {
+async fn a_caller_can_wait_for_the_end_of_a_job() {
     let app = TestApp::with(&[PROBES]).await;
     let api = Api::at(app.address);
     let id = api
@@ -118,7 +118,7 @@ async fn a_caller_may_wait_for_the_end() {
 }
 
 #[tokio::test]
-async fn events_go_on_where_a_client_left_off() {
+async fn events_resume_after_the_last_event_id() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);
@@ -155,7 +155,7 @@ async fn events_go_on_where_a_client_left_off() {
 }
 
 #[tokio::test]
-async fn only_a_job_that_is_over_can_be_tried_again() {
+async fn only_a_finished_job_can_be_retried() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
     let api = Api::at(app.address);
     let id = api.queue("default", &json!({})).await.unwrap();
@@ -175,9 +175,9 @@ async fn only_a_job_that_is_over_can_be_tried_again() {
     );
 }
 
-/// The log of batches and of model calls comes with the job.
+/// A job includes its log of batches and model calls.
 #[tokio::test]
-async fn batches_and_calls_come_with_the_job() {
+async fn a_job_includes_its_batches_and_calls() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
         let id = Api::at(app.address)
@@ -197,7 +197,7 @@ async fn batches_and_calls_come_with_the_job() {
 }
 
 #[tokio::test]
-async fn the_queue_can_be_measured() {
+async fn metrics_include_the_queue() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
     let api = Api::at(app.address);
     for _ in 0..3 {
@@ -214,7 +214,7 @@ async fn the_queue_can_be_measured() {
     }
 }
 
-/// What a request about many jobs says.
+/// The response to a bulk request.
 async fn change_many(
     app: &TestApp,
     space: &str,
@@ -241,7 +241,7 @@ async fn states(api: &Api, space: &str, ids: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
+async fn bulk_requests_change_jobs_of_one_space_only() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "0")]).await;
         let api = Api::at(app.address);
@@ -249,7 +249,7 @@ async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
         let mut ids = Vec::new();
 
         for n in 0..7 {
-            // Three at 12:00:00, four a minute later.
+            // Three jobs at 12:00:00, four a minute later.
             if n == 3 {
                 app.clock.advance_seconds(60);
             }
@@ -304,9 +304,9 @@ async fn many_jobs_are_cancelled_and_tried_again_in_one_space_only() {
     }
 }
 
-/// Jobs that run are stopped, and failed ones are found by the code of their error.
+/// Running jobs are stopped, and failed ones are found by their error code.
 #[tokio::test]
-async fn many_jobs_are_chosen_by_state_and_error() {
+async fn bulk_requests_filter_by_state_and_error() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "4")]).await;
         let api = Api::at(app.address);
@@ -384,7 +384,7 @@ async fn many_jobs_are_chosen_by_state_and_error() {
 }
 
 #[tokio::test]
-async fn a_request_about_many_jobs_names_which() {
+async fn bulk_requests_require_a_filter() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0")]).await;
     let api = Api::at(app.address);
     let id = api.queue("default", &json!({})).await.unwrap();
@@ -437,7 +437,7 @@ async fn a_request_about_many_jobs_names_which() {
 }
 
 #[tokio::test]
-async fn a_retry_of_many_stops_at_a_full_queue() {
+async fn a_bulk_retry_stops_at_a_full_queue() {
     for database in TestDatabase::each().await {
         let settings = [PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "3")];
         let app = TestApp::on(database, &settings).await;
@@ -462,10 +462,10 @@ async fn a_retry_of_many_stops_at_a_full_queue() {
     }
 }
 
-/// After an outage all is tried again, but not what a newer text has overtaken: it would become the
-/// latest version.
+/// After an outage all jobs are retried, except those with a text that a newer one has superseded:
+/// it would become the latest version.
 #[tokio::test]
-async fn a_retry_of_many_leaves_overtaken_texts_alone() {
+async fn a_bulk_retry_skips_superseded_texts() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);

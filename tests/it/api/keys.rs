@@ -1,5 +1,4 @@
-//! API keys with a life: made, shown once, limited, expired, revoked; and the role that every route
-//! needs.
+//! API keys: created, shown once, limited, expired, revoked; and the role that each route needs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +35,7 @@ async fn post(app: &TestApp, key: &str, path: &str, body: &Value) -> Reply {
     call(app, key, Method::POST, path, Some(body)).await
 }
 
-/// Makes a key; gives its id and its secret.
+/// Creates a key and returns its id and secret.
 async fn make(app: &TestApp, key: &str, body: &Value) -> (String, String) {
     let made = post(app, key, "/v1/admin/keys", body).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -92,7 +91,7 @@ async fn a_key_is_shown_once_and_stored_hashed() {
                 && listed.text.contains("config-")
         );
 
-        // Nowhere in the database, in no column of any table that may hold it.
+        // The secret is in no column of any table that could contain it.
         let mut connection = app.database.connect().await;
         let row = sqlx::query("SELECT key_sha256, prefix, limits_json FROM api_keys")
             .fetch_one(&mut connection)
@@ -157,10 +156,10 @@ async fn keys_are_listed_in_pages() {
         .assert_problem(422, "invalid_request");
 }
 
-/// Every operation of the source, with a key of each role: what the source says is what
-/// happens.
+/// Calls every operation of the OpenAPI document with a key of each role: the documented role is
+/// enforced.
 #[tokio::test]
-async fn every_route_needs_the_role_that_the_document_names() {
+async fn every_route_requires_its_documented_role() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     let document: Value = app.get("/openapi.json").await.json();
     let mut tried = 0;
@@ -203,7 +202,7 @@ async fn every_route_needs_the_role_that_the_document_names() {
                 );
             }
 
-            // What changes something is never for readers.
+            // A reader may not change anything.
             let only_reads = method == Method::GET || role == "read";
             assert!(
                 only_reads || ["user", "admin"].contains(&role),
@@ -241,7 +240,7 @@ async fn every_route_needs_the_role_that_the_document_names() {
 }
 
 #[tokio::test]
-async fn a_reader_asks_and_changes_nothing() {
+async fn a_reader_can_query_but_change_nothing() {
     let test = Ingest::with(&[("AUTH__KEYS", KEYS), ("LLM__MODEL", "local:embedded")]).await;
     let app = &test.app;
     let ingestion =
@@ -295,7 +294,7 @@ async fn a_reader_asks_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_opens_nothing_once_it_has_expired() {
+async fn rejects_an_expired_key() {
     for database in TestDatabase::each().await {
         let keys = r#"[{"name": "root", "key": "root-key", "space": "*", "role": "admin"},
             {"name": "brief", "key": "brief-key", "expires": "2026-01-31T13:00:00Z"}]"#;
@@ -338,7 +337,7 @@ async fn a_key_opens_nothing_once_it_has_expired() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_opens_nothing_in_any_process() {
+async fn every_process_rejects_a_revoked_key() {
     for database in TestDatabase::each().await {
         let database = Arc::new(database);
         let url = database.url.clone();
@@ -353,7 +352,7 @@ async fn a_revoked_key_opens_nothing_in_any_process() {
         .await;
 
         assert_eq!(get(&here, &secret, "/v1/sources").await.status, 200);
-        // Made here, it opens there within the time that is promised.
+        // A key created in one process works in the other within the documented time.
         let seen = until(&there, &secret, 200).await;
         assert!(seen < Duration::from_secs(10), "{seen:?}");
 
@@ -377,7 +376,7 @@ async fn a_revoked_key_opens_nothing_in_any_process() {
             "once more is fine"
         );
 
-        // A change does not bring it back.
+        // A change does not reactivate it.
         call(
             &there,
             "root-key",
@@ -404,8 +403,8 @@ async fn a_revoked_key_opens_nothing_in_any_process() {
     }
 }
 
-/// How long it takes until a key is answered like this; a busy machine gets more time than is
-/// promised.
+/// Measures the time until requests with a key get this status; a busy machine gets more than the
+/// documented time.
 async fn until(app: &TestApp, key: &str, status: u16) -> Duration {
     let began = Instant::now();
     while get(app, key, "/v1/sources").await.status != status {
@@ -421,13 +420,13 @@ async fn until(app: &TestApp, key: &str, status: u16) -> Duration {
 }
 
 #[tokio::test]
-async fn unknown_keys_cost_no_query() {
+async fn unknown_keys_cause_no_database_query() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     get(&app, "guess", "/v1/sources")
         .await
         .assert_problem(401, "unauthorized");
 
-    // Without its table every look at it would fail.
+    // Without its table, every lookup would fail.
     app.database.execute("DROP TABLE api_keys").await;
     for number in 0..50 {
         get(&app, &format!("guess-{number}"), "/v1/sources")
@@ -437,7 +436,7 @@ async fn unknown_keys_cost_no_query() {
 }
 
 #[tokio::test]
-async fn requests_a_minute_are_counted_over_all_processes() {
+async fn requests_per_minute_are_counted_across_processes() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let database = Arc::new(database);
@@ -485,7 +484,7 @@ async fn requests_a_minute_are_counted_over_all_processes() {
 }
 
 #[tokio::test]
-async fn many_at_once_stay_within_the_limit() {
+async fn concurrent_requests_stay_within_the_limit() {
     let keys = r#"[{"name": "quick", "key": "quick-key", "requests_per_minute": 100}]"#;
     let app = TestApp::with(&[("AUTH__KEYS", keys)]).await;
     let asking = (0..200).map(|_| get(&app, "quick-key", "/v1/info"));
@@ -503,7 +502,7 @@ async fn many_at_once_stay_within_the_limit() {
 }
 
 #[tokio::test]
-async fn a_key_names_only_its_models() {
+async fn a_key_can_use_only_its_models() {
     let keys = r#"[{"name": "cheap", "key": "cheap-key", "models": ["local:*"]}]"#;
     let test = Ingest::with(&[("AUTH__KEYS", keys)]).await;
     let other = "openai_stub:m";
@@ -537,10 +536,9 @@ async fn a_key_names_only_its_models() {
     assert_eq!(test.model.requests().len(), 0);
 }
 
-/// Whatever asks a model counts for the key: a request that is waited for, and a job that it has
-/// queued.
+/// Every model call counts for the key: those of a request and those of a job that it queued.
 #[tokio::test]
-async fn a_keys_day_is_capped_over_requests_and_jobs() {
+async fn the_daily_cap_of_a_key_covers_requests_and_jobs() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let keys = r#"[{"name": "root", "key": "root-key", "space": "*", "role": "admin"}]"#;
@@ -573,7 +571,7 @@ async fn a_keys_day_is_capped_over_requests_and_jobs() {
         assert!(!refused.header("retry-after").is_empty());
         assert_eq!(test.model.requests().len(), 4, "{engine:?}");
 
-        // Another key of the same space is not held up.
+        // Another key of the same space is not affected.
         assert_eq!(
             post(&test.app, &free, "/v1/models/probe", &json!({}))
                 .await
@@ -586,7 +584,7 @@ async fn a_keys_day_is_capped_over_requests_and_jobs() {
 }
 
 #[tokio::test]
-async fn an_admin_of_one_space_manages_that_space_alone() {
+async fn an_admin_of_one_space_manages_only_that_space() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     let (of_b, _) = make(&app, "root-key", &json!({"name": "b", "space": "b"})).await;
     let (of_a, _) = make(&app, "admin-of-a", &json!({"name": "a"})).await;
@@ -624,7 +622,7 @@ async fn an_admin_of_one_space_manages_that_space_alone() {
 }
 
 #[tokio::test]
-async fn no_key_makes_one_that_is_worth_more() {
+async fn no_key_creates_a_key_with_more_rights() {
     let keys = r#"[{"name": "root", "key": "root-key", "space": "*", "role": "admin"},
         {"name": "brief", "key": "brief-key", "space": "*", "role": "admin", "expires": "2026-02-28T00:00:00Z"},
         {"name": "slow", "key": "slow-key", "space": "*", "role": "admin", "requests_per_minute": 60}]"#;
@@ -663,8 +661,7 @@ async fn no_key_makes_one_that_is_worth_more() {
     }
 }
 
-/// Without a key the service is open to this machine; the first key closes it, also for other
-/// processes.
+/// Without a key, the service is open to this machine; the first key closes it in all processes.
 #[tokio::test]
 async fn the_first_key_closes_an_open_service() {
     for database in TestDatabase::each().await {
@@ -685,7 +682,7 @@ async fn the_first_key_closes_an_open_service() {
             .assert_problem(401, "unauthorized");
         assert_eq!(get(&app, &secret, "/v1/info").await.status, 200);
 
-        // It stays closed when the last key is revoked.
+        // It stays closed after the last key is revoked.
         let path = format!(
             "/v1/admin/keys/{}",
             made.json()["key"]["id"].as_str().unwrap()
@@ -705,9 +702,9 @@ async fn the_first_key_closes_an_open_service() {
     }
 }
 
-/// A row that an older or newer memoir wrote may be unreadable; it must not open the service.
+/// A row from an older or newer memoir may be unreadable; it must not open the service.
 #[tokio::test]
-async fn a_key_that_cannot_be_read_keeps_the_service_closed() {
+async fn an_unreadable_key_keeps_the_service_closed() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let admin = json!({"name": "root", "space": "*", "role": "admin"});
@@ -728,7 +725,7 @@ async fn a_key_that_cannot_be_read_keeps_the_service_closed() {
 }
 
 #[tokio::test]
-async fn the_use_of_a_key_is_noted_now_and_then() {
+async fn the_last_use_of_a_key_is_recorded_at_intervals() {
     let app = TestApp::with(&[("AUTH__KEYS", KEYS)]).await;
     let (id, secret) = make(&app, "root-key", &json!({"name": "wiki"})).await;
     let path = format!("/v1/admin/keys/{id}");
@@ -758,7 +755,7 @@ async fn used_at(app: &TestApp, path: &str, moment: &str) {
     }
 }
 
-/// Receipts go after 90 days unless the settings say otherwise; the service does that by itself.
+/// The service deletes receipts after 90 days unless the settings say otherwise.
 #[tokio::test]
 async fn receipts_are_kept_for_90_days() {
     for database in TestDatabase::each().await {
@@ -767,7 +764,7 @@ async fn receipts_are_kept_for_90_days() {
         let app = TestApp::at(&url, Arc::clone(&database), &[]).await;
         app.finish().await;
 
-        // The clock of the tests stands at 2026-01-31.
+        // The test clock is at 2026-01-31.
         for (id, day) in [("old", "2025-11-01"), ("young", "2025-11-04")] {
             let at = memoir::base::clock::Timestamp::parse_rfc3339(&format!("{day}T00:00:00Z"))
                 .unwrap()

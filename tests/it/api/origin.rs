@@ -1,4 +1,4 @@
-//! Requests of web pages of other origins.
+//! Requests from web pages of other origins.
 
 use reqwest::Method;
 use serde_json::json;
@@ -32,7 +32,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn a_foreign_page_changes_nothing() {
+async fn a_page_of_another_origin_changes_nothing() {
     let keys = ("AUTH__KEYS", r#"[{"key":"k","space":"*","role":"admin"}]"#);
     for settings in [vec![], vec![keys], vec![("SERVER__CORS_ORIGINS", TRUSTED)]] {
         let trusts = settings
@@ -42,13 +42,13 @@ async fn a_foreign_page_changes_nothing() {
         for (origin, site, foreign) in [
             // The command line and servers.
             (None, None, false),
-            // The page itself, in a browser of today and in an old one.
+            // The page itself, in a current and in an old browser.
             (Some("http://own"), Some("same-origin"), false),
             (Some("http://own"), None, false),
             (None, Some("same-origin"), false),
             (Some("http://own"), Some("same-site"), false),
-            // The page itself behind a proxy that changes the Host header: the browser vouches for
-            // it.
+            // The page itself behind a proxy that changes the Host header: the browser reports that
+            // it has the same origin.
             (Some("https://memoir.example"), Some("same-origin"), false),
             (None, Some("none"), false),
             // Other pages.
@@ -64,7 +64,7 @@ async fn a_foreign_page_changes_nothing() {
             (None, Some("cross-site"), true),
             (None, Some("same-site"), true),
             (None, Some("something-new"), true),
-            // One that is named.
+            // An origin in `server.cors_origins`.
             (Some(TRUSTED), Some("cross-site"), !trusts),
             (Some(TRUSTED), None, !trusts),
             (
@@ -86,7 +86,7 @@ async fn a_foreign_page_changes_nothing() {
             } else {
                 assert_eq!(reply.status, 201, "{origin:?} {site:?} {}", reply.text);
             }
-            // What only reads is answered; the browser keeps the answer from the page.
+            // Reading is allowed; the browser hides the response from the page.
             assert_eq!(
                 ask(&app, Method::GET, "/v1/sources", origin, site)
                     .await
@@ -129,9 +129,9 @@ async fn every_operation_that_changes_something_is_guarded() {
     assert!(tried > 15, "{tried}");
 }
 
-/// What `fetch` sends with `mode: "no-cors"`, and a form without any script.
+/// The requests of `fetch` with `mode: "no-cors"`, and of a form without a script.
 #[tokio::test]
-async fn the_simple_requests_of_a_foreign_page_are_refused() {
+async fn rejects_simple_requests_from_a_page_of_another_origin() {
     let app = TestApp::spawn().await;
     let part = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nplanted\r\n--b--\r\n";
     for (kind, body) in [
@@ -155,7 +155,7 @@ async fn the_simple_requests_of_a_foreign_page_are_refused() {
 }
 
 #[tokio::test]
-async fn an_origin_that_is_given_twice_is_foreign() {
+async fn a_repeated_origin_header_counts_as_another_origin() {
     let app = TestApp::spawn().await;
     let own = format!("http://{}", app.address);
     let request = app

@@ -21,9 +21,9 @@ async fn patch(app: &TestApp, id: &str, body: &Value, if_match: Option<&str>) ->
     send(request).await
 }
 
-/// The whole life of a source, equal on every engine (M-0.3).
+/// The whole life of a source; every engine gives the same responses.
 #[tokio::test]
-async fn a_source_lives_and_goes_the_same_on_every_engine() {
+async fn the_life_of_a_source_is_the_same_on_every_engine() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[]).await;
@@ -113,7 +113,7 @@ async fn one_path_is_one_source_per_user() {
 }
 
 #[tokio::test]
-async fn racing_registrations_of_one_path_leave_one_source() {
+async fn concurrent_registrations_of_one_path_create_one_source() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let body = json!({"path": "/race.md"});
@@ -137,7 +137,7 @@ async fn racing_registrations_of_one_path_leave_one_source() {
 }
 
 #[tokio::test]
-async fn hostile_text_comes_back_as_it_went_in() {
+async fn hostile_text_is_returned_unchanged() {
     let texts = [
         "'; DROP TABLE sources;--",
         "100%_\\",
@@ -172,11 +172,11 @@ async fn hostile_text_comes_back_as_it_went_in() {
 }
 
 #[tokio::test]
-async fn pages_hold_every_source_once_in_order() {
+async fn pages_contain_every_source_once_in_order() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         for n in 0..23 {
-            // Runs of equal times: the id must break the tie.
+            // Sources with equal times are ordered by id.
             if n % 5 == 0 {
                 app.clock.advance_seconds(1);
             }
@@ -241,7 +241,7 @@ async fn pages_hold_every_source_once_in_order() {
 }
 
 #[tokio::test]
-async fn rules_are_said_field_by_field() {
+async fn validation_errors_name_each_field() {
     let app = TestApp::spawn().await;
     let bad =
         json!({"filename": "", "path": "relative", "user_id": " ", "tags": ["ok", "", "x\u{7}"]});

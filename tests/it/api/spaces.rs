@@ -1,4 +1,4 @@
-//! Whole spaces: listed, measured, removed; nothing of another space is touched.
+//! Whole spaces: listed, counted, deleted; no other space is affected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ async fn call(
     .await
 }
 
-/// Puts something into every table that the API can fill.
+/// Fills every table that the API can fill.
 async fn fill(app: &TestApp, space: &str) {
     for name in ["a.md", "b.md"] {
         let text = json!({"text": format!("# {space}\n\nLighthouses of {space} warn ships of rocks, says {name}."),
@@ -66,13 +66,12 @@ async fn fill(app: &TestApp, space: &str) {
     .await;
 
     assert_eq!(answer.status, 200, "{}", answer.text);
-    // Receipts and calls are written by and by; whoever reads one waits for both.
+    // Receipts and calls are written with a delay; reading a receipt waits for both.
     let receipt = format!("/v1/queries/{}", answer.json()["id"].as_str().unwrap());
     let receipt = call(app, "root-key", space, Method::GET, &receipt, None).await;
     assert_eq!(receipt.status, 200);
 
-    // Categories of a space of that name that was removed before would stand beside their
-    // namesakes.
+    // Categories left over from a deleted space with the same name would be listed twice.
     for level in receipt.json()["levels"].as_array().unwrap() {
         let labels: Vec<_> = level["options"]
             .as_array()
@@ -115,7 +114,7 @@ async fn fill(app: &TestApp, space: &str) {
 }
 
 #[tokio::test]
-async fn spaces_are_listed_and_measured() {
+async fn spaces_are_listed_and_counted() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[("AUTH__KEYS", KEYS)]).await;
@@ -232,7 +231,7 @@ async fn spaces_are_listed_and_measured() {
 }
 
 #[tokio::test]
-async fn a_removed_space_leaves_nothing_and_touches_no_other() {
+async fn deleting_a_space_deletes_everything_and_affects_no_other() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[("AUTH__KEYS", KEYS)]).await;
@@ -267,7 +266,7 @@ async fn a_removed_space_leaves_nothing_and_touches_no_other() {
 
         assert_eq!(snapshot(&app.database, "two").await, before, "{engine:?}");
 
-        // What is kept in memory is gone, too, and the space can be filled again.
+        // The caches are cleared too, and the space can be filled again.
         let search = json!({"query": "lighthouses"});
         let found = |space| {
             call(
@@ -308,7 +307,7 @@ async fn a_removed_space_leaves_nothing_and_touches_no_other() {
 }
 
 #[tokio::test]
-async fn the_jobs_of_a_removed_space_are_cancelled() {
+async fn deleting_a_space_cancels_its_jobs() {
     for database in TestDatabase::each().await {
         let settings = [
             ("AUTH__KEYS", KEYS),
@@ -337,7 +336,7 @@ async fn the_jobs_of_a_removed_space_are_cancelled() {
             .json();
         assert_eq!(receipt["jobs_cancelled"], 3, "{receipt}");
 
-        // The worker is free for others, and writes nothing more.
+        // The worker is free for other jobs and writes nothing more.
         let brief = json!({"steps": 1, "effect": true});
         let queued = call(
             &app,
@@ -363,9 +362,9 @@ async fn the_jobs_of_a_removed_space_are_cancelled() {
     }
 }
 
-/// A table that is added later must be in the list, or a removed space would leave rows behind.
+/// A new table must be added to the list, or a deleted space would leave rows behind.
 #[tokio::test]
-async fn every_table_of_a_space_is_known() {
+async fn deletion_covers_every_table_with_a_space() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
         let mut known: BTreeSet<String> = SPACE_TABLES
@@ -374,7 +373,7 @@ async fn every_table_of_a_space_is_known() {
             .collect();
 
         assert_eq!(known.len(), SPACE_TABLES.len(), "one is listed twice");
-        // Numbers alone, which must go on growing.
+        // Only numbers, which must keep growing.
         known.insert("counters".to_owned());
         assert_eq!(
             space_tables(&app.database).await,
@@ -387,7 +386,7 @@ async fn every_table_of_a_space_is_known() {
     }
 }
 
-/// Tables that have a column `space`, by the database's own word.
+/// Tables with a column `space`, according to the database's catalogue.
 async fn space_tables(database: &TestDatabase) -> BTreeSet<String> {
     let sql = match database.engine {
         Engine::Sqlite => {

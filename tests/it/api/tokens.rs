@@ -13,7 +13,7 @@ async fn tokens_are_counted_by_the_models_own_tokenizer() {
 }
 
 #[tokio::test]
-async fn an_unknown_model_is_counted_and_called_inexact() {
+async fn the_count_for_an_unknown_model_is_marked_inexact() {
     let app = TestApp::spawn().await;
     let counted = app
         .post(
@@ -32,7 +32,7 @@ async fn an_unknown_model_is_counted_and_called_inexact() {
 }
 
 #[tokio::test]
-async fn hard_texts_are_counted_without_harm() {
+async fn long_repetitive_texts_are_counted() {
     let app = TestApp::spawn().await;
     for text in [
         " ".repeat(1_000_000),

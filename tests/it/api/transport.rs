@@ -1,4 +1,4 @@
-//! Clients that are slow, idle, many, or gone.
+//! Clients that are slow, idle, too many, or disconnected.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub async fn open(app: &TestApp, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// A request in progress: its handler waits for a body of so many bytes.
+/// A request in progress: its handler waits for a body of this size.
 pub async fn busy(app: &TestApp, bytes: usize) -> TcpStream {
     let head = format!(
         "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -40,7 +40,7 @@ pub async fn until_closed(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
+async fn closes_incomplete_heads_and_idle_connections_after_the_timeout() {
     let app = TestApp::with(&[("SERVER__HEADER_TIMEOUT", "1")]).await;
     let request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for bytes in [
@@ -63,7 +63,7 @@ async fn half_a_head_and_an_idle_connection_are_closed_in_time() {
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_in_is_given_up() {
+async fn rejects_a_body_that_arrives_too_slowly() {
     let app = TestApp::with(&[("SERVER__BODY_TIMEOUT", "1")]).await;
     let head =
         "POST /v1/tokens/count HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
@@ -81,7 +81,7 @@ async fn a_body_that_trickles_in_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_oversized_or_broken_head_is_refused() {
+async fn rejects_an_oversized_or_malformed_head() {
     let app = TestApp::spawn().await;
     let long = format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n",
@@ -98,7 +98,7 @@ async fn an_oversized_or_broken_head_is_refused() {
         (query.as_bytes(), &["431 head_too_large", "414 uri_too_long"]),
         (b"NONSENSE\r\n\r\n", &["400 malformed_request"]),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nNo colon\r\n\r\n", &["400 malformed_request"]),
-        // HTTP/2 is not spoken; the connection is closed.
+        // HTTP/2 is not supported; the connection is closed.
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[""]),
         (
             b"POST /v1/sources HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
@@ -106,7 +106,7 @@ async fn an_oversized_or_broken_head_is_refused() {
         ),
     ] {
         let mut stream = TcpStream::connect(app.address).await.unwrap();
-        // The server may answer and close before all is written.
+        // The server may respond and close before everything is written.
         let _ = stream.write_all(bytes).await;
         let answer = until_closed(&mut stream).await;
         let code = answer.split_once("\r\n\r\n").map_or(String::new(), |(head, body)| {
@@ -125,10 +125,9 @@ async fn an_oversized_or_broken_head_is_refused() {
     assert_eq!(app.get("/health/live").await.status, 200);
 }
 
-/// An answer that comes before the body was read must not break the connection for the next
-/// request.
+/// A response before the body was read must not break the connection for the next request.
 #[tokio::test]
-async fn a_connection_survives_an_early_answer() {
+async fn a_connection_survives_an_early_response() {
     let app = TestApp::with(&[("AUTH__KEYS", r#"[{"key":"k","space":"*"}]"#)]).await;
     let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
     let mut stream = TcpStream::connect(app.address).await.unwrap();
@@ -152,7 +151,7 @@ async fn a_connection_survives_an_early_answer() {
     }
 }
 
-/// Reads one answer.
+/// Reads one response.
 pub async fn read_one(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let mut buffer = [0; 4096];
@@ -173,9 +172,9 @@ pub async fn read_one(stream: &mut TcpStream) -> String {
     }
 }
 
-/// Requests in hand are finished when the service stops; new ones are not taken.
+/// When the service stops, it finishes running requests and accepts no new ones.
 #[tokio::test]
-async fn a_stop_lets_the_request_in_hand_finish() {
+async fn shutdown_waits_for_running_requests() {
     let app = TestApp::spawn().await;
     let mut stream = busy(&app, 12).await;
     stream.write_all(br#"{"text""#).await.unwrap();
@@ -193,7 +192,7 @@ async fn a_stop_lets_the_request_in_hand_finish() {
 }
 
 #[tokio::test]
-async fn clients_that_vanish_leave_nothing_behind() {
+async fn disconnected_clients_leave_no_state() {
     let app = TestApp::spawn().await;
     let body = json!({"filename": "gone.md"});
     for n in 0..200_u64 {
@@ -216,7 +215,7 @@ async fn clients_that_vanish_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_loses_its_place() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "1"),
         ("SERVER__WRITE_TIMEOUT", "1"),

@@ -8,7 +8,7 @@ use crate::support::app::{TestApp, send};
 const MOST_BYTES: usize = 200 * 1024;
 const MOST_LINES: usize = 400;
 
-/// The names that the page's files give of each other: links, imports, the sample.
+/// The files that the page's files refer to: links, imports, the sample.
 fn named_files(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for prefix in ["\"assets/", "\"./"] {
@@ -21,7 +21,7 @@ fn named_files(text: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn the_page_comes_whole_from_the_binary() {
+async fn the_binary_serves_the_complete_page() {
     let app = TestApp::spawn().await;
     let page = app.get("/").await;
     assert_eq!(
@@ -62,7 +62,7 @@ async fn the_page_comes_whole_from_the_binary() {
 }
 
 #[tokio::test]
-async fn the_page_may_load_nothing_from_elsewhere_and_run_nothing_inline() {
+async fn the_page_loads_nothing_from_other_hosts_and_runs_no_inline_script() {
     let app = TestApp::spawn().await;
     let page = app.get("/").await;
     let policy = page.header("content-security-policy");
@@ -114,7 +114,7 @@ async fn the_page_may_load_nothing_from_elsewhere_and_run_nothing_inline() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_unchanged_is_not_sent_again() {
+async fn an_unchanged_file_is_not_sent_again() {
     let app = TestApp::spawn().await;
     let first = app.get("/assets/app.js").await;
     assert_eq!(first.header("cache-control"), "no-cache");

@@ -1,5 +1,5 @@
-//! The hierarchy over the API: its rules, its lists, and the depth that is fixed once chunks hang
-//! on it (M-3, K-43).
+//! The hierarchy over the API: its rules, its lists, and its depth, which is fixed once chunks are
+//! filed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn made(app: &TestApp, body: Value) -> i64 {
 }
 
 #[tokio::test]
-async fn every_rule_of_the_hierarchy_is_kept() {
+async fn the_rules_of_the_hierarchy_are_enforced() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = TestApp::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
@@ -39,7 +39,7 @@ async fn every_rule_of_the_hierarchy_is_kept() {
             "Sea and land"
         );
 
-        // M-3.5: another parent may have the name.
+        // Another parent may have a child with the same name.
         made(&app, json!({"name": "Ports", "parent_id": other})).await;
         for (body, status, code) in [
             (json!({"name": "x", "parent_id": leaf}), 422, "max_depth"),
@@ -118,7 +118,7 @@ async fn every_rule_of_the_hierarchy_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_make_the_same_root_at_once_one_succeeds() {
+async fn one_of_many_concurrent_requests_creates_the_root() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let app = Arc::new(TestApp::on(database, &[]).await);
@@ -147,7 +147,7 @@ async fn of_many_that_make_the_same_root_at_once_one_succeeds() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_and_in_the_same_order_every_time() {
+async fn lists_are_paged_in_a_stable_order() {
     let ingest = Ingest::with(&[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
     let paths: Vec<String> = (0..12).map(|n| format!("A{}/B{}", n % 3, n % 4)).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -245,7 +245,7 @@ async fn lists_come_in_pages_and_in_the_same_order_every_time() {
         .await
         .assert_problem(404, "not_found");
 
-    // Another space has a hierarchy of its own.
+    // Another space has its own hierarchy.
     let foreign = ingest
         .app
         .request(Method::GET, "/v1/categories/tree")
@@ -272,7 +272,8 @@ async fn lists_come_in_pages_and_in_the_same_order_every_time() {
     );
 }
 
-/// How the database would answer, with the settings of the service's connections where they matter.
+/// The query plan of the database, with the settings of the service's connections where they
+/// matter.
 async fn plan(database: &TestDatabase, sql: &str) -> String {
     let mut connection = database.connect().await;
     let explain = match database.engine {
@@ -309,9 +310,9 @@ async fn plan(database: &TestDatabase, sql: &str) -> String {
     plan
 }
 
-/// M-3.6, M-3.7, M-3.8, past the store.
+/// Checks the query plans of the database directly.
 #[tokio::test]
-async fn the_database_itself_knows_the_indexes() {
+async fn the_database_uses_the_indexes() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[("TAXONOMY__MAX_CATEGORIES_DEFAULT", "500")]).await;
         let paths: Vec<String> = (0..100)
@@ -363,9 +364,9 @@ async fn the_database_itself_knows_the_indexes() {
     }
 }
 
-/// M-3.1, M-3.9, M-7A: what the settings may be.
+/// The valid ranges of the settings.
 #[test]
-fn settings_of_filing_have_their_limits() {
+fn settings_of_filing_are_validated() {
     let load = |settings: &Value| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("memoir.json");
@@ -458,7 +459,7 @@ fn settings_of_filing_have_their_limits() {
 }
 
 #[tokio::test]
-async fn a_hierarchy_may_be_a_hundred_levels_deep() {
+async fn a_hierarchy_can_be_a_hundred_levels_deep() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "100")]).await;
@@ -496,9 +497,9 @@ async fn a_hierarchy_may_be_a_hundred_levels_deep() {
     }
 }
 
-/// K-06: made by hand, and left without a leaf when the level below is full.
+/// A category that was created manually has no leaf once the level below is full.
 #[tokio::test]
-async fn a_parent_that_can_have_no_child_any_more_is_not_offered() {
+async fn a_parent_without_room_for_children_is_not_offered() {
     let settings = [
         ("TAXONOMY__HIERARCHY_DEPTH", "2"),
         ("TAXONOMY__MAX_CATEGORIES_PER_LEVEL", r#"{"2": 1}"#),
@@ -532,7 +533,7 @@ async fn a_parent_that_can_have_no_child_any_more_is_not_offered() {
 }
 
 #[tokio::test]
-async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
+async fn rejects_another_depth_while_chunks_are_filed() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("TAXONOMY__HIERARCHY_DEPTH", "2")]).await;
@@ -542,7 +543,7 @@ async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
             .env("DATABASE_URL", &url)
             .env("MEMOIR__TAXONOMY__HIERARCHY_DEPTH", "3");
 
-        // A service that starts after all would go on for ever.
+        // A service that starts in spite of this would run indefinitely.
         let refused = memoir.start(&["serve"]);
         assert_eq!(refused.wait(), Some(2), "{engine:?} {}", memoir.log());
         let said = memoir.log();
@@ -557,7 +558,7 @@ async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
             assert!(said.contains(part), "{part}: {said}");
         }
 
-        // Once nothing hangs on it any more, it may change.
+        // The depth may change once no chunks are filed.
         let gone = send(
             ingest
                 .app
@@ -573,7 +574,7 @@ async fn another_depth_is_refused_while_chunks_hang_on_the_old_one() {
 }
 
 #[tokio::test]
-async fn empty_categories_can_be_removed_and_others_cannot() {
+async fn only_empty_categories_can_be_deleted() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[]).await;
@@ -593,7 +594,7 @@ async fn empty_categories_can_be_removed_and_others_cannot() {
         remove(&root)
             .await
             .assert_problem(409, "category_not_empty");
-        // What a former version says still lies there.
+        // Chunks of an earlier version are still filed there.
         let id = source(&job).to_owned();
         ingest
             .succeed(&document(&["D/E/F"], &json!({"source_id": id})))
@@ -620,7 +621,7 @@ async fn empty_categories_can_be_removed_and_others_cannot() {
 }
 
 #[tokio::test]
-async fn a_full_level_is_told() {
+async fn a_full_level_raises_a_warning() {
     let ingest = Ingest::with(&[("TAXONOMY__MAX_CATEGORIES_DEFAULT", "2")]).await;
     let first = ingest.succeed(&document(&["A/B/C"], &json!({}))).await;
     assert_eq!(first["warnings"], json!([]));

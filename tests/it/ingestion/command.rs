@@ -1,4 +1,4 @@
-//! `memoir ingest`, as it is typed.
+//! `memoir ingest`, run as a user runs it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::support::ingest::Ingest;
 
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
 
-/// Exit code, what was printed, what was told.
+/// Exit code, stdout, stderr.
 fn ingest(
     arguments: &[&str],
     folder: &Path,
@@ -36,7 +36,7 @@ fn ingest(
     )
 }
 
-/// Two sources, one of them deeper down, and two files that are not taken.
+/// Two text files, one of them in a subfolder, and two files that are not ingested.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("more")).unwrap();
@@ -53,7 +53,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_from_the_command_line() {
+async fn ingests_files_from_the_command_line() {
     let service = Ingest::with(FLAT).await;
     let server = format!("http://{}", service.app.address);
     let folder = folder();
@@ -65,7 +65,7 @@ async fn files_from_the_command_line() {
         )
     };
 
-    // A folder, with all that is below it.
+    // A folder with its subfolders.
     let (code, told, problem) = run(&[".", "--tag", "trees"]);
     assert_eq!(code, Some(0), "{problem}");
     assert_eq!(
@@ -90,7 +90,7 @@ async fn files_from_the_command_line() {
             .all(|source| source["path"].as_str().unwrap().starts_with('/'))
     );
 
-    // A pattern, and a file again: nothing has changed, and no model is asked.
+    // A pattern, and the same file again: nothing has changed, so no model is called.
     service.model.clear();
     let (code, told, _) = run(&["**/*.txt", "a.md"]);
     assert_eq!(code, Some(0));
@@ -103,7 +103,7 @@ async fn files_from_the_command_line() {
         "{told}"
     );
 
-    // For programs: a line of JSON for each file, also for one that fails.
+    // One line of JSON per file, even for a file that fails.
     std::fs::write(folder.path().join("bad.txt"), b"\xff\xfe").unwrap();
     let (code, told, problem) = run(&["a.md", "bad.txt", "--json"]);
     assert_eq!(code, Some(1));
@@ -129,8 +129,8 @@ async fn files_from_the_command_line() {
         "{told}"
     );
 
-    // Nobody is left waiting for a provider that refuses its key: the reason is told, and what can
-    // be done.
+    // The command does not wait for a provider that rejects its key; it prints the reason and the
+    // remedy.
     let status = Fault::Status {
         status: 401,
         headers: std::collections::BTreeMap::new(),
@@ -144,7 +144,7 @@ async fn files_from_the_command_line() {
     let (code, told, problem) = run(&["new.md"]);
     assert_eq!((code, told.as_str()), (Some(1), ""));
     assert!(
-        problem.contains("rejected its key") && problem.contains("Set a valid key"),
+        problem.contains("rejected its key") && problem.contains("Set a key for"),
         "{problem}"
     );
 
@@ -153,7 +153,7 @@ async fn files_from_the_command_line() {
 }
 
 #[test]
-fn what_cannot_be_brought_in_is_told() {
+fn reports_what_cannot_be_ingested() {
     let folder = folder();
     for (arguments, wanted) in [
         (&["c.pdf"][..], "the file type of"),
@@ -183,7 +183,7 @@ fn what_cannot_be_brought_in_is_told() {
 }
 
 #[test]
-fn files_are_brought_in_without_a_service() {
+fn ingests_files_without_a_service() {
     let (folder, database) = (folder(), TestDatabase::sqlite());
     let here = [("DATABASE_URL", database.url.as_str())];
     let (code, told, problem) = ingest(
@@ -218,9 +218,9 @@ fn files_are_brought_in_without_a_service() {
     );
 }
 
-/// `-`: what another program writes.
+/// `-` reads the output of another program.
 #[test]
-fn what_is_piped_in_is_a_document() {
+fn ingests_standard_input_as_a_source() {
     let (folder, database) = (folder(), TestDatabase::sqlite());
     let run = |arguments: &[&str], piped: &str| {
         use std::io::Write as _;
@@ -239,7 +239,7 @@ fn what_is_piped_in_is_a_document() {
             .spawn()
             .unwrap();
 
-        // A refusal may come, and the reader go, before anything is read.
+        // The command may fail and stop reading before it has read everything.
         let written = child.stdin.take().unwrap().write_all(piped.as_bytes());
         let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
         assert!(written.as_ref().err().is_none_or(gone), "{written:?}");
@@ -280,9 +280,9 @@ fn what_is_piped_in_is_a_document() {
     }
 }
 
-/// Pipes, links in a circle, and detours.
+/// Named pipes, circular links, and paths with detours.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_file_once_and_nothing_that_never_ends() {
+async fn ingests_every_file_once_and_skips_named_pipes() {
     let service = Ingest::with(FLAT).await;
     let server = format!("http://{}", service.app.address);
     let folder = folder();

@@ -1,5 +1,5 @@
-//! Models and providers at their worst (F6 … F10): the job succeeds, or fails with a reason and a
-//! way out; what was answered is never asked again, and nothing invalid is ever stored.
+//! Failures of models and providers: the job succeeds, or fails with a reason and a remedy; a
+//! received answer is never requested again, and nothing invalid is stored.
 
 use std::collections::BTreeMap;
 
@@ -39,9 +39,9 @@ fn answer(chunks: &Value) -> Fault {
     }
 }
 
-/// What passes by itself or is mended by asking again: one attempt, three chunks, nothing else.
+/// Faults that pass or that a repeated request fixes: one attempt, three chunks, nothing else.
 #[tokio::test]
-async fn what_passes_costs_no_attempt_and_leaves_no_trace() {
+async fn temporary_faults_use_up_no_attempt_and_leave_no_trace() {
     let in_the_past = [("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")];
     let cases: Vec<(&str, Fault, u64)> = vec![
         ("429 in seconds", status(429, &[("retry-after", "0")]), 1),
@@ -155,9 +155,9 @@ async fn what_passes_costs_no_attempt_and_leaves_no_trace() {
     }
 }
 
-/// An answer that was cut off is asked for in halves, never the same again.
+/// A truncated answer is requested again in halves; the same request is never repeated.
 #[tokio::test]
-async fn what_was_cut_off_is_asked_in_parts() {
+async fn truncated_answers_are_requested_in_parts() {
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model
@@ -184,9 +184,10 @@ async fn what_was_cut_off_is_asked_in_parts() {
     );
 }
 
-/// What does not pass ends the job: nothing is written, and once it is mended a retry goes on.
+/// A permanent fault ends the job: nothing is written, and once the fault is fixed, a retry
+/// continues.
 #[tokio::test]
-async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
+async fn permanent_faults_fail_with_a_reason_and_can_be_retried() {
     let cases = [
         ("away", status(503, &[]), "llm_unavailable", 2),
         (
@@ -243,7 +244,7 @@ async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
         assert_eq!(asked, [[3, 4]], "{name}: only what had no answer");
         assert_eq!(ingest.names(1).await, ["A", "B", "C", "D"], "{name}");
 
-        // The log has every call, those after the failure too.
+        // The log contains every call, including those after the failure.
         let batches = job["batches"].as_array().unwrap();
         let successes: i64 = batches
             .iter()
@@ -258,9 +259,10 @@ async fn what_does_not_pass_fails_clearly_and_can_be_retried() {
     }
 }
 
-/// F6: whoever is busy is left alone for as long as it says, and the job loses no attempt by it.
+/// memoir does not call a busy provider for as long as the provider asks, and the job uses up no
+/// attempt.
 #[tokio::test]
-async fn a_job_waits_for_a_model_that_is_busy() {
+async fn a_job_waits_for_a_busy_model() {
     let patient = ("LLM__TRANSPORT__RETRY_AFTER_CAP", "1");
     let breaker = [
         ("LLM__TRANSPORT__BREAKER_FAILURES", "3"),
@@ -269,7 +271,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
 
     let cases = [
         (
-            "told to wait",
+            "asked to wait",
             status(429, &[("retry-after", "2")]),
             3,
             vec![patient],
@@ -304,7 +306,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
         assert_eq!(ingest.rows().await, [1, 1, 1, 3, 3], "{name}");
     }
 
-    // A long wait is cut short, and can be seen.
+    // A long wait is shortened, and the job shows it.
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model
@@ -342,8 +344,8 @@ async fn a_job_waits_for_a_model_that_is_busy() {
         "{pause}: about a minute"
     );
 
-    // After an hour of that an attempt is lost, and the wait begins anew; with the last attempt the
-    // job fails.
+    // After an hour of waiting an attempt is used up and the wait starts again; after the last
+    // attempt the job fails.
     let long_ago = "UPDATE jobs SET run_after = 0, waiting_since = 1";
     ingest.app.database.execute(long_ago).await;
     until("a lost attempt", async || {
@@ -357,11 +359,11 @@ async fn a_job_waits_for_a_model_that_is_busy() {
     assert_eq!(
         ingest.asked("classify").len(),
         1,
-        "nobody asked while the provider wanted to be left alone"
+        "no call was sent while the provider asked for a pause"
     );
 
-    // Whoever tries the model finds out that it is back, before the time that it named; a retry
-    // begins anew.
+    // A probe notices that the model responds before the time that the provider named; a retry
+    // starts again.
     ingest.model.clear_faults();
     assert_eq!(
         ingest.app.post("/v1/models/probe", &json!({})).await.json()["ok"],
@@ -373,7 +375,7 @@ async fn a_job_waits_for_a_model_that_is_busy() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhere() {
+async fn an_unreachable_provider_fails_the_job_and_a_retry_succeeds_with_another() {
     let nowhere = (
         "LLM__PROVIDERS__OPENAI_STUB__BASE_URL",
         "http://127.0.0.1:1/v1",
@@ -393,9 +395,9 @@ async fn a_provider_that_refuses_connections_is_told_and_the_job_goes_on_elsewhe
     assert_eq!(job["state"], "succeeded", "{job:#}");
 }
 
-/// M-7.4: what the first model cannot do goes to the fallback model, call by call.
+/// The fallback model makes the calls at which the first model fails.
 #[tokio::test]
-async fn the_fallback_model_files_what_the_first_cannot() {
+async fn the_fallback_model_files_what_the_first_model_cannot() {
     let other = memoir::scripted_model::ScriptedModel::local()
         .await
         .unwrap();
@@ -435,7 +437,7 @@ async fn the_fallback_model_files_what_the_first_cannot() {
 }
 
 #[tokio::test]
-async fn one_chunk_that_stays_invalid_is_named_and_alone_asked_again() {
+async fn only_the_chunk_that_stays_invalid_is_requested_again() {
     for value in [
         json!(7),
         json!("x".repeat(5000)),
@@ -462,7 +464,7 @@ async fn one_chunk_that_stays_invalid_is_named_and_alone_asked_again() {
         assert_eq!(
             asked,
             [vec![1, 2, 3, 4, 5], vec![3]],
-            "asked again once, alone"
+            "requested again once, alone"
         );
         assert_eq!(ingest.rows().await, [0; 5]);
         ingest.model.set_rule(Reply::sensible);
@@ -477,9 +479,10 @@ async fn one_chunk_that_stays_invalid_is_named_and_alone_asked_again() {
     }
 }
 
-/// Names that a person reads as one are one, in one answer, in two, and on every engine.
+/// Names that look the same to a reader become one category, within one answer, across answers, and
+/// on every engine.
 #[tokio::test]
-async fn spellings_of_a_name_are_one_category() {
+async fn spellings_of_one_name_become_one_category() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -524,7 +527,7 @@ async fn spellings_of_a_name_are_one_category() {
 }
 
 #[tokio::test]
-async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
+async fn a_cap_stops_the_job_and_a_retry_repeats_no_call() {
     let cap = ("LLM__CAPS__JOB__CALLS", "3");
     let ingest = Ingest::with(&[FLAT, &[cap]].concat()).await;
     let body = document(
@@ -540,7 +543,7 @@ async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
         (3, [0; 5])
     );
 
-    // Nothing has changed: it stops again, and has asked nobody.
+    // Nothing has changed: the job stops again without a call.
     let job = ingest.retry(&job).await;
     assert_failed(&job, "spend_cap_reached");
     assert_eq!(ingest.model.stats().requests, 3);
@@ -564,9 +567,9 @@ async fn a_cap_stops_the_job_and_once_it_is_raised_nothing_is_asked_twice() {
     assert_eq!(ingest.chunks(&job).await.len(), 6);
 }
 
-/// A helper that cannot be had fails the job before anything is filed.
+/// If no helper can be generated, the job fails before anything is filed.
 #[tokio::test]
-async fn faults_of_the_description_are_faults_of_the_job() {
+async fn faults_while_generating_the_helper_are_faults_of_the_job() {
     let ingest = Ingest::with(FLAT).await;
     for (fault, code) in [
         (
@@ -576,7 +579,7 @@ async fn faults_of_the_description_are_faults_of_the_job() {
             "llm_invalid_output",
         ),
         (Fault::Empty, "llm_invalid_output"),
-        // PostgreSQL would refuse it.
+        // PostgreSQL would reject it.
         (
             Fault::RawAnswer {
                 json: json!({"author": null, "date": null, "topic": null, "summary": "a\u{0}b"}),

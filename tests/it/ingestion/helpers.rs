@@ -1,5 +1,4 @@
-//! Helpers of sources: generated once and within limits, or said by their users, step by
-//! step (M-2B).
+//! Helpers of sources: generated once and within limits, or written by their users step by step.
 
 use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::{Fault, Step};
@@ -17,7 +16,7 @@ fn fields(date: &str, author: &str, topic: &str, description: &str) -> Value {
     json!({"date": date, "author": author, "topic": topic, "description": description})
 }
 
-/// The helper that stands in every classification prompt since the last clear.
+/// The helper in every classification prompt since the requests were last cleared.
 fn used(ingest: &Ingest) -> Vec<String> {
     let mut all: Vec<String> = ingest
         .asked("classify")
@@ -38,7 +37,7 @@ async fn helpers(ingest: &Ingest, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_document_is_described_once_and_every_prompt_says_it() {
+async fn a_helper_is_generated_once_and_part_of_every_prompt() {
     let ingest = Ingest::new().await;
     ingest.model.push(helper_says(json!({
         "author": "Grace Hill", "date": null, "topic": "Compilers", "summary": "Notes on\na compiler."
@@ -76,7 +75,7 @@ async fn a_document_is_described_once_and_every_prompt_says_it() {
         (&json!(text), &json!(null))
     );
 
-    // M-2B.10, in the job and with the source.
+    // Both the job and the source list the event.
     for event in [&job["helper_events"][0], &listed["helper_events"][0]] {
         assert_eq!(event["origin"], "generated", "{event}");
         assert!(
@@ -96,7 +95,7 @@ async fn a_document_is_described_once_and_every_prompt_says_it() {
 }
 
 #[tokio::test]
-async fn it_is_made_from_the_name_the_title_and_the_first_chunks_in_this_order() {
+async fn a_helper_is_generated_from_name_title_and_first_chunks() {
     let ingest = Ingest::with(FLAT).await;
     let paragraph = |number| format!("Paragraph {number} {}.\n\n", "tells of matters ".repeat(30));
     let body = (0..60).map(paragraph).collect::<Vec<_>>().concat();
@@ -121,11 +120,11 @@ async fn it_is_made_from_the_name_the_title_and_the_first_chunks_in_this_order()
         .sum();
 
     assert!(tokens <= 2000 && chunks.len() > 5, "{tokens}");
-    // Five chunks that are small: all five, and no sixth.
+    // Small chunks: the first five, and no sixth.
     ingest.succeed(&document(&["A"; 7], &json!({}))).await;
     assert_eq!(ids(&ingest.asked("helper")[1]), [1, 2, 3, 4, 5]);
 
-    // One chunk that is larger than all that may be shown: its beginning.
+    // One chunk that is larger than the limit: its beginning.
     let options = json!({"chunk_min_tokens": 2500, "chunk_max_tokens": 3000});
     ingest
         .succeed(&json!({"text": text, "options": options, "title": "Given"}))
@@ -144,7 +143,7 @@ async fn it_is_made_from_the_name_the_title_and_the_first_chunks_in_this_order()
 }
 
 #[tokio::test]
-async fn one_that_is_too_long_is_asked_again_and_then_cut() {
+async fn a_helper_that_is_too_long_is_requested_again_and_then_shortened() {
     let ingest = Ingest::with(FLAT).await;
     let long = |n: usize| {
         let sentence = |n| format!("Sentence number {n} goes on for a while. ");
@@ -152,7 +151,7 @@ async fn one_that_is_too_long_is_asked_again_and_then_cut() {
         json!({"author": null, "date": null, "topic": "Length", "summary": summary})
     };
 
-    // Asked once more, a shorter one is taken.
+    // The second, shorter answer is used.
     ingest.model.push(helper_says(long(45)));
     let job = ingest.succeed(&document(&["A"], &json!({}))).await;
     assert_eq!(ingest.asked("helper").len(), 2);
@@ -177,7 +176,7 @@ async fn one_that_is_too_long_is_asked_again_and_then_cut() {
 }
 
 #[tokio::test]
-async fn without_permission_to_generate_the_job_waits_for_its_user() {
+async fn a_job_waits_for_the_users_helper_if_none_may_be_generated() {
     let ingest = Ingest::with(FLAT).await;
     let body = document(
         &["A", "B"],
@@ -189,7 +188,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
     assert_eq!(
         (ingest.model.stats().requests, ingest.rows().await),
         (0, [0; 5]),
-        "nothing asked, nothing written"
+        "no call, nothing written"
     );
 
     let path = format!("/v1/jobs/{id}/helper");
@@ -266,7 +265,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
     }
 
     ingest.awaiting(&id).await;
-    // A preview, another one, and only then the consent.
+    // A preview, another one, and only then the confirmation.
     let preview = ingest.put(&path, &good).await;
     assert_eq!(
         preview.json()["preview"],
@@ -290,7 +289,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
         (0, [0; 5])
     );
 
-    // All of this outlives the process.
+    // All of this survives a restart.
     let ingest = ingest.restart(FLAT).await;
     ingest.awaiting(&id).await;
     let reply = ingest.app.post(&confirm, &Value::Null).await;
@@ -313,7 +312,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
     );
 
     assert_eq!(ingest.put(&path, &good).await.status, 409, "it is over");
-    // The next text of the same source need not wait: its user has spoken.
+    // The next text of the same source does not wait, because the user has provided a helper.
     ingest
         .succeed(&document(
             &["C"],
@@ -323,7 +322,7 @@ async fn without_permission_to_generate_the_job_waits_for_its_user() {
 }
 
 #[tokio::test]
-async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
+async fn four_unknown_fields_are_valid_and_a_cancelled_job_stores_nothing() {
     let ingest = Ingest::with(&[FLAT[0], ("INGESTION__AUTO_SOURCE_IDENTIFICATION", "false")]).await;
     let id = ingest.queue(&document(&["A"], &json!({}))).await;
     ingest.awaiting(&id).await;
@@ -384,7 +383,7 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
     assert_eq!(job["state"], "succeeded", "{job}");
     assert_eq!(used(&ingest), ["none"], "nothing is known of it");
 
-    // A generated helper does not count as its user's word (K-55).
+    // A generated helper does not count as provided by the user.
     let auto = json!({"path": "/b.md", "auto_source_identification": true});
     ingest.succeed(&document(&["A"], &auto)).await;
     let id = ingest
@@ -392,7 +391,7 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
         .await;
     ingest.awaiting(&id).await;
 
-    // One that comes with the text does.
+    // A helper sent with the text does.
     let given = json!({"path": "/c.md", "contextual_helper": "A letter.\nOf 1900."});
     let job = ingest.succeed(&document(&["A"], &given)).await;
     assert_eq!(used(&ingest).last().unwrap(), "A letter. Of 1900.");
@@ -408,9 +407,9 @@ async fn four_times_unknown_is_an_answer_and_a_cancel_leaves_nothing() {
     );
 }
 
-/// Also of a source that nothing is filed of there is something to say.
+/// A source that is not filed gets a helper too.
 #[tokio::test]
-async fn a_document_that_is_not_filed_is_described_from_its_text() {
+async fn a_source_that_is_not_filed_gets_a_helper_from_its_text() {
     let ingest = Ingest::with(FLAT).await;
     for indexes in [json!(["semantic"]), json!([])] {
         let body =
@@ -435,7 +434,7 @@ async fn a_document_that_is_not_filed_is_described_from_its_text() {
 }
 
 #[tokio::test]
-async fn a_users_description_wins_until_a_new_one_is_asked_for() {
+async fn a_users_helper_stays_until_it_is_regenerated() {
     let ingest = Ingest::with(FLAT).await;
     let path = |more: Value| {
         let mut body = json!({"path": "/a.md", "title": "T1"});
@@ -472,7 +471,7 @@ async fn a_users_description_wins_until_a_new_one_is_asked_for() {
         (vec!["My own words.".to_owned()], 0)
     );
 
-    // The flag, with the same content and with another.
+    // The flag `regenerate_helper`, with the same content and with new content.
     ingest.model.clear();
     let job = ingest
         .succeed(&document(
@@ -507,7 +506,7 @@ async fn a_users_description_wins_until_a_new_one_is_asked_for() {
         (&json!(4), &json!(0))
     );
 
-    // The route, from what is stored.
+    // The route, which uses the stored text.
     ingest.model.clear();
     ingest.model.push(helper_says(
         json!({"author": null, "date": null, "topic": null, "summary": "Anew."}),
@@ -569,14 +568,18 @@ async fn a_users_description_wins_until_a_new_one_is_asked_for() {
     assert_eq!(current["text"], "Anew.");
 }
 
-/// Small models leave fields out instead of answering null.
+/// Small models omit fields instead of returning null.
 #[tokio::test]
-async fn a_model_may_leave_out_what_it_does_not_know() {
+async fn a_model_may_omit_fields_of_a_helper() {
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model
         .push(helper_says(json!({"summary": "A note on boilers."})));
     ingest.succeed(&document(&["A"], &json!({}))).await;
-    assert_eq!(ingest.asked("helper").len(), 1, "it was valid at once");
+    assert_eq!(
+        ingest.asked("helper").len(),
+        1,
+        "the first answer was valid"
+    );
     assert_eq!(used(&ingest), ["A note on boilers."]);
 }

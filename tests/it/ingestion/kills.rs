@@ -1,6 +1,6 @@
-//! `kill -9` at random moments and at every fail point of an ingestion: each job succeeds, each
-//! chunk is there once, and no more is asked again than was under way. `MEMOIR_TEST_KILLS` sets
-//! how many random kills there are.
+//! `kill -9` at random times and at every fail point of an ingestion: each job succeeds, each chunk
+//! exists once, and only calls in flight are repeated. `MEMOIR_TEST_KILLS` sets the number of
+//! random kills.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,12 +30,12 @@ fn memoir(database: &TestDatabase, model: &ScriptedModel) -> Binary {
         .env("MEMOIR__LLM__MODEL", "stub:m")
         .env("MEMOIR__LLM__MAX_CONCURRENCY", &CONCURRENCY.to_string())
         .env("MEMOIR__JOBS__LEASE_SECONDS", "1")
-        // One job at a time, so that the calls of one are all that a kill can cost.
+        // One job at a time, so that a kill can lose the calls of one job only.
         .env("MEMOIR__JOBS__WORKERS", "1")
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 
-/// Sources whose chunks are all different, so that every call can be told from every other.
+/// Sources whose chunks are all different, so that calls can be distinguished.
 struct DocumentRetrieval {
     taken: Vec<(String, String)>,
     made: usize,
@@ -79,7 +79,7 @@ impl DocumentRetrieval {
             .push((job["id"].as_str().unwrap().to_owned(), text));
     }
 
-    /// Every job succeeded, with exactly the chunks that the text has.
+    /// Checks that every job succeeded with exactly the chunks of its text.
     async fn check(&self, running: &Running, database: &TestDatabase) {
         let api = Api::at(running.address);
         let mut chunks = 0;
@@ -119,9 +119,13 @@ impl DocumentRetrieval {
         }
 
         let filed = "SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'";
-        assert_eq!(count(database, filed).await, chunks, "nobody else's");
+        assert_eq!(
+            count(database, filed).await,
+            chunks,
+            "no chunks of other sources"
+        );
 
-        // What searches find is there once as well, with its terms and its vector.
+        // Each search entry exists once, with its terms and its vector.
         let entries = "search_entries t ON t.owner_kind = 'chunk' AND t.owner_id = c.id";
         let vectors = format!("{entries} JOIN embeddings e ON e.entry_id = t.id");
         for table in [entries, vectors.as_str()] {
@@ -141,7 +145,7 @@ impl DocumentRetrieval {
     }
 }
 
-/// No more was asked twice than may have been under way at the kills.
+/// Checks that only calls in flight at a kill were repeated.
 fn check_calls(model: &ScriptedModel, kills: usize) {
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
     for seen in model.requests() {
@@ -186,7 +190,7 @@ async fn model() -> ScriptedModel {
     model
 }
 
-/// The same on every engine, side by side: most of the time is spent waiting for leases.
+/// Runs on all engines in parallel, because most of the time is spent waiting for leases.
 async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestDatabase) -> F) {
     let mut all = tokio::task::JoinSet::new();
     for database in TestDatabase::each().await {
@@ -197,12 +201,12 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_lose_no_chunk_and_double_none() {
+async fn random_kills_lose_and_duplicate_no_chunk() {
     on_each(|database| killed_at_random(database, json!({}))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_between_batches_lose_no_chunk_and_double_none() {
+async fn random_kills_between_batches_lose_and_duplicate_no_chunk() {
     on_each(|database| killed_at_random(database, json!({"transaction_scope": "batch"}))).await;
 }
 
@@ -217,7 +221,7 @@ async fn killed_at_random(database: TestDatabase, options: Value) {
         let running = memoir.serve();
         documents.bring(&running, 17).await;
 
-        // In the middle of the calls, or about the end.
+        // During the calls, or near the end.
         let wanted = model.stats().requests + 1 + dice.below(14);
         model
             .wait_for_requests(wanted, Duration::from_secs(3))
@@ -232,7 +236,7 @@ async fn killed_at_random(database: TestDatabase, options: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_death_at_every_fail_point_loses_no_chunk_and_doubles_none() {
+async fn kills_at_every_fail_point_lose_and_duplicate_no_chunk() {
     on_each(killed_at_each_point).await;
 }
 
@@ -267,7 +271,7 @@ async fn killed_at_each_point(database: TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_stop_hands_the_job_back_at_no_cost() {
+async fn shutdown_returns_the_job_to_the_queue_without_repeating_calls() {
     on_each(stopped).await;
 }
 

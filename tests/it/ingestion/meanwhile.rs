@@ -1,5 +1,5 @@
-//! Others that come while a source is being written. A cancel: one of the two wins, and what is
-//! there says which. A change: both are done.
+//! Concurrent requests while a source is written. A cancellation: one of the two wins, and the
+//! stored data shows which. A change: both take effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::ingest::{Ingest, count, document, until};
 const AT_ONCE: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_and_a_write_race_and_one_wins() {
+async fn either_the_cancellation_or_the_write_wins() {
     for database in TestDatabase::each().await {
         let rounds: u64 = if database.engine == Engine::Postgres {
             500
@@ -27,8 +27,8 @@ async fn a_cancel_and_a_write_race_and_one_wins() {
         let mut racing = tokio::task::JoinSet::new();
         let mut won = [0, 0];
 
-        // Shorter after a write has won, longer after a cancel has: it comes to rest at the moment
-        // of the write, however fast the machine is.
+        // The delay shrinks after a write has won and grows after a cancellation has won, so that
+        // it converges to the time of the write on any machine.
         let mut pause = Duration::from_millis(50);
         for round in 0..rounds {
             racing.spawn(race(Arc::clone(&ingest), round, pause));
@@ -67,7 +67,7 @@ async fn a_cancel_and_a_write_race_and_one_wins() {
     }
 }
 
-/// Brings a text in and cancels it a little later; tells who won.
+/// Ingests a text and cancels the job a little later; returns which of the two won.
 async fn race(ingest: Arc<Ingest>, round: u64, pause: Duration) -> usize {
     let path = format!("/race/{round}.txt");
     let id = ingest
@@ -99,9 +99,10 @@ async fn race(ingest: Arc<Ingest>, round: u64, pause: Duration) -> usize {
     usize::from(cancelled)
 }
 
-/// Whoever changes or removes a source and whoever writes it wait for each other in one order.
+/// Requests that change or delete a source take their locks in the same order as the job that
+/// writes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_changed_while_they_are_written() {
+async fn sources_can_be_changed_while_they_are_written() {
     const DOCUMENTS: usize = 4;
     for database in TestDatabase::each().await {
         let engine = database.engine;
@@ -154,15 +155,15 @@ async fn documents_are_changed_while_they_are_written() {
         }
 
         assert!(changes > 10, "{engine:?}: nothing was changed meanwhile");
-        // A knot of two would be cut by the database and the write done again.
+        // The database would break a deadlock, and the write would be repeated.
         assert_eq!(retries, 0, "{engine:?}");
     }
 }
 
-/// A source that is removed when a part of it is written: its job ends, leaves no log where none
-/// is to be kept, and can be done again from the beginning.
+/// A source that is deleted when a part of it is written: its job ends, keeps no log if logs are
+/// off, and can be retried from the start.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_is_written_by_parts_is_removed() {
+async fn a_source_can_be_deleted_between_its_batches() {
     for database in TestDatabase::each().await {
         let settings = [
             ("TAXONOMY__HIERARCHY_DEPTH", "1"),

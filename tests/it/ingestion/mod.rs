@@ -1,5 +1,5 @@
-//! Texts come in: cut, described, filed and written, whatever the model, the database or the power
-//! does.
+//! Ingestion: texts are split, filed and written, whatever fails: the model, the database or the
+//! power.
 
 mod categories;
 mod command;

@@ -1,5 +1,5 @@
-//! Chunks that are filed already are looked at again as others come, by the embedded model alone,
-//! and nothing is lost on the way to another category.
+//! The second look: only the embedded model re-examines filed chunks as others arrive, and no chunk
+//! is lost when it moves to another category.
 
 use memoir::model::chunk::Move;
 use reqwest::Method;
@@ -24,15 +24,15 @@ const RATES: [&str; 4] = [
 ];
 const STRAY: &str = "Why is the exchange rate for my payment so bad?";
 
-/// Enquiries, each a little different.
+/// Enquiries that differ slightly.
 fn enquiries(forms: [&str; 4], cases: std::ops::Range<usize>) -> Vec<String> {
     cases
         .flat_map(|case| forms.map(|form| format!("{form} Case {case}.")))
         .collect()
 }
 
-/// A space in which enquiries of one kind lie among those of the other, because they came before
-/// them.
+/// A space in which enquiries of one kind are filed among those of another, because they arrived
+/// first.
 struct Space {
     app: TestApp,
     library: Library,
@@ -88,7 +88,7 @@ impl Space {
         job["result"]["moved"].as_array().unwrap().clone()
     }
 
-    /// Brings texts until a chunk has moved, or there are no more of them.
+    /// Ingests texts until a chunk has moved or no texts are left.
     async fn bring_until_moved(&self, chunk: i64) -> Vec<Value> {
         let mut moved = Vec::new();
         for text in enquiries(CARDS, 20..24)
@@ -111,7 +111,7 @@ impl Space {
         count(&self.app.database, &sql).await
     }
 
-    /// Categories whose count is not that of the chunks below them, of what sources say now.
+    /// Categories whose count differs from the number of current chunks below them.
     async fn miscounted(&self) -> i64 {
         let sql = "SELECT COUNT(*) FROM categories k WHERE k.chunk_count <> (SELECT COUNT(*) FROM chunks c \
                    JOIN sources s ON s.id = c.source_id AND s.content_version_id = c.version_id \
@@ -121,7 +121,7 @@ impl Space {
 }
 
 #[tokio::test]
-async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
+async fn a_misfiled_chunk_moves_to_the_better_category() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let space = Space::on(database, &[STRAY], &[]).await;
@@ -146,7 +146,7 @@ async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
         );
 
         assert_eq!(space.miscounted().await, 0, "{engine:?}");
-        // Its category was made after it, and is there whenever it was.
+        // Its category was created later, but counts as created when the chunk was.
         let then = chunk["created_at"].as_str().unwrap();
         let back = space
             .app
@@ -168,7 +168,7 @@ async fn what_lies_in_the_wrong_place_moves_to_the_right_one() {
 }
 
 #[tokio::test]
-async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
+async fn nothing_moves_if_the_second_look_is_off_or_calls_are_capped() {
     for setting in [
         ("TAXONOMY__SECOND_LOOK", "false"),
         ("LLM__CAPS__SPACE_DAY__CALLS", "100000"),
@@ -184,7 +184,7 @@ async fn who_does_not_want_it_or_counts_calls_keeps_everything_in_its_place() {
 }
 
 #[tokio::test]
-async fn what_has_changed_since_it_was_looked_at_is_left_alone() {
+async fn a_chunk_that_has_changed_in_the_meantime_does_not_move() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let space = Space::on(database, &[STRAY, "former", "removed"], &[]).await;

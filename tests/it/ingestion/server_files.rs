@@ -1,5 +1,5 @@
-//! Files of the server that are named instead of sent: those below `ingestion.root`, and nothing
-//! else (K-21).
+//! Files on the server that a request names instead of sending the text: only those below
+//! `ingestion.root`.
 
 use reqwest::Method;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::support::app::{TestApp, send};
 const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
 
 #[tokio::test]
-async fn a_file_below_the_root_can_be_named_and_nothing_else() {
+async fn only_files_below_the_root_can_be_ingested_by_path() {
     let (root, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(root.path().join("deep")).unwrap();
@@ -126,7 +126,7 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
     bring(&at("cello.exe"))
         .await
         .assert_problem(415, "unsupported_file_type");
-    // Another name makes no text of it.
+    // Another extension does not make it a text file.
     let renamed = json!({"path": at("cello.exe"), "filename": "cello.md"});
     app.post("/v1/ingestions", &renamed)
         .await
@@ -141,7 +141,7 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
         .await
         .assert_problem(413, "body_too_large");
 
-    // A repeat gets the first answer, whatever has become of the file.
+    // A repeated request gets the first response, whatever has happened to the file.
     let keyed = async || {
         let request = app
             .request(Method::POST, "/v1/ingestions")
@@ -155,7 +155,7 @@ async fn a_file_below_the_root_can_be_named_and_nothing_else() {
     assert_eq!(keyed().await.json(), first.json());
     app.finish().await;
 
-    // Without a root no path is looked at.
+    // Without a root, no file is read.
     let app = TestApp::spawn().await;
     let reply = app
         .post("/v1/ingestions", &json!({"path": at("deep/violin.md")}))

@@ -1,4 +1,4 @@
-//! What a job says at its end: the sums of everything that it did.
+//! The totals in the result of a job.
 
 use memoir::config::database::Engine;
 use serde_json::json;
@@ -6,9 +6,9 @@ use serde_json::json;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::{Ingest, count, document, until};
 
-/// M-7B.5: of all attempts, the bad ones, too.
+/// Failed attempts count too.
 #[tokio::test]
-async fn the_result_has_the_sums_of_all_attempts() {
+async fn the_result_contains_the_totals_of_all_attempts() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let prices = (
@@ -51,9 +51,9 @@ async fn the_result_has_the_sums_of_all_attempts() {
     }
 }
 
-/// PostgreSQL plans by what it last knew of its tables.
+/// PostgreSQL plans with the statistics of the last ANALYZE.
 #[tokio::test]
-async fn the_planner_is_told_of_a_bulk_load() {
+async fn tables_are_analyzed_after_a_bulk_load() {
     for database in TestDatabase::each()
         .await
         .into_iter()

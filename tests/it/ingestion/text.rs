@@ -1,5 +1,4 @@
-//! Texts on their way in: how they may come, how they are cut, and that they come out as they went
-//! in (M-2, M-6, M-7).
+//! Ingested texts: the forms of a request, how texts are split, and that they are stored unchanged.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,9 +37,9 @@ fn warnings(job: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
+async fn texts_are_split_at_delimiters_without_loss() {
     let ingest = Ingest::with(FLAT).await;
-    // M-2.1
+    // Chunks end at delimiters.
     let clauses =
         "one two three four five; six seven. eight\nnine ten; eleven twelve thirteen; ".repeat(6);
     let options = json!({"delimiters": [";"], "chunk_min_tokens": 4, "chunk_max_tokens": 14});
@@ -58,7 +57,7 @@ async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
     );
 
     assert_eq!(joined(&chunks), clauses);
-    // M-2.2, M-2.4
+    // Prose: chunk sizes stay within their range.
     let sentence = "The harbour lay still that morning, and nobody on the quay spoke a word. ";
     let prose: String = (0..330)
         .map(|n| {
@@ -107,7 +106,7 @@ async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
         .await;
 
     assert_eq!(content.text, prose);
-    // M-7.1
+    // A short text is a single chunk, with a warning.
     let short = "Twenty tokens or so, which is fewer than a chunk should have by itself.";
     let job = ingest.succeed(&json!({ "text": short })).await;
     assert_eq!(
@@ -115,7 +114,7 @@ async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
         (vec!["below_min_tokens"], 1)
     );
 
-    // M-7.2
+    // A text without delimiters is split all the same.
     let endless = "word ".repeat(2000);
     let job = ingest.succeed(&json!({ "text": endless })).await;
     let chunks = ingest.chunks(&job).await;
@@ -125,7 +124,7 @@ async fn texts_are_cut_where_they_may_be_and_lose_nothing() {
 }
 
 #[tokio::test]
-async fn whatever_characters_it_has_a_text_comes_back_as_it_was() {
+async fn texts_with_any_characters_are_returned_unchanged() {
     let texts = [
         "'; DROP TABLE chunks;-- \" ` % _ \\ \\' $1 ? ?? :name @var /* */ #\n",
         "🦀👩‍👩‍👧‍👦 e\u{301} ﬁ ＡＢＣ 你好 \u{202e}rtl\u{202c} \u{feff} \u{1}\u{7f}\r\n\ttab\u{2028}",
@@ -157,7 +156,7 @@ async fn whatever_characters_it_has_a_text_comes_back_as_it_was() {
             );
         }
 
-        // M-7.6: NUL is taken out of the text, and refused elsewhere.
+        // NUL is removed from the text and rejected in other fields.
         let job = ingest.succeed(&json!({"text": "a\u{0}b\u{0}c"})).await;
         assert_eq!(joined(&ingest.chunks(&job).await), "abc");
         assert!(warnings(&job).contains(&"nul_removed"), "{job}");
@@ -171,7 +170,7 @@ async fn whatever_characters_it_has_a_text_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_filed_is_refused_at_once() {
+async fn rejects_invalid_requests_immediately() {
     let ingest = Ingest::new().await;
     let options = |options: Value| json!({"text": "abc", "options": options});
     for (body, field) in [
@@ -227,9 +226,9 @@ async fn what_cannot_be_filed_is_refused_at_once() {
     assert_eq!(ingest.count("jobs").await, 3);
 }
 
-/// M-6.6, X-03: waiting or not, and never for the model when not.
+/// Without `wait`, the request never waits for a model.
 #[tokio::test]
-async fn a_caller_waits_only_if_it_wants_to() {
+async fn a_request_waits_for_the_job_only_with_wait() {
     let ingest = Ingest::with(&[FLAT[0], ("LLM__TRANSPORT__READ_TIMEOUT", "20")]).await;
     ingest.succeed(&document(&["A"], &json!({}))).await;
     ingest.model.push(Fault::Delay { ms: 5000 });
@@ -253,7 +252,7 @@ async fn a_caller_waits_only_if_it_wants_to() {
     assert!(["queued", "running"].contains(&reply.json()["state"].as_str().unwrap()));
     let id = reply.json()["id"].as_str().unwrap().to_owned();
 
-    // A wait that ends before the job gives the job as it is.
+    // If the wait ends before the job, the response shows its current state.
     ingest.model.push(Fault::Stall);
     let reply = ingest
         .submit(&document(&["A"], &json!({"wait": true, "timeout_s": 0.2})))
@@ -273,7 +272,7 @@ async fn a_caller_waits_only_if_it_wants_to() {
     );
 
     assert_eq!(reply.json()["result"]["chunks_written"], 1);
-    // Nobody waits for a job that waits for him.
+    // The request does not wait for a job that waits for the user.
     let began = Instant::now();
     let body = document(
         &["A"],
@@ -290,7 +289,7 @@ async fn a_caller_waits_only_if_it_wants_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_requests_with_one_key_are_one_job() {
+async fn two_hundred_requests_with_one_key_queue_one_job() {
     let ingest = Arc::new(Ingest::with(FLAT).await);
     let mut sending = tokio::task::JoinSet::new();
     for _ in 0..200 {
@@ -357,7 +356,7 @@ async fn upload(
 }
 
 #[tokio::test]
-async fn files_of_five_kinds_come_as_forms() {
+async fn accepts_five_file_types_as_forms() {
     let ingest = Ingest::with(FLAT).await;
     let content = "key: value\r\n\r\n{\"a\": [1, 2]}\n🦀";
     for name in ["a.txt", "b.MD", "c.json", "d.yml", "e.yaml"] {
@@ -409,10 +408,10 @@ async fn files_of_five_kinds_come_as_forms() {
     assert_eq!(ingest.count("jobs").await, 5);
 }
 
-/// The same text again shares what is there; anything else is filed anew, and counts follow the
-/// latest.
+/// The same text again shares the chunks; any other text is filed again, and counts follow the
+/// latest version.
 #[tokio::test]
-async fn versions_share_chunks_while_they_say_the_same() {
+async fn versions_with_the_same_text_share_chunks() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FLAT).await;
         let path = json!({"path": "/notes/a.md"});
@@ -428,7 +427,7 @@ async fn versions_share_chunks_while_they_say_the_same() {
         let first = ingest.succeed(&document(&paths, &path)).await;
         let calls = ingest.model.stats().requests;
         let again = ingest.succeed(&document(&paths, &path)).await;
-        assert_eq!(ingest.model.stats().requests, calls, "no model is asked");
+        assert_eq!(ingest.model.stats().requests, calls, "no model is called");
         assert_eq!(
             (source(&first), &again["result"]["version"]),
             (source(&again), &json!(2))
@@ -498,7 +497,7 @@ async fn versions_share_chunks_while_they_say_the_same() {
             ]
         );
 
-        // Back to what it said first: shared again, and counted.
+        // The first text again: its chunks are shared and counted again.
         let back = ingest.succeed(&document(&paths, &path)).await;
         assert_eq!(
             (
@@ -560,12 +559,12 @@ async fn counts(ingest: &Ingest) -> Vec<(String, i64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
+async fn the_last_text_sent_for_a_path_is_the_latest_version() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[FLAT[0], ("JOBS__WORKERS", "4")]).await;
         let mut queued = Vec::new();
         for number in 1..=6 {
-            // The early ones take long.
+            // The early ones are slow.
             ingest.model.push(Fault::Delay {
                 ms: 60 - 10 * number,
             });
@@ -593,9 +592,9 @@ async fn of_ingestions_of_one_path_the_last_submitted_is_the_latest() {
     }
 }
 
-/// Whatever has become of the source: the first answer stands.
+/// The first response is returned even if the source was deleted.
 #[tokio::test]
-async fn a_repeated_request_gets_its_first_answer_also_when_the_document_is_gone() {
+async fn a_repeated_request_gets_its_first_response_even_if_the_source_is_deleted() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FLAT).await;
         let registered = ingest
@@ -635,7 +634,7 @@ async fn a_repeated_request_gets_its_first_answer_also_when_the_document_is_gone
 }
 
 #[tokio::test]
-async fn a_cancelled_job_leaves_nothing_behind() {
+async fn a_cancelled_job_stores_nothing() {
     let ingest = Ingest::with(FLAT).await;
     ingest.model.always(Fault::Stall);
     let id = ingest.queue(&document(&["A", "B"], &json!({}))).await;
@@ -668,7 +667,7 @@ async fn a_cancelled_job_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn as_many_tags_as_there_may_be() {
+async fn a_source_can_have_the_maximum_number_of_tags() {
     let ingest = Ingest::new().await;
     let tags: Vec<String> = (0..99).map(|number| format!("tag-{number}")).collect();
     let job = ingest
@@ -685,7 +684,7 @@ async fn as_many_tags_as_there_may_be() {
         .json();
 
     assert_eq!(found["tags"].as_array().unwrap().len(), 100);
-    // One more is refused at once, not dropped later.
+    // One tag too many is rejected immediately, not dropped later.
     let more = document(&["A/B/C"], &json!({"path": "/a.md", "tags": ["another"]}));
     ingest
         .submit(&more)

@@ -1,5 +1,5 @@
-//! Writing: all or nothing, seen at once, kept apart from other writers, and told when it fails
-//! (M-7.8, M-7B, K-10).
+//! Writing: all or nothing, visible at once, isolated from other writers, and reported when it
+//! fails.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const FLAT: &[(&str, &str)] = &[
     ("JOBS__MAX_ATTEMPTS", "2"),
 ];
 
-/// Makes the database refuse the chunk of this place.
+/// Makes the database reject the chunk at this position.
 async fn spoil(database: &TestDatabase, ordinal: i64) {
     let sql = match database.engine {
         Engine::Sqlite => format!(
@@ -48,7 +48,7 @@ fn ordinals(chunks: &[Value]) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
+async fn a_failed_write_stores_nothing_and_the_retry_calls_no_model() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -86,7 +86,7 @@ async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
         assert_eq!(
             job["last_errors"].as_array().unwrap().len(),
             2,
-            "the first failure is told too: {job:#}"
+            "the first failure is listed too: {job:#}"
         );
 
         mend(&ingest.app.database).await;
@@ -100,7 +100,7 @@ async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
         );
 
         assert_eq!(ingest.rows().await, [1, 1, 1, 4, 7], "{engine:?}");
-        // What it says is what is there, after a restart too.
+        // The counts match the stored rows, even after a restart.
         let ingest = ingest.restart(FLAT).await;
         let told = ingest.job(job["id"].as_str().unwrap()).await;
         assert_eq!(
@@ -119,7 +119,7 @@ async fn a_write_that_fails_leaves_nothing_and_the_retry_asks_no_model() {
 }
 
 #[tokio::test]
-async fn with_batches_written_alone_those_that_are_written_stay() {
+async fn with_transactions_per_batch_written_batches_stay() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -162,7 +162,7 @@ async fn with_batches_written_alone_those_that_are_written_stay() {
     }
 }
 
-/// The number of chunks of each category, as it is kept.
+/// The stored number of chunks of each category.
 async fn counts(ingest: &Ingest) -> Vec<i64> {
     let found = ingest.list("/v1/categories?level=1").await;
     found
@@ -171,10 +171,9 @@ async fn counts(ingest: &Ingest) -> Vec<i64> {
         .collect()
 }
 
-/// Half a source is not the source: the same text again is filed, not shared with what is
-/// missing.
+/// An incomplete version is not shared: the same text again is filed from the start.
 #[tokio::test]
-async fn what_was_written_by_half_is_never_taken_for_the_whole() {
+async fn an_incomplete_version_is_never_shared() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -194,7 +193,7 @@ async fn what_was_written_by_half_is_never_taken_for_the_whole() {
         );
 
         assert_eq!(counts(&ingest).await, [2, 1, 1], "{engine:?}");
-        // The older version is completed after the newer one is there; counts are those of the
+        // The older version is completed after the newer one exists; the counts are those of the
         // newer.
         let late = ingest.retry(&failed).await;
         assert_eq!(
@@ -243,10 +242,10 @@ async fn found(ingest: &Ingest, query: &str) -> Vec<String> {
         .collect()
 }
 
-/// A version that is written batch by batch is seen by nobody until its last batch: not while it is
-/// written, not after a cancel, not after a failure.
+/// A version that is written batch by batch is invisible until its last batch: while it is written,
+/// after a cancellation, and after a failure.
 #[tokio::test]
-async fn half_a_new_version_hides_nothing_of_the_former() {
+async fn an_incomplete_version_does_not_hide_the_previous_one() {
     let slowly = ("LLM__TRANSPORT__READ_TIMEOUT", "60");
     let settings = [
         FLAT,
@@ -379,7 +378,7 @@ async fn half_a_new_version_hides_nothing_of_the_former() {
     }
 }
 
-/// Makes the write of the first chunk take long.
+/// Slows down the write of the first chunk.
 async fn slow_down(database: &TestDatabase) {
     match database.engine {
         Engine::Sqlite => {
@@ -405,7 +404,7 @@ async fn slow_down(database: &TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_anything_before_everything_is_there() {
+async fn a_version_is_invisible_until_it_is_complete() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[]).await;
@@ -436,7 +435,7 @@ async fn nobody_sees_anything_before_everything_is_there() {
             assert_eq!(seen[..5], [0; 5], "{engine:?}");
             assert_eq!(seen[6], 0, "{engine:?}");
 
-            // Nothing is left to be asked.
+            // No call is left to make.
             looks_while_writing += i64::from(seen[5] == 2);
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -452,7 +451,7 @@ async fn nobody_sees_anything_before_everything_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_invent_the_same_categories_end_with_one_of_each() {
+async fn concurrent_jobs_with_the_same_new_categories_create_each_once() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, &[("JOBS__WORKERS", "4")]).await;
@@ -482,7 +481,7 @@ async fn two_that_invent_the_same_categories_end_with_one_of_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_fill_the_last_places_the_loser_is_filed_anew() {
+async fn the_second_of_two_jobs_that_reach_the_limit_is_filed_again() {
     for scope in ["level", "parent"] {
         for database in TestDatabase::each().await {
             let engine = database.engine;
@@ -521,10 +520,9 @@ async fn of_two_that_fill_the_last_places_the_loser_is_filed_anew() {
     }
 }
 
-/// Leaves up to the places that are kept for new subjects, and then, in another window, a new
-/// subject.
+/// Leaves up to the number reserved for new subjects, and then, in another window, a new subject.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_planned_within_the_limits_has_room_when_it_is_written() {
+async fn categories_planned_within_the_limits_can_be_written() {
     let settings = [
         ("TAXONOMY__HIERARCHY_DEPTH", "2"),
         ("TAXONOMY__MAX_CATEGORIES_DEFAULT", "64"),
@@ -543,12 +541,12 @@ async fn what_was_planned_within_the_limits_has_room_when_it_is_written() {
     assert_eq!(job["result"]["categories_created"], 59, "{job:#}");
     assert_eq!(
         job["warnings"][0]["code"], "level_full",
-        "what is left is kept: {job:#}"
+        "the rest is reserved: {job:#}"
     );
 }
 
 #[tokio::test]
-async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
+async fn the_log_of_a_finished_job_is_deleted_if_logs_are_off() {
     let ingest = Ingest::with(&[
         FLAT[0],
         ("AUDIT__PERSIST", "false"),
@@ -580,7 +578,7 @@ async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
     );
 
     assert_eq!(job["result"]["llm_calls"], 2, "the sum stays");
-    // One that fails has no log either, but what it had finished helps the retry.
+    // A failed job has no log either, but the retry uses its finished steps.
     spoil(&ingest.app.database, 2).await;
     let failed = ingest
         .fail(&document(&["C", "D"], &json!({})), "write_failed")
@@ -608,10 +606,10 @@ async fn a_log_that_is_not_to_be_kept_is_gone_when_the_job_is_over() {
     );
 }
 
-/// A source that is removed while its new version is being filed does not come back, unless its
-/// user wants it to.
+/// A source that is deleted while its new version is filed does not return unless the user retries
+/// the job.
 #[tokio::test]
-async fn a_document_may_be_removed_while_it_is_filed() {
+async fn a_source_can_be_deleted_while_it_is_filed() {
     let ingest = Ingest::with(FLAT).await;
     let path = json!({"path": "/a.md"});
     let first = ingest.succeed(&document(&["A", "B"], &path)).await;
@@ -652,10 +650,9 @@ async fn a_document_may_be_removed_while_it_is_filed() {
     assert_eq!(counts(&ingest).await, [0, 0, 1]);
 }
 
-/// The same when the new version was to share the chunks that are gone: then it is filed after
-/// all.
+/// The same for a version that would share the deleted chunks: it is filed instead.
 #[tokio::test]
-async fn what_is_removed_meanwhile_is_not_shared() {
+async fn deleted_chunks_are_not_shared() {
     let ingest = Ingest::with(FLAT).await;
     let first = ingest
         .succeed(&document(&["A", "B"], &json!({"path": "/a.md"})))

@@ -1,4 +1,4 @@
-//! What the engine does within one process, on every engine.
+//! The job engine within one process, on every database.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const PROBES: (&str, &str) = ("TESTING__PROBE_JOBS", "true");
 const QUICK_RETRY: (&str, &str) = ("JOBS__BACKOFF_MS", "1");
 
 #[tokio::test]
-async fn work_is_done_step_by_step_and_ends_with_its_effect() {
+async fn a_job_runs_its_steps_and_writes_its_effect() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);
@@ -45,7 +45,7 @@ async fn work_is_done_step_by_step_and_ends_with_its_effect() {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
+async fn temporary_errors_are_retried_and_permanent_ones_are_not() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, QUICK_RETRY]).await;
         let api = Api::at(app.address);
@@ -98,7 +98,7 @@ async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
+async fn a_retried_job_does_not_repeat_finished_steps() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     for database in TestDatabase::each().await {
@@ -123,7 +123,8 @@ async fn a_failed_job_can_be_tried_again_without_repeating_what_it_finished() {
         let (status, _) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
         assert_eq!(status, 202);
 
-        // The attempts are counted anew, so the first one fails again; but no step was begun again.
+        // Attempts are counted from the start, so the first one fails again; but no finished step
+        // is repeated.
         assert_eq!(api.finished("default", &id).await["state"], "failed");
         assert_eq!(
             std::fs::read_to_string(&log).unwrap().lines().count(),
@@ -139,7 +140,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "1")]).await;
         let api = Api::at(app.address);
 
-        // How long a job takes that has nothing to do, on a machine that may be busy.
+        // The duration of a job without work, on a machine that may be busy.
         let began = Instant::now();
         let trifle = api.queue("default", &json!({})).await.unwrap();
         api.finished("default", &trifle).await;
@@ -159,7 +160,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
         let (status, job) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         assert_eq!((status, &job["state"]), (200, &json!("cancelled")));
 
-        // The only worker is free again when the next job is done.
+        // The only worker is free again once the next job is done.
         let began = Instant::now();
         let next = api.queue("default", &json!({})).await.unwrap();
         assert_eq!(api.finished("default", &next).await["state"], "succeeded");
@@ -175,9 +176,9 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
     }
 }
 
-/// One terminal state each, and the effect is there exactly if the job succeeded.
+/// Each job has one final state, and its effect exists only if it succeeded.
 #[tokio::test]
-async fn cancel_and_finish_race_and_one_wins() {
+async fn either_the_cancellation_or_the_completion_wins() {
     for database in TestDatabase::each().await {
         let rounds = if database.engine == memoir::config::database::Engine::Postgres {
             500
@@ -230,7 +231,7 @@ async fn cancel_and_finish_race_and_one_wins() {
     }
 }
 
-/// A space with thousands of waiting jobs does not hold up another's single one.
+/// A space with thousands of waiting jobs does not delay the single job of another.
 #[tokio::test]
 async fn spaces_take_turns() {
     for database in TestDatabase::each().await {
@@ -260,7 +261,7 @@ async fn spaces_take_turns() {
 }
 
 #[tokio::test]
-async fn a_full_queue_says_so() {
+async fn a_full_queue_rejects_jobs() {
     let app = TestApp::with(&[PROBES, ("JOBS__WORKERS", "0"), ("JOBS__MAX_QUEUED", "3")]).await;
     for _ in 0..3 {
         assert_eq!(app.post("/v1/testing/jobs", &json!({})).await.status, 202);
@@ -270,7 +271,7 @@ async fn a_full_queue_says_so() {
     refused.assert_problem(429, "queue_full");
     assert_eq!(refused.header("retry-after"), "10");
 
-    // Another space has a queue of its own, and a job that leaves makes room.
+    // Another space has its own queue, and a finished job makes room.
     let api = Api::at(app.address);
     assert!(api.queue("other", &json!({})).await.is_some());
     let first = app.get("/v1/jobs").await.json()["items"][2]["id"]
@@ -311,10 +312,10 @@ async fn old_jobs_are_pruned_with_their_details_and_others_are_kept() {
     }
 }
 
-/// Cancelled and tried again before its first run has noticed: the first run ends, and the second
-/// can be cancelled too.
+/// A job that is cancelled and retried before its first run notices: the first run ends, and the
+/// second can be cancelled too.
 #[tokio::test]
-async fn two_runs_of_one_job_do_not_get_mixed_up() {
+async fn two_runs_of_one_job_do_not_interfere() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES, ("JOBS__WORKERS", "2")]).await;
         let api = Api::at(app.address);
@@ -348,7 +349,7 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
             200
         );
 
-        // Both places are free again when two jobs run at the same time, long before the first runs
+        // Both workers are free once two jobs run at the same time, long before the first runs
         // would have ended.
         let began = Instant::now();
         for _ in 0..2 {
@@ -372,9 +373,9 @@ async fn two_runs_of_one_job_do_not_get_mixed_up() {
     }
 }
 
-/// A statement that fails every time costs attempts, and the job comes to its end.
+/// A statement that always fails uses up attempts, and the job ends.
 #[tokio::test]
-async fn a_job_that_the_database_refuses_comes_to_an_end() {
+async fn a_job_whose_statements_always_fail_ends() {
     let app = TestApp::with(&[PROBES, QUICK_RETRY]).await;
     app.database
         .execute(
@@ -398,9 +399,9 @@ async fn a_job_that_the_database_refuses_comes_to_an_end() {
     assert_eq!(job["last_errors"].as_array().unwrap().len(), 3);
 }
 
-/// Jobs that wait for their next attempt neither fill the queue nor hold its place.
+/// Jobs that wait for their next attempt neither fill the queue nor block it.
 #[tokio::test]
-async fn a_job_in_its_pause_does_not_disturb_the_order() {
+async fn a_job_waiting_for_its_retry_does_not_block_the_queue() {
     for database in TestDatabase::each().await {
         let settings = [
             PROBES,
@@ -459,7 +460,7 @@ async fn a_job_in_its_pause_does_not_disturb_the_order() {
 }
 
 #[tokio::test]
-async fn the_queue_limit_counts_what_waits_and_nothing_else() {
+async fn the_queue_limit_counts_only_waiting_jobs() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(
             database,
@@ -495,7 +496,7 @@ async fn the_queue_limit_counts_what_waits_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_job_may_wait_for_its_user_and_go_on() {
+async fn a_job_can_wait_for_its_user_and_resume() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[PROBES]).await;
         let api = Api::at(app.address);

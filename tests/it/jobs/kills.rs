@@ -1,6 +1,6 @@
-//! `kill -9` at random moments and at every fail point: each accepted job ends, each effect is
-//! there once, and nothing finished is done again. `MEMOIR_TEST_KILLS` sets how many random kills
-//! there are (scripts/soak: 200 in all).
+//! `kill -9` at random times and at every fail point: each accepted job ends, each effect exists
+//! once, and no finished step is repeated. `MEMOIR_TEST_KILLS` sets the number of random kills
+//! (scripts/soak: 200 in total).
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::binary::{Binary, Running};
 use crate::support::database::{TestDatabase, variable};
 use crate::support::probes::{Api, Dice, check_log};
 
-/// Each place where a process may die, and the hit at which it does.
+/// Each fail point, and the hit at which the process dies.
 const FAIL_POINTS: &[&str] = &[
     "after_claim:2",
     "after_checkpoint:3",
@@ -56,7 +56,7 @@ async fn check(running: &Running, accepted: &[String], log: &std::path::Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_kills_lose_nothing_and_double_nothing() {
+async fn random_kills_lose_and_repeat_nothing() {
     let kills: u64 = variable("MEMOIR_TEST_KILLS").map_or(12, |kills| kills.parse().unwrap());
     for database in TestDatabase::each().await {
         let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ async fn random_kills_lose_nothing_and_double_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
+async fn kills_at_every_fail_point_lose_and_repeat_nothing() {
     for database in TestDatabase::each().await {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -136,9 +136,9 @@ async fn a_death_at_every_fail_point_loses_nothing_and_doubles_nothing() {
     }
 }
 
-/// Frozen past its lease and continued, a process writes nothing more.
+/// A process that is frozen past its lease and continued writes nothing more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_process_that_comes_back_writes_nothing() {
+async fn a_process_that_was_frozen_past_its_lease_writes_nothing() {
     for database in [TestDatabase::postgres().await, TestDatabase::mysql().await]
         .into_iter()
         .flatten()
@@ -178,7 +178,7 @@ async fn a_frozen_process_that_comes_back_writes_nothing() {
         let before: Vec<_> = events(&api, &accepted).await;
         signal(&frozen, "CONT");
 
-        // It has come to itself once it answers again and has looked at its leases.
+        // It has recovered once it responds again and has checked its leases.
         let back = Api::at(frozen.address);
         back.get("default", "/v1/jobs").await;
         tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -1,8 +1,8 @@
-//! Deaths of a process are counted apart from attempts: at the default settings no number of kills
-//! that lets a job get on fails it, and a job that never gets on ends and says why.
+//! Deaths of a process are counted separately from attempts: with the default settings, no number
+//! of kills fails a job that makes progress, and a job that makes none ends with the reason.
 //!
-//! `MEMOIR_TEST_DEFAULT_KILLS` sets how many random kills there are, with five jobs each
-//! (scripts/soak: 60, so 300).
+//! `MEMOIR_TEST_DEFAULT_KILLS` sets the number of random kills, with five jobs each (scripts/soak:
+//! 60, so 300 jobs).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::binary::Binary;
 use crate::support::database::{TestDatabase, variable};
 use crate::support::probes::{Api, Dice, check_log};
 
-/// All settings as they come, but for the lease: the test would wait a minute after each kill.
+/// The default settings, except for the lease: the test would wait a minute after each kill.
 fn memoir(database: &TestDatabase) -> Binary {
     Binary::new()
         .env("DATABASE_URL", &database.url)
@@ -21,7 +21,7 @@ fn memoir(database: &TestDatabase) -> Binary {
         .env("MEMOIR__SERVER__SHUTDOWN_GRACE", "0")
 }
 
-/// The same on every engine, side by side: most of the time is spent waiting for leases.
+/// Runs on all engines in parallel, because most of the time is spent waiting for leases.
 async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestDatabase) -> F) {
     let mut all = tokio::task::JoinSet::new();
     for database in TestDatabase::each().await {
@@ -32,7 +32,7 @@ async fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn(TestData
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn random_kills_at_the_default_settings_fail_no_job() {
+async fn random_kills_with_the_default_settings_fail_no_job() {
     on_each(killed_at_random).await;
 }
 
@@ -97,7 +97,7 @@ async fn killed_at_random(database: TestDatabase) {
     );
 }
 
-/// A process that dies as soon as it has claimed something, so many times in a row.
+/// Runs a process that dies as soon as it has claimed a job, this many times in a row.
 fn die_after_claims(database: &TestDatabase, settings: &[(&str, &str)], deaths: usize) {
     for _ in 0..deaths {
         let dying =
@@ -117,7 +117,7 @@ fn with(memoir: Binary, settings: &[(&str, &str)]) -> Binary {
         .fold(memoir, |memoir, (name, value)| memoir.env(name, value))
 }
 
-/// Queues a probe that nobody runs yet.
+/// Queues a probe job that no process runs yet.
 async fn queue(database: &TestDatabase, request: &Value) -> String {
     let idle = memoir(database).env("MEMOIR__JOBS__WORKERS", "0");
     let running = idle.serve();
@@ -128,7 +128,7 @@ async fn queue(database: &TestDatabase, request: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn deaths_cost_no_attempt() {
+async fn deaths_use_up_no_attempt() {
     on_each(|database| async move {
         let id = queue(&database, &json!({"effect": true})).await;
         die_after_claims(&database, &[], 4);
@@ -154,7 +154,7 @@ async fn deaths_cost_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_job_whose_processes_all_die_ends_and_says_so() {
+async fn a_job_whose_processes_all_die_fails_with_the_reason() {
     on_each(|database| async move {
         const LIMIT: &[(&str, &str)] = &[("MEMOIR__JOBS__MAX_LOSSES", "3")];
 
@@ -178,7 +178,7 @@ async fn a_job_whose_processes_all_die_ends_and_says_so() {
             "{detail}"
         );
 
-        // A user's retry begins anew.
+        // A user's retry starts the count again.
         let (status, job) = api.post("default", &format!("/v1/jobs/{id}/retry")).await;
         assert_eq!((status, &job["losses"]), (202, &json!(0)), "{job}");
         assert_eq!(api.finished("default", &id).await["state"], "succeeded");
@@ -188,7 +188,7 @@ async fn a_job_whose_processes_all_die_ends_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_saved_step_makes_earlier_deaths_forgotten() {
+async fn a_saved_step_resets_the_count_of_deaths() {
     on_each(|database| async move {
         const LIMIT: &[(&str, &str)] = &[("MEMOIR__JOBS__MAX_LOSSES", "2")];
 

@@ -1,4 +1,4 @@
-//! The job engine under load and under fire: nothing is lost, nothing is done twice.
+//! The job engine under load and with failures: no job is lost, and no step is done twice.
 
 mod engine;
 mod kills;

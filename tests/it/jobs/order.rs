@@ -1,5 +1,5 @@
-//! Texts of one source become versions in the order in which they were sent, whatever the clocks of
-//! the hosts say.
+//! Texts of one source become versions in the order in which they were sent, even if the clocks of
+//! the hosts differ.
 
 use std::sync::Arc;
 
@@ -47,10 +47,10 @@ async fn send(running: &Running, body: &Value) -> Value {
     reply.json().await.unwrap()
 }
 
-/// One host is two seconds ahead and takes the old text; the other takes the new one right after
-/// it.
+/// One host, whose clock is two seconds ahead, receives the old text; the other receives the new
+/// one right after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_clock_that_is_ahead_does_not_reverse_versions() {
+async fn a_host_with_a_fast_clock_does_not_reorder_versions() {
     for database in TestDatabase::each().await {
         let model = ScriptedModel::local().await.unwrap();
         let ahead = memoir(&database, &model).env("MEMOIR__TESTING__CLOCK_AHEAD_MS", "2000");
@@ -124,10 +124,10 @@ async fn a_clock_that_is_ahead_does_not_reverse_versions() {
     }
 }
 
-/// The versions of one source, written by hosts that disagree about the time: each is later than
-/// the one before.
+/// Versions of one source, written by hosts with different clocks: each is later than the previous
+/// one.
 #[tokio::test]
-async fn the_time_of_a_version_does_not_go_back() {
+async fn a_version_is_never_dated_before_its_predecessor() {
     for database in TestDatabase::each().await {
         let database = Arc::new(database);
         let settings = [("TESTING__CLOCK_HEADER", "true")];
@@ -159,7 +159,7 @@ async fn the_time_of_a_version_does_not_go_back() {
             database.engine
         );
 
-        // What the source said then and what it says now.
+        // The source as of that time, and now.
         for (moment, wanted) in [
             ("2026-01-31T12:00:02Z", "OLD"),
             ("2026-01-31T12:00:03Z", "NEW"),
@@ -177,7 +177,7 @@ async fn the_time_of_a_version_does_not_go_back() {
             );
         }
 
-        // A request that names its time means it.
+        // The time in a request is used as given.
         ingest(&behind, &text(1, "NAMED"), Some("2026-01-31T11:00:00Z")).await;
         let versions = behind
             .get(&format!("/v1/sources/{new}/versions"))
@@ -193,7 +193,7 @@ fn at(version: &Value) -> &str {
     version["ingested_at"].as_str().unwrap()
 }
 
-/// Ingests a text and gives its source.
+/// Ingests a text and returns its source.
 async fn ingest(app: &TestApp, body: &Value, now: Option<&str>) -> String {
     let mut sent = app
         .request(reqwest::Method::POST, "/v1/ingestions")

@@ -1,4 +1,4 @@
-//! The database goes away under load: no job is lost, and none fails.
+//! The database becomes unreachable under load: no job is lost, and none fails.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::postgres::Cluster;
 use crate::support::probes::{Api, check_log};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
+async fn restarts_of_postgresql_lose_and_fail_no_job() {
     let Some(cluster) = Cluster::start() else {
         return;
     };
@@ -35,7 +35,7 @@ async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
         ("fast", 2500),
         ("immediate", 2500),
     ] {
-        // One of many chunks, so that it is under way when the database goes.
+        // A text with many chunks, so that its job is running when the database stops.
         let text = "The harbour lay still that morning, and nobody spoke of it. ".repeat(6000);
         let body = json!({"text": text, "options": {"batch_size": 1, "indexes": ["taxonomy"]}});
         let sent = client()
@@ -89,7 +89,7 @@ async fn restarts_of_postgresql_lose_no_job_and_fail_none() {
         retries += job["db_retries"].as_i64().unwrap();
     }
 
-    assert!(retries > 0, "the database was asked again");
+    assert!(retries > 0, "database calls were retried");
     check_log(&log);
     assert_eq!(running.signal_and_wait("TERM"), Some(0));
     assert!(!memoir.log().contains("status=500"), "{}", memoir.log());

@@ -1,4 +1,4 @@
-//! Several processes on one database, and how one leaves.
+//! Several processes on one database, and how a process shuts down.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ fn memoir(database: &TestDatabase) -> Binary {
         .env("MEMOIR__TESTING__PROBE_JOBS", "true")
 }
 
-/// 2,000 jobs, a serving and a working process: every job is claimed once, and each process had its
-/// share.
+/// 2,000 jobs, one serving process and one worker: every job is claimed once, and each process runs
+/// some of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_share_the_queue_and_no_job_is_claimed_twice() {
     let Some(database) = TestDatabase::postgres().await else {
@@ -96,10 +96,10 @@ async fn two_processes_share_the_queue_and_no_job_is_claimed_twice() {
     assert_eq!(working.wait(), Some(0));
 }
 
-/// Asked to stop: not ready at once, running jobs get their time, then go back without costing an
-/// attempt.
+/// On SIGTERM the service is immediately not ready; running jobs get time to finish, then return to
+/// the queue without using up an attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
+async fn shutdown_finishes_what_it_can_and_returns_the_rest_to_the_queue() {
     for database in TestDatabase::each().await {
         let memoir = memoir(&database).env("MEMOIR__SERVER__SHUTDOWN_GRACE", "4");
         let running = memoir.serve();
@@ -137,7 +137,8 @@ async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
         running.terminate();
         let began = Instant::now();
 
-        // The stream of events ends at once, and the probe tells that no new work is taken.
+        // The event stream ends immediately, and the readiness probe reports that no new work is
+        // accepted.
         tokio::time::timeout(Duration::from_secs(20), stream.text())
             .await
             .unwrap()
@@ -181,9 +182,9 @@ async fn a_stop_finishes_what_it_can_and_hands_the_rest_back() {
     }
 }
 
-/// Events come from the database: another process than the one that runs the job can tell them.
+/// Events come from the database, so a process that does not run the job can stream them.
 #[tokio::test(flavor = "multi_thread")]
-async fn any_process_can_tell_what_happens_to_a_job() {
+async fn any_process_can_stream_the_events_of_a_job() {
     for database in TestDatabase::each().await {
         let (api_only, worker) = (
             memoir(&database).env("MEMOIR__JOBS__WORKERS", "0"),

@@ -1,8 +1,8 @@
-//! Providers that are away, busy, or refuse their key: jobs wait, none fails, and few calls are
-//! sent meanwhile.
+//! Providers that are unreachable, busy, or reject their key: jobs wait, none fails, and few calls
+//! are sent in the meantime.
 //!
-//! `MEMOIR_TEST_OUTAGES` names the lengths of the outages in seconds, with the settings that a
-//! newcomer has (scripts/soak: 0.5, 10 and 60).
+//! `MEMOIR_TEST_OUTAGES` sets the lengths of the outages in seconds, with the default settings
+//! (scripts/soak: 0.5, 10 and 60).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const FLAT: &[(&str, &str)] = &[
     ("TAXONOMY__HIERARCHY_DEPTH", "1"),
     ("SERVER__MAX_CONNECTIONS", "200"),
 ];
-/// More than any of these tests takes on a busy machine.
+/// Longer than any of these tests takes on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Fault {
@@ -34,7 +34,7 @@ fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Fault {
     }
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 async fn eventually<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let began = Instant::now();
     while !look().await {
@@ -43,7 +43,7 @@ async fn eventually<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) 
     }
 }
 
-/// Something that a query can be about, before the trouble begins.
+/// A source for queries, ingested before the outage.
 async fn filed_before(ingest: &Ingest) {
     ingest.succeed(&document(&["A"], &json!({}))).await;
     ingest.model.clear();
@@ -81,7 +81,7 @@ async fn all_succeed(ingest: &Ingest, ids: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_key_fails_no_job_of_the_queue() {
+async fn a_rejected_key_fails_no_queued_job() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let ingest = Ingest::on(database, FLAT).await;
@@ -138,8 +138,8 @@ async fn a_wrong_key_fails_no_job_of_the_queue() {
             asked.headers
         );
 
-        // One can be cancelled; the others go on once the key is right, at once if somebody tries
-        // it.
+        // One can be cancelled; the others resume once the key is valid, immediately if a user
+        // probes the model.
         let (cancelled, rest) = ids.split_last().unwrap();
         let reply = ingest
             .app
@@ -206,15 +206,15 @@ async fn check_pause_is_shown(ingest: &Ingest) {
 
     assert!(
         !ready.text.contains("who is"),
-        "what the provider said is not for everybody: {}",
+        "the provider's message is not shown to all callers: {}",
         ready.text
     );
 }
 
-/// A model that the provider does not have, an account without money: the same, for that model or
-/// the whole provider.
+/// An unknown model or an account without credit: jobs wait for that model or for the whole
+/// provider.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_lasting_refusal_is_waited_for() {
+async fn jobs_wait_for_every_permanent_rejection() {
     for (code, body, told) in [
         (402, "pay first", "provider_quota"),
         (
@@ -246,9 +246,9 @@ async fn every_lasting_refusal_is_waited_for() {
     }
 }
 
-/// A name that is wrong in one request fails that request, and holds nobody up.
+/// A wrong model name in a request fails that request and delays no other.
 #[tokio::test]
-async fn a_model_that_a_request_names_wrongly_fails_its_job() {
+async fn an_unknown_model_in_a_request_fails_its_job() {
     let ingest = Ingest::with(FLAT).await;
     ingest
         .model
@@ -272,10 +272,10 @@ fn serve(model: &ScriptedModel, key: &str, database: &TestDatabase) -> Binary {
         .env("MEMOIR__LLM__MODEL", "stub:m")
 }
 
-/// Jobs go on by themselves: after a restart with a right key at once, and when the provider takes
-/// the key again.
+/// Jobs resume on their own: immediately after a restart with a valid key, and when the provider
+/// accepts the key again.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_on_when_the_key_is_right() {
+async fn jobs_resume_when_the_key_is_valid() {
     let model = ScriptedModel::local().await.unwrap();
     model.set_rule(|seen| match seen.header("authorization") {
         Some("Bearer right-key") => Reply::sensible(seen),
@@ -345,7 +345,7 @@ async fn waiting(api: &Api, ids: &[String]) {
     }
 }
 
-/// All jobs once they are over, which they are without having lost an attempt.
+/// All jobs once they are over; none may have lost an attempt.
 async fn succeeded(api: &Api, ids: &[String]) {
     let began = Instant::now();
     for id in ids {
@@ -365,7 +365,7 @@ async fn succeeded(api: &Api, ids: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_retry_after_holds_everybody() {
+async fn a_long_retry_after_delays_all_callers() {
     for (code, cap) in [(429, "60"), (503, "1")] {
         let ingest =
             Ingest::with(&[FLAT, &[("LLM__TRANSPORT__RETRY_AFTER_CAP", cap)]].concat()).await;
@@ -411,9 +411,9 @@ async fn a_long_retry_after_holds_everybody() {
     }
 }
 
-/// The waits of a real outage, only shorter, with a breaker that opens and one that does not.
+/// The waits of a real outage, but shorter, with a breaker that opens and one that does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_waits_out_an_outage_alone_or_in_a_crowd() {
+async fn one_job_or_many_wait_out_an_outage() {
     for (jobs, breaker) in [(1, "1000"), (1, "5"), (60, "5")] {
         let quick = [
             ("JOBS__BACKOFF_MS", "50"),
@@ -426,7 +426,7 @@ async fn a_job_waits_out_an_outage_alone_or_in_a_crowd() {
         ingest.model.always(Fault::Close);
         let ids = queue_documents(&ingest, jobs).await;
 
-        // As many waits as would have cost all three attempts, and more.
+        // More waits than would have used up all three attempts.
         eventually("it has waited", async || {
             ingest.job(&ids[0]).await["waiting"]["waits"].as_i64() >= Some(4)
         })
@@ -443,10 +443,9 @@ async fn a_job_waits_out_an_outage_alone_or_in_a_crowd() {
     }
 }
 
-/// Progress begins the wait anew, and is written down while the job runs, so that it is known after
-/// a crash.
+/// Progress restarts the wait. It is stored while the job runs, so that it survives a crash.
 #[tokio::test]
-async fn a_job_that_gets_on_waits_anew() {
+async fn progress_resets_the_wait_of_a_job() {
     let patient = [
         ("LLM__TRANSPORT__TRIES", "1"),
         ("LLM__TRANSPORT__READ_TIMEOUT", "30"),
@@ -500,10 +499,10 @@ async fn a_job_that_gets_on_waits_anew() {
     ingest.app.finish().await;
 }
 
-/// Real outages with real waits; how long after the provider's return the last job is done, and
-/// what was sent meanwhile.
+/// Real outages with real waits: measures how long after the recovery the last job is done, and
+/// what was sent in the meantime.
 #[tokio::test(flavor = "multi_thread")]
-async fn outages_of_every_length_are_survived() {
+async fn jobs_survive_outages_of_any_length() {
     let lengths = variable("MEMOIR_TEST_OUTAGES").unwrap_or_else(|| "0.5".to_owned());
     for seconds in lengths
         .split(',')

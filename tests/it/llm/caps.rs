@@ -1,4 +1,4 @@
-//! The ledger counts every attempt, on every engine, and caps are met before a call is made.
+//! The ledger counts every attempt, on every engine, and caps are checked before a call.
 
 use memoir::base::ids::{JobId, Space};
 use memoir::config::llm::Caps;
@@ -133,7 +133,7 @@ async fn many_writers_lose_no_call() {
 }
 
 #[tokio::test]
-async fn a_cap_is_met_before_the_call() {
+async fn a_cap_is_checked_before_the_call() {
     let door = Door::with(&[(
         "LLM__PROVIDERS__OPENAI_STUB__PRICES",
         r#"{"m": {"input": 1000.0, "output": 1000.0}}"#,
@@ -186,7 +186,7 @@ async fn a_cap_is_met_before_the_call() {
 }
 
 #[tokio::test]
-async fn calls_under_way_count_too() {
+async fn calls_in_flight_count_towards_a_cap() {
     let door = Door::open().await;
     door.model.edit_script(|script| script.latency_ms = 50);
     let session = query(Caps {
@@ -205,7 +205,7 @@ async fn calls_under_way_count_too() {
 }
 
 #[tokio::test]
-async fn a_job_carries_what_it_has_spent_into_its_next_attempt() {
+async fn the_spending_of_a_job_counts_in_its_next_attempt() {
     let door = Door::open().await;
     let spent = Spent {
         calls: 4,
@@ -227,7 +227,7 @@ async fn a_job_carries_what_it_has_spent_into_its_next_attempt() {
 }
 
 #[tokio::test]
-async fn a_spaces_day_is_capped_over_all_its_work_and_nobody_elses() {
+async fn the_daily_cap_of_a_space_covers_all_its_work_and_no_other() {
     for database in TestDatabase::each().await {
         let door = Door::on(database, &[("LLM__CAPS__SPACE_DAY__CALLS", "3")]).await;
         for _ in 0..3 {
@@ -255,7 +255,7 @@ async fn a_spaces_day_is_capped_over_all_its_work_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_spaces_day_holds_against_many_at_once() {
+async fn the_daily_cap_of_a_space_holds_for_concurrent_calls() {
     let door = Door::with(&[("LLM__CAPS__SPACE_DAY__CALLS", "3")]).await;
     door.model.edit_script(|script| script.latency_ms = 100);
     let sessions: Vec<_> = (0..12).map(|_| query(Caps::default())).collect();
@@ -283,9 +283,9 @@ async fn a_spaces_day_holds_against_many_at_once() {
     );
 }
 
-/// Whatever a provider counts: the ledger stays sound, and caps hold.
+/// Whatever counts a provider reports, the ledger stays valid and caps hold.
 #[tokio::test]
-async fn absurd_counts_of_a_provider_harm_nothing() {
+async fn absurd_token_counts_of_a_provider_are_harmless() {
     for database in TestDatabase::each().await {
         let door = Door::on(database, &[]).await;
         for (prompt, completion) in [
@@ -336,9 +336,9 @@ async fn absurd_counts_of_a_provider_harm_nothing() {
     }
 }
 
-/// A commit whose answer was lost may have been done: writing it again changes nothing.
+/// A commit whose response was lost may have taken effect, so writing it again must change nothing.
 #[tokio::test]
-async fn a_call_that_is_written_twice_counts_once() {
+async fn a_call_that_is_recorded_twice_counts_once() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let door = Door::on(database, &[]).await;
@@ -364,9 +364,9 @@ async fn a_call_that_is_written_twice_counts_once() {
     }
 }
 
-/// A cap must be seen, not papered over by a cheaper model.
+/// A cap must be reported, not hidden by a cheaper model.
 #[tokio::test]
-async fn a_cap_does_not_turn_to_the_fallback_model() {
+async fn a_reached_cap_does_not_use_the_fallback_model() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "openai_stub:small")]).await;
     let session = query(Caps {
         calls: 1,

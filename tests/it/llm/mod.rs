@@ -1,5 +1,4 @@
-//! The door to models: what is sent, what comes back, what is done about everything that goes
-//! wrong.
+//! Model calls: requests, responses, and the handling of all errors.
 
 mod answers;
 mod caps;

@@ -1,5 +1,5 @@
-//! Providers that will not have a mode, a schema or a parameter (F11): asked otherwise, once, and
-//! remembered.
+//! Providers that reject an output mode, a schema or a parameter: memoir finds another form once
+//! and remembers it.
 
 use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel};
 
@@ -12,7 +12,7 @@ fn modes(model: &ScriptedModel) -> Vec<OutputMode> {
 }
 
 #[tokio::test]
-async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
+async fn a_rejected_mode_is_replaced_once_and_remembered() {
     use OutputMode::{Native, Prompted, Tool};
     for kind in KINDS {
         let door = Door::open().await;
@@ -24,7 +24,7 @@ async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
         }
 
         assert_eq!(modes(&door.model), [Native, Tool, Tool], "{kind}");
-        // Another model of the same provider is another matter.
+        // Another model of the same provider is not affected.
         let other = door.session().with_model(Some(format!("{kind}:other")));
         door.llm.ask(&other, five_chunks()).await.unwrap();
         assert_eq!(modes(&door.model)[3..], [Native, Tool], "{kind}");
@@ -46,7 +46,7 @@ async fn a_refused_mode_falls_to_the_next_once_and_is_remembered() {
 }
 
 #[tokio::test]
-async fn the_setting_chooses_the_mode_and_a_refusal_still_finds_a_way() {
+async fn a_configured_mode_that_is_rejected_is_replaced() {
     let door = Door::with(&in_mode("tool")).await;
     door.model
         .edit_script(|script| script.reject_tool = Some("tool_choice is not supported".to_owned()));
@@ -56,7 +56,7 @@ async fn the_setting_chooses_the_mode_and_a_refusal_still_finds_a_way() {
 }
 
 #[tokio::test]
-async fn a_grammar_too_large_loses_its_closed_choice_first() {
+async fn a_schema_that_is_too_large_loses_its_closed_choice_first() {
     let door = Door::open().await;
     door.model.push(Fault::RefuseNative {
         status: 400,
@@ -81,7 +81,7 @@ async fn a_grammar_too_large_loses_its_closed_choice_first() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_refused_is_left_out_and_recorded() {
+async fn a_rejected_parameter_is_omitted_and_recorded() {
     for (name, shown) in [("temperature", "temperature"), ("seed", "seed")] {
         let door = Door::open().await;
         door.model
@@ -109,7 +109,7 @@ async fn a_parameter_that_is_refused_is_left_out_and_recorded() {
 }
 
 #[tokio::test]
-async fn the_limit_of_tokens_goes_by_the_name_that_the_model_knows() {
+async fn the_token_limit_uses_the_parameter_that_the_model_accepts() {
     let door = Door::open().await;
     door.model
         .edit_script(|script| script.reject_parameters = vec!["max_tokens".to_owned()]);
@@ -122,7 +122,7 @@ async fn the_limit_of_tokens_goes_by_the_name_that_the_model_knows() {
 }
 
 #[tokio::test]
-async fn deterministic_means_temperature_0_and_a_seed_where_there_is_one() {
+async fn deterministic_sends_temperature_0_and_a_seed_if_supported() {
     for (kind, seed) in [
         ("openai_stub", true),
         ("anthropic_stub", false),
@@ -153,7 +153,7 @@ async fn deterministic_means_temperature_0_and_a_seed_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn models_known_to_take_no_temperature_get_none() {
+async fn models_without_temperature_support_get_none() {
     let door = Door::open().await;
     let session = door
         .session()
@@ -172,7 +172,7 @@ async fn models_known_to_take_no_temperature_get_none() {
 }
 
 #[tokio::test]
-async fn a_refusal_about_something_else_changes_nothing() {
+async fn an_unrelated_rejection_changes_nothing() {
     let door = Door::open().await;
     let body = r#"{"error": {"message": "This model's maximum context length is 8192 tokens"}}"#
         .to_owned();
@@ -196,10 +196,10 @@ async fn a_refusal_about_something_else_changes_nothing() {
     assert_eq!(modes(&door.model)[1], OutputMode::Native);
 }
 
-/// A model that does not know tools writes something else; then it gets the schema in words, and
-/// keeps it if that helps.
+/// A model that does not support tools writes something else; it then gets the schema in the
+/// prompt, permanently if that helps.
 #[tokio::test]
-async fn a_model_that_ignores_tools_is_asked_in_words() {
+async fn a_model_that_ignores_tools_gets_the_schema_in_the_prompt() {
     let door = Door::with(&in_mode("tool")).await;
     door.model.set_rule(|seen| match seen.mode {
         OutputMode::Tool => {
@@ -218,10 +218,10 @@ async fn a_model_that_ignores_tools_is_asked_in_words() {
     );
 }
 
-/// Limits in the schema are for models that need them: small ones on one's own server that went on
-/// without an end.
+/// Only models that need them get limits in the schema: small ones on a local server whose answer
+/// was truncated.
 #[tokio::test]
-async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
+async fn a_truncated_small_model_gets_limits_in_its_schema() {
     let door = Door::open().await;
     door.model.push(Fault::Truncated { keep_chars: 20 });
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
@@ -237,7 +237,7 @@ async fn a_model_that_was_cut_off_gets_limits_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_names_no_form_is_not_asked_otherwise() {
+async fn an_unspecific_rejection_is_not_retried_in_another_form() {
     let door = Door::open().await;
     let body = r#"{"error": {"message": "Bad request"}}"#.to_owned();
     door.model.always(Fault::Status {

@@ -1,4 +1,4 @@
-//! Models, probes and usage over HTTP, and a job that meets a provider's refusal.
+//! Models, probes and usage over HTTP, and a job whose provider rejects its key.
 
 use memoir::scripted_model::{Fault, ScriptedModel};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn app(model: &ScriptedModel, settings: &[(&str, &str)]) -> TestApp {
 }
 
 #[tokio::test]
-async fn nothing_configured_means_the_embedded_model() {
+async fn the_embedded_model_is_the_default() {
     let app = TestApp::spawn().await;
     let info = app.get("/v1/info").await.json();
     assert_eq!(
@@ -62,7 +62,7 @@ async fn nothing_configured_means_the_embedded_model() {
 }
 
 #[tokio::test]
-async fn a_probe_tells_what_a_model_can_do_or_what_is_wrong_with_it() {
+async fn a_probe_reports_the_mode_or_the_error_of_a_model() {
     let model = ScriptedModel::local().await.unwrap();
     let app = app(&model, &[]).await;
     let probe = app.post("/v1/models/probe", &json!({})).await.json();
@@ -136,9 +136,9 @@ async fn a_probe_tells_what_a_model_can_do_or_what_is_wrong_with_it() {
     );
 }
 
-/// A probe is about one model: no other answers in its place.
+/// A probe tests one model; no other model answers instead.
 #[tokio::test]
-async fn a_probe_does_not_turn_to_the_fallback_model() {
+async fn a_probe_does_not_use_the_fallback_model() {
     let model = ScriptedModel::local().await.unwrap();
     let settings = [
         ("LLM__FALLBACK_MODEL", "local"),
@@ -159,16 +159,16 @@ async fn a_probe_does_not_turn_to_the_fallback_model() {
         (&json!(false), &json!(3))
     );
 
-    // And it asks also while the provider is left alone, which is how one finds out that it is
-    // back.
+    // The probe also calls a provider that is temporarily avoided, to find out whether it has
+    // recovered.
     model.clear_faults();
     let probe = app.post("/v1/models/probe", &json!({})).await.json();
     assert_eq!(probe["ok"], true, "{probe}");
 }
 
-/// Providers and gateways quote what they were sent.
+/// Providers and gateways quote the request in their errors.
 #[tokio::test]
-async fn a_secret_that_a_provider_quotes_is_not_passed_on() {
+async fn a_secret_quoted_by_a_provider_is_removed() {
     let model = ScriptedModel::local().await.unwrap();
     let app = app(
         &model,
@@ -191,7 +191,7 @@ async fn a_secret_that_a_provider_quotes_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn a_cap_of_the_day_says_when_it_ends() {
+async fn a_daily_cap_says_when_it_is_reset() {
     let model = ScriptedModel::local().await.unwrap();
     let app = app(&model, &[("LLM__CAPS__SPACE_DAY__CALLS", "1")]).await;
     assert_eq!(
@@ -225,7 +225,7 @@ async fn neither_keys_nor_addresses_are_shown() {
 }
 
 #[tokio::test]
-async fn usage_is_paged_and_filtered_and_belongs_to_its_space() {
+async fn usage_is_paged_filtered_and_limited_to_its_space() {
     let model = ScriptedModel::local().await.unwrap();
     let app = app(&model, &[]).await;
     for name in ["a", "b", "c"] {
@@ -299,9 +299,9 @@ async fn usage_is_paged_and_filtered_and_belongs_to_its_space() {
         .assert_problem(400, "invalid_cursor");
 }
 
-/// The job waits with a remediation, and goes on where it stopped, on every engine.
+/// The job waits with a remedy and resumes where it stopped, on every engine.
 #[tokio::test]
-async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
+async fn a_job_stopped_by_a_rejected_key_resumes_after_the_fix() {
     for database in TestDatabase::each().await {
         let model = ScriptedModel::local().await.unwrap();
         let url = model.openai_url();
@@ -358,11 +358,7 @@ async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
             (&json!("succeeded"), &json!(1), &json!(null))
         );
 
-        assert_eq!(
-            model.requests().len(),
-            4,
-            "what was answered is not asked again"
-        );
+        assert_eq!(model.requests().len(), 4, "answered calls are not repeated");
 
         let responses = job["responses"].as_array().unwrap();
         let outcomes: Vec<&str> = responses
@@ -391,7 +387,7 @@ async fn a_job_stopped_by_a_wrong_key_goes_on_after_it_is_mended() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_away_costs_a_job_its_attempts_and_a_cap_fails_it_at_once() {
+async fn an_unreachable_model_uses_up_attempts_and_a_cap_fails_the_job_at_once() {
     let model = ScriptedModel::local().await.unwrap();
     let app = app(
         &model,

@@ -1,5 +1,5 @@
-//! Spans go to the collector that is configured, by the names of the conventions, and never hold a
-//! text.
+//! Spans go to the configured collector, use the names of the OpenTelemetry conventions, and never
+//! contain text.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +29,7 @@ async fn collector() -> (String, Received) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_attempt_is_a_span_without_contents() {
+async fn every_attempt_is_a_span_without_text() {
     let (url, received) = collector().await;
     let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", &url)]).await;
     door.model.push(Fault::Status {
@@ -88,7 +88,7 @@ async fn every_attempt_is_a_span_without_contents() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_harms_nobody() {
+async fn an_unreachable_collector_is_harmless() {
     let door = Door::with(&[("TELEMETRY__OTLP_ENDPOINT", "http://127.0.0.1:1")]).await;
     door.llm
         .ask(&door.session(), chunks(&["one"], &[], true))

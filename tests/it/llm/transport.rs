@@ -1,5 +1,5 @@
-//! Providers that are busy, away or in trouble (F6, F7, F8): patience, a breaker, the fallback
-//! model, and an end.
+//! Providers that are busy, unreachable or failing: retries, the circuit breaker, the fallback
+//! model, and timeouts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Fault {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_in_every_mode_and_protocol() {
+async fn temporary_errors_are_retried_in_every_mode_and_protocol() {
     for (mode, _) in MODES {
         for kind in KINDS {
             let door = Door::with(&in_mode(mode)).await;
@@ -64,7 +64,7 @@ async fn what_may_pass_is_tried_again_in_every_mode_and_protocol() {
 }
 
 #[tokio::test]
-async fn broken_connections_are_tried_again() {
+async fn broken_connections_are_retried() {
     for (mode, _) in MODES {
         for kind in KINDS {
             let door = Door::with(&in_mode(mode)).await;
@@ -88,7 +88,7 @@ async fn broken_connections_are_tried_again() {
 }
 
 #[tokio::test]
-async fn silence_ends_with_the_read_timeout() {
+async fn a_silent_provider_meets_the_read_timeout() {
     for kind in KINDS {
         let door = Door::with(&[("LLM__TRANSPORT__READ_TIMEOUT", "1")]).await;
         for fault in [Fault::Stall, Fault::StallMidBody] {
@@ -116,7 +116,7 @@ async fn silence_ends_with_the_read_timeout() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_ends_meets_the_total_timeout() {
+async fn an_endless_response_meets_the_total_timeout() {
     let settings = [
         ("LLM__TRANSPORT__TOTAL_TIMEOUT", "1"),
         ("LLM__TRANSPORT__READ_TIMEOUT", "60"),
@@ -134,7 +134,7 @@ async fn an_answer_that_never_ends_meets_the_total_timeout() {
 }
 
 #[tokio::test]
-async fn the_wait_is_as_long_as_the_provider_says() {
+async fn retries_wait_as_long_as_the_provider_asks() {
     for headers in [&[("retry-after-ms", "300")][..], &[("retry-after", "0.3")]] {
         for kind in KINDS {
             let door = Door::open().await;
@@ -151,7 +151,7 @@ async fn the_wait_is_as_long_as_the_provider_says() {
         }
     }
 
-    // Google says it in the body.
+    // Google sends it in the body.
     let door = Door::open().await;
     let body =
         json!({"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "0.3s"}]}})
@@ -169,7 +169,7 @@ async fn the_wait_is_as_long_as_the_provider_says() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_counts_as_away() {
+async fn a_provider_that_asks_for_too_long_a_wait_counts_as_unreachable() {
     let door = Door::open().await;
     door.model
         .push(status(429, &[("retry-after", "3600")], "tomorrow"));
@@ -183,7 +183,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     assert_eq!(error.code(), "llm_unavailable");
     assert!(begun.elapsed() < Duration::from_secs(20) && door.model.requests().len() == 1);
 
-    // Nobody else asks before that time, and nobody waits for it inside.
+    // No other caller sends a request before that time, and none waits for it inside the call.
     let next = tokio::time::timeout(
         Duration::from_secs(20),
         door.llm.ask(&door.session(), five_chunks()),
@@ -200,7 +200,7 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     assert!((3000..=3600).contains(&wait.as_secs()), "{wait:?}");
     assert_eq!(door.model.requests().len(), 1, "nothing was sent");
 
-    // Whoever tries the model does not keep to it, and opens the way for everybody.
+    // A probe ignores the wait, and its success ends it for all callers.
     assert!(
         door.llm
             .probe(door.session())
@@ -213,11 +213,11 @@ async fn a_wait_that_is_too_long_counts_as_away() {
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 }
 
-/// One caller's 429 holds the others of the same provider too.
+/// A 429 for one caller delays all callers of the same provider.
 #[tokio::test]
-async fn everybody_waits_when_one_is_told_to() {
+async fn all_callers_wait_if_the_provider_asks_one_to() {
     let door = Door::open().await;
-    // The first call of all takes longer: a client is made.
+    // The first call takes longer, because it creates the client.
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
     door.model.clear();
@@ -253,7 +253,7 @@ async fn everybody_waits_when_one_is_told_to() {
 }
 
 #[tokio::test]
-async fn x_should_retry_has_the_last_word() {
+async fn x_should_retry_overrides_the_status() {
     let door = Door::open().await;
     door.model
         .push(status(500, &[("x-should-retry", "false")], "no use"));
@@ -266,7 +266,7 @@ async fn x_should_retry_has_the_last_word() {
 }
 
 #[tokio::test]
-async fn a_provider_that_stays_away_ends_the_tries() {
+async fn an_unreachable_provider_uses_up_the_tries() {
     for (mode, _) in MODES {
         let door = Door::with(&in_mode(mode)).await;
         door.model.always(status(503, &[], ""));
@@ -308,9 +308,8 @@ async fn a_provider_that_stays_away_ends_the_tries() {
     );
 }
 
-/// F8.
 #[tokio::test]
-async fn a_wrong_key_or_model_is_said_at_once() {
+async fn a_rejected_key_or_model_is_reported_at_once() {
     for (mode, _) in MODES {
         let door = Door::with(&in_mode(mode)).await;
         for kind in KINDS {
@@ -344,8 +343,8 @@ async fn a_wrong_key_or_model_is_said_at_once() {
                 assert_eq!(error.code(), wanted, "{kind} {code} {error}");
                 assert_eq!(door.model.requests().len(), 1, "{kind} {code}: no retry");
                 assert!(!error.remediation().is_empty());
-                // A name that the request gave is its own affair; a key and an account are waited
-                // for.
+                // A wrong model name in a request fails at once; jobs wait for a valid key and for
+                // credit.
                 assert_eq!(
                     error.may_pass(),
                     [401, 402, 429].contains(&code),
@@ -412,9 +411,8 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 }
 
-/// R-SAF-A3.
 #[tokio::test]
-async fn the_fallback_model_is_asked_once() {
+async fn the_fallback_model_is_called_once() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
     let step =
         |fault: Fault, model: &str| memoir::scripted_model::Step::new(fault).only_model(model);
@@ -452,7 +450,7 @@ async fn the_fallback_model_is_asked_once() {
         1
     );
 
-    // Once, also when its answer has to be split.
+    // Only once, even if its answer has to be split.
     door.model.clear();
     door.model.clear_faults();
     door.model.always(step(status(503, &[], ""), "m"));
@@ -469,10 +467,10 @@ async fn the_fallback_model_is_asked_once() {
     assert_eq!(
         asked,
         ["m", "m", "m", "small", "small", "small"],
-        "the first model is not asked again"
+        "the first model is not called again"
     );
 
-    // Also for answers that stay invalid; but a wrong key must be seen.
+    // Also for answers that stay invalid; but a wrong key must be reported.
     for (fault, calls) in [
         (Fault::RawText { text: "no".into() }, 3),
         (status(401, &[], ""), 1),
@@ -485,9 +483,9 @@ async fn the_fallback_model_is_asked_once() {
     }
 }
 
-/// A second look at what is filed is not worth it.
+/// A second look at filed chunks is not worth the cost of another model.
 #[tokio::test]
-async fn what_is_for_one_model_is_not_asked_of_another() {
+async fn a_second_look_does_not_use_the_fallback_model() {
     let door = Door::with(&[("LLM__FALLBACK_MODEL", "anthropic_stub:small")]).await;
     door.model
         .always(memoir::scripted_model::Step::new(status(503, &[], "")).only_model("m"));
@@ -506,7 +504,7 @@ async fn what_is_for_one_model_is_not_asked_of_another() {
 }
 
 #[tokio::test]
-async fn whoever_goes_away_takes_the_request_along() {
+async fn a_dropped_caller_aborts_its_request() {
     for kind in KINDS {
         let door = Door::open().await;
         door.model.edit_script(|script| script.latency_ms = 10_000);
@@ -545,7 +543,7 @@ async fn whoever_goes_away_takes_the_request_along() {
 }
 
 #[tokio::test]
-async fn all_askers_share_the_providers_places() {
+async fn all_callers_share_the_concurrency_limit_of_a_provider() {
     let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__MAX_CONCURRENCY", "3")]).await;
     door.model.set_script(Script {
         latency_ms: 30,
@@ -567,7 +565,7 @@ async fn all_askers_share_the_providers_places() {
 }
 
 #[tokio::test]
-async fn requests_keep_to_the_providers_pace() {
+async fn requests_keep_to_the_rate_limit_of_a_provider() {
     let door = Door::with(&[("LLM__PROVIDERS__OPENAI_STUB__REQUESTS_PER_MINUTE", "60")]).await;
     let begun = Instant::now();
     let sessions: Vec<_> = (0..8).map(|_| door.session()).collect();
@@ -581,7 +579,7 @@ async fn requests_keep_to_the_providers_pace() {
             .all(Result::is_ok)
     );
 
-    // Six may go at once; the seventh and eighth wait a turn of 1.1 s each.
+    // Six may start at once; the seventh and eighth wait 1.1 s each.
     assert!(
         begun.elapsed() >= Duration::from_secs(2),
         "{:?}",

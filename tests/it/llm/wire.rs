@@ -1,5 +1,4 @@
-//! The requests themselves, as each kind of provider gets them, and what is read out of its
-//! answers.
+//! The requests that each kind of provider receives, and how its responses are read.
 
 use memoir::llm::Task as _;
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use crate::support::door::{Door, MODES, choice, five_chunks, in_mode};
 
 const KINDS: [&str; 3] = ["openai_stub", "anthropic_stub", "gemini_stub"];
 
-/// The one request of a call, with what every run changes left out.
+/// The only request of a call, without the parts that change with every run.
 async fn sent(kind: &str, mode: &'static str) -> Value {
     let door = Door::with(&in_mode(mode)).await;
     let session = door
@@ -48,7 +47,7 @@ async fn every_kind_of_provider_gets_exactly_this_request_in_each_mode() {
 }
 
 #[tokio::test]
-async fn tools_and_a_response_format_never_go_together() {
+async fn a_request_never_has_both_tools_and_a_response_format() {
     for kind in KINDS {
         for (mode, _) in MODES {
             let body = sent(kind, mode).await["body"].to_string();
@@ -64,7 +63,7 @@ async fn tools_and_a_response_format_never_go_together() {
 
             assert!(
                 body.contains("ranked_relevance"),
-                "the schema is there in every mode"
+                "every mode contains the schema"
             );
         }
     }
@@ -124,7 +123,7 @@ async fn tokens_are_read_in_every_protocol_and_priced() {
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_count_is_counted_for() {
+async fn tokens_are_estimated_if_the_provider_reports_none() {
     let door = Door::open().await;
     door.model.edit_script(|script| script.usage.omit = true);
     let answered = door.llm.ask(&door.session(), five_chunks()).await.unwrap();
@@ -167,9 +166,9 @@ async fn extra_headers_are_sent_and_no_key_means_no_authorization() {
     );
 }
 
-/// The frame is what the seeds say, and the same every time: providers' caches live on that.
+/// The prompt is the same every time, because providers' caches depend on it.
 #[tokio::test]
-async fn the_prompt_is_the_frame_and_nothing_that_changes() {
+async fn the_prompt_contains_nothing_that_changes_between_calls() {
     let door = Door::open().await;
     for _ in 0..2 {
         door.llm.ask(&door.session(), five_chunks()).await.unwrap();
@@ -181,7 +180,7 @@ async fn the_prompt_is_the_frame_and_nothing_that_changes() {
 }
 
 #[tokio::test]
-async fn two_profiles_are_two_places() {
+async fn two_profiles_call_their_own_servers() {
     let first = Door::open().await;
     let second = Door::with(&[("LLM__PROVIDERS__B__BASE_URL", &first.model.openai_url())]).await;
     let session = second.session().with_model(Some("b:x".to_owned()));
@@ -195,7 +194,7 @@ async fn two_profiles_are_two_places() {
 }
 
 #[tokio::test]
-async fn stages_can_have_models_of_their_own() {
+async fn stages_can_have_their_own_models() {
     let door = Door::with(&[("LLM__MODELS__SELECT", "openai_stub:chooser")]).await;
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
@@ -214,9 +213,9 @@ async fn stages_can_have_models_of_their_own() {
     assert_eq!(models, ["m", "chooser"]);
 }
 
-/// What the environment holds for others is not sent to anybody.
+/// Variables of the environment that are meant for other programs are not sent.
 #[tokio::test]
-async fn nothing_of_the_environment_is_sent_along() {
+async fn unrelated_environment_variables_are_not_sent() {
     let door = Door::open().await;
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
@@ -240,9 +239,9 @@ async fn nothing_of_the_environment_is_sent_along() {
     }
 }
 
-/// A model may be named by a request, and its name becomes part of an address at some providers.
+/// A request may name a model, and for some providers the name becomes part of a URL.
 #[tokio::test]
-async fn a_models_name_leads_nowhere_else() {
+async fn a_model_name_cannot_change_the_requested_path() {
     let door = Door::open().await;
     let long = "x".repeat(300);
     for name in [

@@ -1,4 +1,4 @@
-//! Several queries with one key at once: one runs, the others wait for its answer.
+//! Several concurrent queries with one idempotency key: one runs, the others wait for its answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::support::library::Library;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two processes, as it were, on one database, with a hierarchy of one level: a query takes two
-/// model calls.
+/// Two services, like two processes, on one database, with a hierarchy of one level: a query takes
+/// two model calls.
 struct Pair {
     apps: [TestApp; 2],
     model: ScriptedModel,
@@ -64,7 +64,7 @@ impl Pair {
             .json(body)
     }
 
-    /// So many requests at once, by turns to each of the two.
+    /// Sends this many concurrent requests, alternating between the two services.
     async fn ask_at_once(&self, count: usize) -> Vec<Reply> {
         let mut asking = tokio::task::JoinSet::new();
         for n in 0..count {
@@ -102,7 +102,7 @@ fn assert_one_answer(replies: &[Reply]) {
 }
 
 #[tokio::test]
-async fn ten_at_once_are_paid_once() {
+async fn ten_concurrent_queries_with_one_key_are_paid_once() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;
@@ -121,7 +121,7 @@ async fn ten_at_once_are_paid_once() {
 }
 
 #[tokio::test]
-async fn when_the_first_fails_one_of_the_others_takes_over() {
+async fn another_request_takes_over_if_the_first_fails() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;
@@ -144,7 +144,7 @@ async fn when_the_first_fails_one_of_the_others_takes_over() {
 }
 
 #[tokio::test]
-async fn when_the_first_client_hangs_up_one_of_the_others_takes_over() {
+async fn another_request_takes_over_if_the_first_client_disconnects() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;
@@ -155,7 +155,7 @@ async fn when_the_first_client_hangs_up_one_of_the_others_takes_over() {
 
         let others = pair.ask_at_once(4);
         let hang_up = async {
-            // The others cannot be seen waiting. If some come later, they find a key that is free,
+            // The test cannot see that the others wait. If some arrive later, they find a free key
             // or an answer.
             tokio::time::sleep(Duration::from_millis(300)).await;
             first.shutdown().await;
@@ -169,7 +169,7 @@ async fn when_the_first_client_hangs_up_one_of_the_others_takes_over() {
 }
 
 #[tokio::test]
-async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
+async fn another_body_is_rejected_at_once_and_waiting_has_a_timeout() {
     let pair = Pair::on(TestDatabase::sqlite()).await;
     pair.model.push(Step::new(Fault::Stall));
     let mut first = tokio::task::JoinSet::new();
@@ -188,7 +188,7 @@ async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
     assert_eq!(pair.model.requests().len(), 1);
     first.shutdown().await;
 
-    // A query waits as long as it may take itself.
+    // A query waits for up to its own timeout.
     let brief = json!({"query": "what is green?", "timeout_s": 1});
     let brief = |app: usize| {
         pair.apps[app]
@@ -209,9 +209,9 @@ async fn another_body_is_refused_at_once_and_waiting_has_an_end() {
     pair.close().await;
 }
 
-/// As if the process that answers had died, its lease ending so many seconds from now.
+/// Simulates the death of the running process; its lease ends this many seconds from now.
 fn unanswered(key: &str, seconds: i64) -> String {
-    // The database's clock is this machine's, not the one that the test can move.
+    // The database uses the clock of this machine, not the test clock.
     let end = SystemClock.now().as_micros() + seconds * 1_000_000;
     format!(
         "UPDATE idempotency_keys SET status = NULL, response_json = NULL, lease_owner = 'gone', lease_until = {end} \
@@ -220,7 +220,7 @@ fn unanswered(key: &str, seconds: i64) -> String {
 }
 
 #[tokio::test]
-async fn a_key_of_a_process_that_died_is_taken_over_when_its_lease_ends() {
+async fn a_key_of_a_dead_process_is_taken_over_after_its_lease() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let pair = Pair::on(database).await;

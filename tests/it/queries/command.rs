@@ -1,4 +1,4 @@
-//! `memoir ask`, as it is typed.
+//! `memoir ask`, run as a user runs it.
 
 use std::process::Command;
 
@@ -26,7 +26,7 @@ fn ask(arguments: &[&str], url: &str) -> (bool, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_on_the_command_line() {
+async fn runs_a_query_on_the_command_line() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let server = format!("http://{}", desk.app.address);

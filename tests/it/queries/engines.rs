@@ -1,4 +1,4 @@
-//! One scenario on every database: the same JSON but for ids and times (M-0.3).
+//! One scenario on every database: the same JSON except for ids and times.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::three_by_three;
 use crate::support::database::TestDatabase;
 use crate::support::library::Desk;
 
-/// Fields that are times, or follow from ids and times.
+/// Fields that are times, or depend on ids and times.
 const TIMES: [&str; 6] = [
     "elapsed_ms",
     "total_latency",
@@ -18,7 +18,7 @@ const TIMES: [&str; 6] = [
     "result_sha256",
 ];
 
-/// Replaces ids by the order in which they first appear, and times by nothing.
+/// Replaces ids by the order in which they first appear, and removes times.
 struct Mask(HashMap<String, String>);
 
 impl Mask {
@@ -111,7 +111,7 @@ async fn story(desk: &Desk) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_database_tells_the_same_story() {
+async fn every_database_gives_the_same_results() {
     let mut first: Option<String> = None;
     for database in TestDatabase::each().await {
         let engine = database.engine;

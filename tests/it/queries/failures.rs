@@ -1,5 +1,4 @@
-//! What is refused, and what a model can do wrong: each has its problem, with the calls that were
-//! made (M-5, M-7.4).
+//! Invalid queries and model errors: each gets its problem code, with the calls made so far.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use super::three_by_three;
 use crate::support::library::Desk;
 
 #[tokio::test]
-async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
+async fn an_invalid_query_is_rejected_before_any_call() {
     let desk = Desk::with(&[("INGESTION__CHUNK_MIN_TOKENS", "300")]).await;
     three_by_three(&desk).await;
     for (field, value) in [
@@ -65,7 +64,7 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
         assert_eq!(reply.json()["errors"][0]["field"], format!("{field}[0]"));
     }
 
-    // All that is wrong is told at once.
+    // All errors are reported at once.
     let reply = desk.ask(json!({"query": "", "n": 0, "limit": 0})).await;
     assert_eq!(reply.json()["errors"].as_array().unwrap().len(), 3);
     desk.ask(json!({"query": "?", "model": "nobody:x"}))
@@ -77,7 +76,7 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
     assert_ne!(fits.status.as_u16(), 422, "{}", fits.text);
     desk.model.clear();
 
-    // SUMMARIZE needs more than its headroom (K-38).
+    // SUMMARIZE needs a budget above its headroom.
     let reply =
         desk.ask(json!({"query": "?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 1024})).await;
     reply.assert_problem(422, "invalid_request");
@@ -86,7 +85,7 @@ async fn a_question_that_breaks_a_rule_is_refused_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn a_model_that_declines_or_is_away_ends_the_question() {
+async fn a_refusing_or_unreachable_model_fails_the_query() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let refusal = Fault::Refusal {
@@ -119,7 +118,7 @@ async fn a_model_that_declines_or_is_away_ends_the_question() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_its_schema_is_asked_again_once() {
+async fn an_answer_that_violates_its_schema_is_requested_again_once() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     for wrong in [
@@ -144,7 +143,7 @@ async fn an_answer_that_breaks_its_schema_is_asked_again_once() {
 }
 
 #[tokio::test]
-async fn a_question_has_its_time() {
+async fn a_query_has_a_timeout() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model
@@ -159,7 +158,7 @@ async fn a_question_has_its_time() {
 }
 
 #[tokio::test]
-async fn the_same_question_gets_the_same_answer() {
+async fn the_same_query_gets_the_same_answer() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let ask = async || {

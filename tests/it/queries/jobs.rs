@@ -1,4 +1,4 @@
-//! Queries that nobody waits for: jobs of their own kind.
+//! Queries that run as jobs.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ async fn finished(desk: &Desk, location: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_job_answers_the_question() {
+async fn a_query_can_run_as_a_job() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let reply = desk
@@ -55,7 +55,7 @@ async fn a_job_answers_the_question() {
 }
 
 #[tokio::test]
-async fn a_key_makes_one_job_of_two_requests() {
+async fn two_requests_with_one_key_queue_one_job() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let body = json!({"query": "plants", "wait": false});
@@ -76,7 +76,7 @@ async fn a_key_makes_one_job_of_two_requests() {
 }
 
 #[tokio::test]
-async fn with_a_key_an_answer_is_paid_once() {
+async fn an_answer_with_a_key_is_paid_once() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let body = json!({"query": "plants"});
@@ -102,7 +102,7 @@ async fn with_a_key_an_answer_is_paid_once() {
         1
     );
 
-    // What failed is not kept: asked again, it may succeed.
+    // A failed answer is not stored, because a repeated query may succeed.
     let unknown =
         json!({"query": "plants", "source_ids": ["01890000-0000-7000-8000-000000000000"]});
     let other = || {
@@ -124,9 +124,9 @@ async fn with_a_key_an_answer_is_paid_once() {
     desk.close().await;
 }
 
-/// An answer holds chunks, which are kept in one place.
+/// An answer contains chunks, which must be stored in one place only.
 #[tokio::test]
-async fn an_answer_is_kept_for_its_key_for_an_hour_and_not_where_nothing_is() {
+async fn an_answer_is_stored_under_its_key_for_an_hour_if_audit_is_on() {
     let hour = 60 * 60 * 1_000_000;
     for (persist, kept) in [("true", 1), ("false", 0)] {
         let desk = Desk::with(&[("AUDIT__PERSIST", persist)]).await;
@@ -158,7 +158,7 @@ async fn an_answer_is_kept_for_its_key_for_an_hour_and_not_where_nothing_is() {
 }
 
 #[tokio::test]
-async fn a_job_fails_with_the_problem_of_its_question() {
+async fn a_job_fails_with_the_problem_of_its_query() {
     let desk = Desk::open().await;
     let reply = desk.ask(json!({"query": "anything", "wait": false})).await;
     let job = finished(&desk, reply.header("location")).await;
@@ -175,7 +175,7 @@ async fn a_job_fails_with_the_problem_of_its_question() {
 }
 
 #[tokio::test]
-async fn a_retried_job_does_not_ask_again_what_it_was_told() {
+async fn a_retried_job_repeats_no_call() {
     let desk = Desk::with(&[("LLM__TRANSPORT__TRIES", "1"), ("JOBS__BACKOFF_MS", "10")]).await;
     three_by_three(&desk).await;
     let away = memoir::scripted_model::Fault::Status {
@@ -207,7 +207,7 @@ async fn a_retried_job_does_not_ask_again_what_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_tried_often_can_be_replayed() {
+async fn a_query_with_several_attempts_can_be_replayed() {
     let desk = Desk::with(&[("LLM__TRANSPORT__TRIES", "1"), ("JOBS__BACKOFF_MS", "10")]).await;
     three_by_three(&desk).await;
     let away = || memoir::scripted_model::Fault::Status {

@@ -1,4 +1,4 @@
-//! Known before it is spent: estimates, and queries that are refused before their first call.
+//! Estimates, and queries that are rejected before their first call.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn of<'v>(estimate: &'v Value, strategy: &str) -> &'v Value {
 }
 
 #[tokio::test]
-async fn an_estimate_bounds_what_every_strategy_takes() {
+async fn an_estimate_is_an_upper_bound_for_every_strategy() {
     let desk = Desk::with(&[PRICE]).await;
     three_by_three(&desk).await;
     let reply = desk
@@ -30,7 +30,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
 
     assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
     let estimate = reply.json();
-    assert!(desk.model.requests().is_empty(), "nobody is asked");
+    assert!(desk.model.requests().is_empty(), "no model is called");
     assert_eq!(estimate["model"], "stub:gpt-4o");
 
     for strategy in ["one_shot", "wide_branch", "zoom_in", "branch_out"] {
@@ -68,7 +68,7 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
         );
 
         assert!(bound["cost_usd"].as_f64().unwrap() > 0.0);
-        // Exact counts of what the frames hold, a little more at the most.
+        // The estimate is at most slightly above the exact count.
         for (level, call) in bound["levels"].as_array().unwrap().iter().zip(&calls) {
             let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
             let sent =
@@ -108,9 +108,9 @@ async fn an_estimate_bounds_what_every_strategy_takes() {
     desk.close().await;
 }
 
-/// Also with what is said of the sources, and with a schema in words.
+/// Also with helpers of sources, and with the schema in the prompt.
 #[tokio::test]
-async fn an_estimate_bounds_whatever_stands_in_a_question() {
+async fn an_estimate_is_an_upper_bound_for_any_query_text() {
     for mode in ["native", "tool", "prompted"] {
         let desk = Desk::with(&[PRICE, ("LLM__PROVIDERS__STUB__STRUCTURED_OUTPUT", mode)]).await;
         let text = "A text about plants.";
@@ -149,7 +149,7 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
                 let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
 
                 for call in desk.seen("select") {
-                    // K-40: of four sources none is described.
+                    // With four sources, no helper is included.
                     let described = call.user.matches("Source ").count();
                     assert_eq!(
                         described,
@@ -188,7 +188,7 @@ async fn an_estimate_bounds_whatever_stands_in_a_question() {
 }
 
 #[tokio::test]
-async fn an_empty_store_takes_nothing() {
+async fn the_estimate_for_an_empty_store_is_zero() {
     let desk = Desk::open().await;
     let estimate = desk
         .app
@@ -201,7 +201,7 @@ async fn an_empty_store_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
+async fn a_query_that_may_exceed_its_limit_is_rejected_before_its_first_call() {
     let desk = Desk::with(&[PRICE]).await;
     three_by_three(&desk).await;
     for (limit, unit) in [
@@ -227,7 +227,7 @@ async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
     desk.ask_well(json!({"query": "plants", "max_calls": 4, "max_cost_usd": 1.0}))
         .await;
 
-    // A retry counts when it happens.
+    // A retry counts only when it happens.
     desk.model.push(memoir::scripted_model::Fault::RawText {
         text: "no".to_owned(),
     });
@@ -245,7 +245,7 @@ async fn a_question_that_may_take_too_much_is_refused_before_its_first_call() {
 }
 
 #[tokio::test]
-async fn a_cost_cannot_be_kept_without_prices() {
+async fn a_cost_limit_requires_prices() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let reply = desk
@@ -258,7 +258,7 @@ async fn a_cost_cannot_be_kept_without_prices() {
 }
 
 #[tokio::test]
-async fn the_settings_cap_every_question() {
+async fn the_settings_cap_every_query() {
     let desk = Desk::with(&[("LLM__CAPS__QUERY__CALLS", "2")]).await;
     three_by_three(&desk).await;
     let reply = desk.ask(json!({"query": "plants"})).await;

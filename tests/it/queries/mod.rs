@@ -1,4 +1,4 @@
-//! Queries: the walk, what is read, the budget, receipts, on a scripted model.
+//! Queries with a scripted model: the walk, the chunks read, the budget, receipts.
 
 mod at_once;
 mod budget;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::support::library::{Desk, Filed};
 
-/// Three categories on each level, and a chunk in every leaf that names its way.
+/// Three categories on each level, and a chunk in every leaf that contains its path.
 pub async fn three_by_three(desk: &Desk) {
     let mut chunks: Vec<(Vec<&str>, String)> = Vec::new();
     for one in ["Animals", "Plants", "Stones"] {
@@ -39,7 +39,7 @@ pub async fn three_by_three(desk: &Desk) {
     desk.library.add("/nature.txt", &filed).await;
 }
 
-/// The values of one field over a list.
+/// The values of one field in a list.
 pub fn each(list: &Value, field: &str) -> Vec<Value> {
     list.as_array()
         .unwrap()

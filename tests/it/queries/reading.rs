@@ -1,4 +1,4 @@
-//! What is read of the leaves, in which order, and of which sources (M-4.3, M-9.D, D-2, K-18).
+//! Which chunks of the leaves are read, in which order, and from which sources.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const HERE: &[&str] = &["A", "B", "C"];
 const THERE: &[&str] = &["A", "B", "D"];
 
 #[tokio::test]
-async fn chunks_come_in_order_of_time_and_number() {
+async fn chunks_are_ordered_by_time_and_number() {
     let desk = Desk::open().await;
     desk.library
         .add(
@@ -138,9 +138,9 @@ async fn pages_and_limits_keep_the_order() {
     desk.close().await;
 }
 
-/// A chosen path that the limit left nothing for cannot be in the answer, and that is told.
+/// If the limit leaves no chunks for a chosen path, the result says so.
 #[tokio::test]
-async fn paths_beyond_the_limit_are_told() {
+async fn paths_over_the_limit_are_reported() {
     let desk = Desk::open().await;
     let paths: [&[&str]; 3] = [&["A", "B", "C"], &["A", "B", "D"], &["A", "B", "E"]];
     let filed: Vec<_> = paths
@@ -162,7 +162,7 @@ async fn paths_beyond_the_limit_are_told() {
     let replay = desk.app.post(&again, &json!({})).await.json();
     assert_eq!(replay["identical"], true, "{replay}");
 
-    // Whoever only reads goes on with the cursor.
+    // With `mode: retrieve`, the cursor returns the rest.
     let mut pages = body;
     pages["mode"] = json!("retrieve");
     assert_eq!(desk.ask_well(pages).await["dropped_paths"], json!([]));
@@ -170,7 +170,7 @@ async fn paths_beyond_the_limit_are_told() {
 }
 
 #[tokio::test]
-async fn an_empty_leaf_is_told_and_the_rest_goes_on() {
+async fn an_empty_leaf_is_reported_and_the_query_continues() {
     let desk = Desk::open().await;
     desk.library.add("/1.txt", &[(HERE, "one")]).await;
     desk.library.category(THERE).await;
@@ -210,7 +210,7 @@ async fn an_empty_leaf_is_told_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn only_what_the_documents_say_now_unless_told_otherwise() {
+async fn only_current_versions_are_read_by_default() {
     let desk = Desk::open().await;
     let source = desk.library.add("/1.txt", &[(HERE, "first")]).await;
     let first = desk.library.now();
@@ -219,7 +219,7 @@ async fn only_what_the_documents_say_now_unless_told_otherwise() {
         .await;
     let second = desk.library.now();
 
-    // Says the same as the second, and shares its chunks.
+    // Has the same text as the second version and shares its chunks.
     desk.library.add_version(&source, 3, &[]).await;
     desk.library
         .add_version(&source, 4, &[(HERE, "fourth")])
@@ -266,7 +266,7 @@ async fn only_what_the_documents_say_now_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
+async fn filters_show_only_categories_with_matching_chunks() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let own = desk
@@ -307,7 +307,7 @@ async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
     assert_eq!(ask(json!({"user_id": "ann"})).await, ["ann's"]);
     assert!(
         desk.model.requests().is_empty(),
-        "one way down: nobody is asked"
+        "only one path: no model is called"
     );
 
     assert_eq!(
@@ -345,7 +345,7 @@ async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
         ["\"no_chunks_found\""]
     );
 
-    // What retrieval may not use is not found.
+    // Sources that are not eligible are not found.
     let patch = desk
         .app
         .request(Method::PATCH, &format!("/v1/sources/{other}"))
@@ -364,9 +364,9 @@ async fn a_scope_shows_only_the_categories_that_hold_something_of_it() {
     desk.close().await;
 }
 
-/// Categories that only hold what is switched off, or that are gone, are not shown to anybody.
+/// Deleted categories, and categories that contain only excluded sources, are not options.
 #[tokio::test]
-async fn what_is_switched_off_or_removed_leads_nobody_astray() {
+async fn categories_without_visible_chunks_are_not_options() {
     for database in TestDatabase::each().await {
         let desk = Desk::on(database, &[]).await;
         let hidden = desk
@@ -455,7 +455,7 @@ async fn another_space_sees_nothing() {
 }
 
 #[tokio::test]
-async fn descriptions_go_with_a_few_named_documents() {
+async fn helpers_are_included_for_a_few_named_sources() {
     let desk = Desk::open().await;
     let source = desk
         .library
@@ -492,7 +492,7 @@ async fn descriptions_go_with_a_few_named_documents() {
 }
 
 #[tokio::test]
-async fn many_leaves_are_read_in_a_few_trips_and_no_further_than_the_limit() {
+async fn many_leaves_are_read_in_a_few_statements_up_to_the_limit() {
     let desk = Desk::with(&[("TAXONOMY__HIERARCHY_DEPTH", "1")]).await;
     let names: Vec<String> = (0..40).map(|number| format!("C{number:02}")).collect();
     let paths: Vec<[&str; 1]> = names.iter().map(|name| [name.as_str()]).collect();

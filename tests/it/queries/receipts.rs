@@ -1,4 +1,4 @@
-//! Receipts and replays: what remains of a query, and what it proves (M-0.2, M-9.A11).
+//! Receipts and replays: what is stored of a query, and that a replay reproduces it.
 
 use memoir::model::llm_call::Payer;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn id(result: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_receipt_tells_every_decision_and_no_text() {
+async fn a_receipt_contains_every_decision_and_no_text() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model.set_rule(choosing(&[
@@ -65,7 +65,7 @@ async fn a_receipt_tells_every_decision_and_no_text() {
     for text in texts(&result) {
         assert!(
             !stored.receipt.to_string().contains(text.trim()),
-            "no text of a chunk is kept"
+            "no chunk text is stored"
         );
     }
 
@@ -135,7 +135,7 @@ async fn receipts_are_listed_newest_first_in_their_space() {
     desk.close().await;
 }
 
-/// A result but for its times.
+/// A result without its times.
 fn timeless(mut result: Value) -> String {
     for time in ["elapsed_ms", "total_latency"] {
         result[time] = Value::Null;
@@ -149,7 +149,7 @@ fn timeless(mut result: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
+async fn a_recorded_replay_is_identical_whatever_has_changed() {
     let desk = Desk::with(&[("QUERY__SUMMARIZATION_INSTRUCTION_HEADROOM_TOKENS", "100")]).await;
     three_by_three(&desk).await;
     let source = desk
@@ -163,7 +163,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     desk.library.describe(&source, "A list.").await;
     desk.library.category(&["Plants", "Small", "Bare"]).await;
 
-    // Twice wrong on the way, which is part of the record.
+    // Two invalid answers, which are part of the record.
     desk.model.push(memoir::scripted_model::Fault::RawText {
         text: "{}".to_owned(),
     });
@@ -186,8 +186,8 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
     let failed = desk.ask(json!({"query": "small bare plants?"})).await;
     failed.assert_problem(404, "no_chunks_found");
 
-    // Everything moves on: chunks to another leaf, new ones in the same leaves, new categories,
-    // another version, another helper.
+    // Everything changes: chunks move to another leaf, new ones are filed in the same leaves; there
+    // are new categories, another version and another helper.
     let leaf = |name: &str| format!("(SELECT id FROM categories WHERE name = '{name}')");
     let moved = format!(
         "UPDATE chunks SET category_id = {} WHERE category_id = {}",
@@ -252,17 +252,17 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
         (&json!(true), &json!("no_chunks_found"))
     );
 
-    assert!(desk.model.requests().is_empty(), "nobody is asked");
+    assert!(desk.model.requests().is_empty(), "no model is called");
     assert_eq!(
         desk.app.get("/v1/queries").await.json()["items"]
             .as_array()
             .unwrap()
             .len(),
         7,
-        "and nothing is kept of it"
+        "and nothing of it is stored"
     );
 
-    // A source that is gone cannot be replayed, and that is told.
+    // A query on a deleted source cannot be replayed, and the response says so.
     let gone = desk
         .app
         .request(reqwest::Method::DELETE, &format!("/v1/sources/{source}"));
@@ -284,7 +284,7 @@ async fn a_recorded_replay_is_the_same_to_the_byte_whatever_happened_since() {
 }
 
 #[tokio::test]
-async fn a_live_replay_shows_what_another_way_would_change() {
+async fn a_live_replay_reports_the_differences() {
     let desk = Desk::with(&[(
         "LLM__PROVIDERS__STUB__PRICES",
         r#"{"*": {"input": 1.0, "output": 2.0}}"#,
@@ -361,7 +361,7 @@ async fn a_live_replay_shows_what_another_way_would_change() {
 }
 
 #[tokio::test]
-async fn without_audit_nothing_is_kept() {
+async fn without_audit_nothing_is_stored() {
     let desk = Desk::with(&[("AUDIT__PERSIST", "false")]).await;
     three_by_three(&desk).await;
     let result = desk.ask_well(json!({"query": "small plants"})).await;
@@ -393,7 +393,7 @@ async fn without_audit_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn old_receipts_go_with_their_calls_and_the_sums_of_their_days_stay() {
+async fn old_receipts_are_deleted_with_their_calls_but_daily_totals_stay() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let old = id(&desk
@@ -404,7 +404,7 @@ async fn old_receipts_go_with_their_calls_and_the_sums_of_their_days_stay() {
         .ask_well(json!({"query": "plants of today", "mode": "retrieve"}))
         .await);
 
-    // Everything of the ledger is written once it was looked at.
+    // Reading the ledger waits until it is written.
     let spent = desk.app.get("/v1/usage?from=2000-01-01").await.json()["totals"].clone();
     assert!(spent["calls"].as_i64().unwrap() >= 2, "{spent}");
     let before = memoir::base::clock::Clock::now(&*desk.app.clock).minus_seconds(60 * 60);

@@ -1,5 +1,4 @@
-//! The settings of queries: their defaults, their rules, and that they are seen (M-9.C, M-7A.1,
-//! K-38).
+//! The settings of queries: their defaults, their rules, and that they can be read.
 
 use std::collections::HashMap;
 
@@ -37,7 +36,7 @@ async fn the_defaults_are_shown() {
 }
 
 #[test]
-fn a_budget_must_be_there() {
+fn a_budget_must_be_set() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
         ("m.yaml", "query:\n  max_token_budget: null\n"),
@@ -57,9 +56,9 @@ fn a_budget_must_be_there() {
     }
 }
 
-/// Of two providers only the one that the query names is asked, and nothing goes to the other.
+/// Only the provider that the query names is called.
 #[tokio::test]
-async fn a_question_may_name_its_model() {
+async fn a_query_can_name_its_model() {
     let other = ScriptedModel::local().await.unwrap();
     let url = other.openai_url();
     let desk = Desk::with(&[
@@ -102,7 +101,7 @@ async fn a_question_may_name_its_model() {
 }
 
 #[test]
-fn rules_are_kept() {
+fn settings_are_validated() {
     for (name, value, fine) in [
         ("STRATEGY", "zoom_in", true),
         ("STRATEGY", "sideways", false),
@@ -151,7 +150,7 @@ fn rules_are_kept() {
 }
 
 #[tokio::test]
-async fn settings_hold_where_the_question_says_nothing() {
+async fn settings_apply_to_omitted_fields() {
     let desk = Desk::with(&[
         ("QUERY__STRATEGY", "zoom_in"),
         ("QUERY__N", "2"),

@@ -1,4 +1,4 @@
-//! SUMMARIZE: the ratio, the parts, the exact frame, retries and the two last checks (M-9.B3).
+//! SUMMARIZE: the ratio, the parts, the exact prompt, retries and the two final checks.
 
 use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::{Reply, Seen};
@@ -55,7 +55,7 @@ fn asked(seen: &Seen) -> Vec<(i64, i64, i64)> {
     seen.user.lines().filter_map(line).collect()
 }
 
-/// A model whose summaries have as many characters as this makes of the target.
+/// A model whose summaries have the length that this function computes from the target.
 fn summarizing(desk: &Desk, length: impl Fn(&Seen, i64, i64) -> i64 + Send + Sync + 'static) {
     desk.model.set_rule(move |seen| {
         if seen.stage != "summarize" {
@@ -70,7 +70,7 @@ fn summarizing(desk: &Desk, length: impl Fn(&Seen, i64, i64) -> i64 + Send + Syn
 }
 
 #[tokio::test]
-async fn everything_is_shortened_by_the_same_ratio_in_parts_that_fit() {
+async fn all_chunks_are_shortened_by_one_ratio_in_parts_that_fit() {
     let desk = Desk::with(&[HEADROOM]).await;
     let originals = six(&desk).await;
     let budget = 500;
@@ -131,7 +131,7 @@ async fn everything_is_shortened_by_the_same_ratio_in_parts_that_fit() {
     );
 
     assert!(calls[0].user.starts_with(&head));
-    // All of them are used, none is dropped, and the prompt holds the summaries.
+    // All chunks are used, none is dropped, and the prompt contains the summaries.
     assert_eq!(result["used_chunks"].as_array().unwrap().len(), 6);
     assert_eq!(
         (&result["dropped_paths"], &result["dropped_chunks"]),
@@ -148,7 +148,7 @@ async fn everything_is_shortened_by_the_same_ratio_in_parts_that_fit() {
 }
 
 #[tokio::test]
-async fn what_fits_is_left_as_it_is() {
+async fn chunks_that_fit_are_not_summarized() {
     let desk = Desk::with(&[HEADROOM]).await;
     six(&desk).await;
     let first = desk.ask_well(body(8000)).await;
@@ -172,7 +172,7 @@ async fn what_fits_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_budget_without_room_is_refused() {
+async fn rejects_a_budget_without_room_for_chunks() {
     let desk = Desk::with(&[HEADROOM]).await;
     six(&desk).await;
     let long = json!({
@@ -181,7 +181,7 @@ async fn a_budget_without_room_is_refused() {
     desk.ask(long).await.assert_problem(422, "budget_too_small");
     assert!(desk.seen("summarize").is_empty());
 
-    // One chunk that no call can hold.
+    // One chunk that is too large for any call.
     let leaf: &[&str] = &["A", "B", "C"];
     desk.library
         .add("/2.txt", &[(leaf, &words("oak", 1000))])
@@ -198,7 +198,7 @@ async fn a_budget_without_room_is_refused() {
 }
 
 #[tokio::test]
-async fn a_chunk_above_the_cap_goes_alone() {
+async fn a_chunk_above_the_cap_is_summarized_alone() {
     let desk = Desk::with(&[HEADROOM]).await;
     let leaf: &[&str] = &["A", "B", "C"];
     let (small, large) = (words("cedar", 60), words("oak", 500));
@@ -222,7 +222,7 @@ async fn a_chunk_above_the_cap_goes_alone() {
 }
 
 #[tokio::test]
-async fn only_summaries_that_are_too_long_are_asked_again() {
+async fn only_summaries_that_are_too_long_are_requested_again() {
     let desk = Desk::with(&[HEADROOM]).await;
     six(&desk).await;
     let ids: Vec<i64> = each(&desk.ask_well(body(8000)).await["chunks"], "chunk_id")
@@ -272,7 +272,7 @@ async fn only_summaries_that_are_too_long_are_asked_again() {
 }
 
 #[tokio::test]
-async fn together_they_may_be_a_little_too_long_but_no_more() {
+async fn all_summaries_together_may_exceed_their_length_by_the_tolerance() {
     for (percent, retries, fine) in [
         (105, "1", true),
         (106, "1", false),
@@ -320,7 +320,7 @@ async fn together_they_may_be_a_little_too_long_but_no_more() {
 }
 
 #[tokio::test]
-async fn summaries_of_many_tokens_are_not_sent() {
+async fn summaries_with_too_many_tokens_are_not_sent() {
     let desk = Desk::with(&[HEADROOM]).await;
     six(&desk).await;
     desk.model.set_rule(|seen| {
@@ -328,7 +328,7 @@ async fn summaries_of_many_tokens_are_not_sent() {
             return Reply::sensible(seen);
         }
 
-        // As many characters as allowed, but each of them several tokens.
+        // As many characters as allowed, but several tokens per character.
         let summary = |(id, _, target): (i64, i64, i64)| {
             json!({"chunk_id": id, "summary": "𒀱".repeat(usize::try_from(target).unwrap())})
         };
@@ -349,7 +349,7 @@ async fn summaries_of_many_tokens_are_not_sent() {
 }
 
 #[tokio::test]
-async fn missing_and_unknown_numbers_are_asked_again() {
+async fn missing_and_unknown_numbers_are_requested_again() {
     let desk = Desk::with(&[HEADROOM]).await;
     six(&desk).await;
     desk.model.set_rule(|seen| {

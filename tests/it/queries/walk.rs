@@ -1,5 +1,4 @@
-//! The walk: who is asked what on which level, what is chosen, and what is left behind (M-4.1,
-//! M-4.2, M-8).
+//! The walk: the model calls on each level, what is chosen, and what is dropped.
 
 use memoir::scripted_model::Fault;
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use super::{each, texts, three_by_three};
 use crate::support::library::{Desk, choosing};
 
 #[tokio::test]
-async fn a_question_is_walked_down_and_answered() {
+async fn a_query_walks_the_hierarchy_and_is_answered() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model.edit_script(|script| script.latency_ms = 100);
@@ -134,7 +133,7 @@ async fn a_question_is_walked_down_and_answered() {
 }
 
 #[tokio::test]
-async fn every_strategy_chooses_so_many_per_level() {
+async fn each_strategy_selects_its_number_of_categories_per_level() {
     let desk = Desk::open().await;
     let mut chunks: Vec<(Vec<String>, String)> = Vec::new();
     for one in 0..7 {
@@ -174,7 +173,7 @@ async fn every_strategy_chooses_so_many_per_level() {
             [6, 7, 7],
             7,
         ),
-        // No more than there are options.
+        // Not more than the number of options.
         (
             json!({"strategy": "branch_out", "n": 7, "n2": 5, "per_level_max": 50}),
             [7, 12, 17],
@@ -202,7 +201,7 @@ async fn every_strategy_chooses_so_many_per_level() {
 }
 
 #[tokio::test]
-async fn options_of_several_parents_are_told_by_their_whole_path() {
+async fn options_under_several_parents_are_shown_with_their_path() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model.set_rule(choosing(&[
@@ -243,7 +242,7 @@ async fn options_of_several_parents_are_told_by_their_whole_path() {
 }
 
 #[tokio::test]
-async fn one_parent_left_means_names_again() {
+async fn options_under_one_parent_are_shown_by_name() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model.set_rule(choosing(&[
@@ -257,7 +256,7 @@ async fn one_parent_left_means_names_again() {
         .await;
     assert!(desk.seen("select")[2].user.contains("\n- Old\n"));
 
-    // A parent of which no child was chosen.
+    // A parent without a chosen child.
     assert_eq!(
         result["dropped_paths"],
         json!([{"path": ["Stones"], "reason": "not_selected"}])
@@ -267,7 +266,7 @@ async fn one_parent_left_means_names_again() {
 }
 
 #[tokio::test]
-async fn a_level_with_one_option_asks_nobody() {
+async fn a_level_with_one_option_needs_no_call() {
     let desk = Desk::open().await;
     desk.library
         .add("/a.txt", &[(&["Only", "Way", "Down"], "the chunk")])
@@ -288,7 +287,7 @@ async fn a_level_with_one_option_asks_nobody() {
 }
 
 #[tokio::test]
-async fn an_empty_store_asks_nobody() {
+async fn an_empty_store_needs_no_call() {
     let desk = Desk::open().await;
     let reply = desk.ask(json!({"query": "anything?"})).await;
     reply.assert_problem(404, "no_chunks_found");
@@ -303,7 +302,7 @@ async fn an_empty_store_asks_nobody() {
 }
 
 #[tokio::test]
-async fn a_branch_without_children_is_left_behind() {
+async fn a_branch_without_children_is_dropped() {
     let desk = Desk::open().await;
     desk.library
         .add("/a.txt", &[(&["Full", "Shelf", "Leaf"], "the chunk")])
@@ -347,7 +346,7 @@ async fn a_branch_without_children_is_left_behind() {
 }
 
 #[tokio::test]
-async fn the_same_category_twice_is_one_path() {
+async fn a_category_that_is_selected_twice_is_one_path() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     desk.model.set_rule(choosing(&[
@@ -369,7 +368,7 @@ async fn the_same_category_twice_is_one_path() {
 }
 
 #[tokio::test]
-async fn ranks_and_names_that_break_a_rule_are_asked_again() {
+async fn invalid_ranks_and_names_are_requested_again() {
     let desk = Desk::open().await;
     three_by_three(&desk).await;
     let one = |category: &str, rank: i64| json!({"category": category, "ranked_relevance": rank});
@@ -419,7 +418,7 @@ async fn ranks_and_names_that_break_a_rule_are_asked_again() {
         let repair = &desk.model.requests()[1].user;
         assert!(repair.contains(why), "{why}: {repair}");
 
-        // Twice wrong is an error that names the rule, with the calls that were made.
+        // Two invalid answers are an error that names the rule and lists the calls.
         desk.model.push(Fault::RawAnswer {
             json: json!({"selections": wrong.clone()}),
         });
@@ -437,7 +436,7 @@ async fn ranks_and_names_that_break_a_rule_are_asked_again() {
 }
 
 #[tokio::test]
-async fn depth_one_and_depth_a_hundred() {
+async fn walks_hierarchies_of_one_and_a_hundred_levels() {
     let desk = Desk::with(&[("TAXONOMY__HIERARCHY_DEPTH", "1")]).await;
     desk.library
         .add("/a.txt", &[(&["Here"], "one"), (&["There"], "two")])

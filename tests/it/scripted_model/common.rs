@@ -1,4 +1,5 @@
-//! Requests as memoir makes them, in every protocol and mode, and how their answers are read.
+//! Requests as memoir sends them, in every protocol and mode, and functions that read the
+//! responses.
 
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ pub async fn post(
         .await
 }
 
-/// Asks for a selection and returns the status and the body.
+/// Requests a selection and returns the status and the body.
 pub async fn ask(model: &ScriptedModel, protocol: Protocol, mode: OutputMode) -> (u16, Value) {
     let response = post(model, protocol, &request(protocol, mode, SELECT))
         .await

@@ -1,4 +1,4 @@
-//! What happens to connections: closed, reset, stalled, left by the client, shared, and ended.
+//! Connections: closed, reset, stalled, abandoned by the client, reused, and ended.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use memoir::scripted_model::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Sends a request by hand, to see the very bytes.
+/// Sends a raw request, to see the bytes of the response.
 async fn dial(model: &ScriptedModel) -> TcpStream {
     let mut stream = TcpStream::connect(model.url().trim_start_matches("http://"))
         .await
@@ -53,7 +53,7 @@ async fn close_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reset_comes_after_half_of_the_body() {
+async fn a_reset_happens_after_half_of_the_body() {
     let model = model().await;
     for _ in 0..20 {
         model.push(Fault::ResetMidBody);
@@ -179,8 +179,8 @@ async fn stopping_ends_stalled_requests_and_frees_the_port() {
                 .is_err()
         );
 
-        // It does not wait for the client, which would take a second. The machine may be busy: once
-        // is enough.
+        // It does not wait for the client, which would take a second. One success is enough,
+        // because the machine may be busy.
         if times.last().unwrap() < &Duration::from_millis(900) {
             return;
         }
@@ -231,15 +231,15 @@ async fn a_connection_is_kept_between_requests() {
         let count = stream.read(&mut buffer).await.unwrap();
         times.push(start.elapsed());
 
-        // One read gets all of it: head and body leave in one write.
+        // One read returns everything, because head and body are sent in one write.
         let text = std::str::from_utf8(&buffer[..count]).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert_eq!(body.len(), promised(head));
     }
 
     times.sort();
-    // Bytes that wait for an acknowledgement take 40 ms each time. A busy machine slows down some,
-    // not all.
+    // A delayed acknowledgement would cost 40 ms each time. A busy machine slows down some
+    // requests, not all.
     assert!(times[50] < Duration::from_millis(20), "{:?}", times[50]);
 }
 

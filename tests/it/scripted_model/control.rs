@@ -34,7 +34,7 @@ async fn delete(model: &ScriptedModel, path: &str) {
 }
 
 #[tokio::test]
-async fn requests_and_counts_are_read_and_cleared() {
+async fn requests_and_counts_can_be_read_and_cleared() {
     let model = model().await;
     ask(&model, Protocol::Gemini, OutputMode::Tool).await;
     let seen = get(&model, "/_requests").await;
@@ -49,7 +49,7 @@ async fn requests_and_counts_are_read_and_cleared() {
 }
 
 #[tokio::test]
-async fn scripts_and_faults_are_set() {
+async fn scripts_and_faults_can_be_set() {
     let model = model().await;
     let script = json!({"latency_ms": 1, "rule": {"kind": "by_stage", "answers": {"select": {"selections": []}}},
         "usage": {"prompt_tokens": 5}});

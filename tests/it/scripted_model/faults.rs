@@ -58,7 +58,7 @@ async fn a_status_is_played_once_with_its_headers() {
 }
 
 #[tokio::test]
-async fn steps_wait_for_their_stage_and_model() {
+async fn steps_apply_to_their_stage_and_model() {
     let model = model().await;
     model.push(Step::new(status(500)).only_stage("classify"));
     model.push(Step::new(status(501)).only_model("m-2"));
@@ -137,7 +137,7 @@ async fn texts_and_answers_are_replaced_in_every_mode() {
 }
 
 #[tokio::test]
-async fn answers_are_cut_fenced_emptied_and_refused() {
+async fn answers_can_be_truncated_fenced_emptied_and_refused() {
     let model = model().await;
     let reasons = [
         (Protocol::OpenAi, "length"),
@@ -258,7 +258,7 @@ async fn a_provider_can_lack_modes_and_parameters() {
 }
 
 #[tokio::test]
-async fn pages_and_huge_answers() {
+async fn responds_with_html_pages_and_huge_answers() {
     let model = model().await;
     model.push(Fault::Html);
     let response = post(
@@ -288,7 +288,7 @@ async fn pages_and_huge_answers() {
 }
 
 #[tokio::test]
-async fn a_delay_delays() {
+async fn a_delay_step_delays_the_response() {
     let model = model().await;
     model.edit_script(|script| script.latency_ms = 20);
     model.push(Fault::Delay { ms: 40 });
@@ -301,7 +301,7 @@ async fn a_delay_delays() {
 }
 
 #[tokio::test]
-async fn vectors_can_be_wrong_too() {
+async fn vectors_can_be_invalid() {
     let model = model().await;
     model.push(Fault::Edit {
         pointer: "/data/0/index".to_owned(),

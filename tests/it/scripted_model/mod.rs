@@ -1,4 +1,4 @@
-//! The stand-in for providers is tested too: what rests on it is worth no more than it is.
+//! Tests of the scripted model, because many other tests depend on it.
 
 mod common;
 mod connections;

@@ -1,4 +1,4 @@
-//! Every protocol in every mode: what is understood of the request, and how the answer is worded.
+//! Every protocol in every mode: how the request is parsed, and what the response looks like.
 
 use super::common::*;
 use memoir::scripted_model::*;
@@ -138,7 +138,7 @@ async fn embeddings_answer_in_order() {
 }
 
 #[tokio::test]
-async fn a_closure_can_be_the_rule() {
+async fn a_closure_can_answer() {
     let model = model().await;
     model.set_rule(|seen| {
         if seen.number == 1 {
@@ -166,7 +166,7 @@ async fn a_closure_can_be_the_rule() {
 }
 
 #[tokio::test]
-async fn stages_no_rule_knows_get_the_least_the_schema_allows() {
+async fn unknown_stages_get_a_minimal_valid_answer() {
     let model = model().await;
     let mut body = request(Protocol::OpenAi, OutputMode::Prompted, "Ready?");
     let schema =
@@ -185,7 +185,7 @@ async fn stages_no_rule_knows_get_the_least_the_schema_allows() {
 }
 
 #[tokio::test]
-async fn bad_requests_are_told_in_the_protocols_shape() {
+async fn bad_requests_get_errors_in_the_protocols_format() {
     let model = model().await;
     let (status, body) = {
         let response = post(

@@ -1,10 +1,10 @@
-//! `memoir search`, as it is typed.
+//! `memoir search`, run as a user runs it.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::Shelf;
+use super::Setup;
 use crate::support::database::TestDatabase;
 
 fn search(arguments: &[&str], url: &str) -> (bool, String, String) {
@@ -26,16 +26,16 @@ fn search(arguments: &[&str], url: &str) -> (bool, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_on_the_command_line() {
-    let shelf = Shelf::on(TestDatabase::sqlite(), &[]).await;
-    shelf
+async fn searches_on_the_command_line() {
+    let setup = Setup::on(TestDatabase::sqlite(), &[]).await;
+    setup
         .bring("/light.md", "The lighthouse was built\nin 1843.")
         .await;
-    shelf
+    setup
         .bring("/bread.md", "Knead the dough for ten minutes.")
         .await;
-    let server = format!("http://{}", shelf.app.address);
-    let url = shelf.app.database.url.clone();
+    let server = format!("http://{}", setup.app.address);
+    let url = setup.app.database.url.clone();
 
     let (fine, told, problem) = search(
         &["lighthouse", "--server", &server, "--type", "keyword"],
@@ -67,5 +67,5 @@ async fn a_search_on_the_command_line() {
 
     let (fine, _, problem) = search(&["x", "--type", "sideways", "--server", &server], &url);
     assert!(!fine && problem.contains("type"), "{problem}");
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }

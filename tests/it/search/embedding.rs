@@ -1,4 +1,4 @@
-//! Vectors from a model outside, and the turn from one model to another.
+//! Vectors from an external model, and the change from one model to another.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ const SMALL: [(&str, &str); 2] = [
     ("VECTOR__OVERLAP_TOKENS", "0"),
 ];
 
-/// A text for searches alone.
+/// A text that is indexed for search only.
 fn brought(path: &str, text: &str) -> Value {
     json!({"path": path, "text": text, "options": {"indexes": ["semantic"]}})
 }
 
-/// Thirty chunks that have more and more in common with the query.
+/// Thirty chunks that are increasingly similar to the query.
 fn thirty() -> String {
     let line = |number: usize| {
         let (same, other) = (number / 3, 10 - number / 3);
@@ -40,7 +40,7 @@ async fn search(ingest: &Ingest, body: &Value) -> Value {
     reply.json()
 }
 
-/// The vector that the model gives for a text.
+/// The vector that the model returns for a text.
 async fn vector(ingest: &Ingest, text: &str) -> Vec<f64> {
     let url = format!("{}/embeddings", ingest.model.openai_url());
     let body = json!({"model": "embedder", "input": [text]});
@@ -65,7 +65,7 @@ async fn vector(ingest: &Ingest, text: &str) -> Vec<f64> {
 }
 
 #[tokio::test]
-async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosines() {
+async fn an_external_model_embeds_each_text_once_and_its_cosines_decide_the_order() {
     for database in TestDatabase::each().await {
         let settings = [OUTSIDE, SMALL[0], SMALL[1]];
         let ingest = Ingest::on(database, &settings).await;
@@ -88,7 +88,7 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
         let found = search(&ingest, &body).await;
         assert_eq!(found["embedding_model"], "openai_stub:embedder");
         let items = found["items"].as_array().unwrap();
-        assert_eq!(items.len(), 20, "twenty unless somebody says otherwise");
+        assert_eq!(items.len(), 20, "twenty by default");
         let question = vector(&ingest, "heron").await;
         let mut last = f64::INFINITY;
 
@@ -104,8 +104,7 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
             last = cosine;
         }
 
-        // The same query asks no model; nor does a restart for what is stored (R-ING-02,
-        // R-RSK-1).
+        // Repeating the query calls no model, and a restart does not embed stored texts again.
         let before = asked(&ingest);
         assert_eq!(search(&ingest, &body).await["items"], found["items"]);
         assert_eq!(asked(&ingest), before);
@@ -125,7 +124,7 @@ async fn a_model_outside_is_asked_once_for_each_text_and_the_order_is_its_cosine
 }
 
 #[tokio::test]
-async fn a_space_turns_to_another_model_while_the_former_still_answers() {
+async fn searches_use_the_previous_model_while_a_space_is_re_embedded() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &SMALL).await;
         ingest.succeed(&brought("/thirty.md", &thirty())).await;
@@ -147,7 +146,7 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
                 .await
         );
 
-        // The model is at work. Searches, and what comes in meanwhile, go by the former.
+        // The job is re-embedding. Searches and new texts still use the previous model.
         assert_eq!(
             search(&ingest, &body).await["embedding_model"],
             "local:embedded"
@@ -197,7 +196,7 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
             (1, 0)
         );
 
-        // Nothing more to do after another start.
+        // Another start has nothing to do.
         let ingest = ingest.restart(&settings).await;
         let jobs = ingest.app.get("/v1/jobs?kind=reembed").await.json();
         assert_eq!(jobs["items"].as_array().unwrap().len(), 1);
@@ -206,7 +205,7 @@ async fn a_space_turns_to_another_model_while_the_former_still_answers() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_away_fails_what_needs_it_and_nothing_else() {
+async fn an_unreachable_embedding_model_fails_only_what_needs_it() {
     let settings = [
         OUTSIDE,
         SMALL[0],
@@ -249,7 +248,7 @@ async fn a_model_that_is_away_fails_what_needs_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_refused() {
+async fn rejects_vectors_that_do_not_match() {
     for odd in [
         json!({"data": []}),
         json!({"data": [{"index": 0, "embedding": ["a"]}]}),
@@ -277,7 +276,7 @@ async fn an_answer_that_does_not_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_provider_is_refused_at_the_start() {
+async fn rejects_a_model_without_a_provider_at_start() {
     let database = TestDatabase::sqlite();
     let config = crate::support::app::load(&database.url, &[("VECTOR__MODEL", "nobody:x")]);
     let clock = std::sync::Arc::new(crate::support::clock::ManualClock::default());

@@ -1,12 +1,12 @@
-//! One ranking everywhere: three databases, in memory or by the engine's own full-text index.
+//! The same ranking on three databases, in memory and with the engine's own full-text index.
 
 use memoir::base::ids::random_fraction;
 use serde_json::{Value, json};
 
-use super::Shelf;
+use super::Setup;
 use crate::support::database::TestDatabase;
 
-/// A small generator with a seed, so that a failure can be repeated.
+/// A small random generator with a seed, so that a failure can be reproduced.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -18,7 +18,7 @@ impl Dice {
         usize::try_from((self.0 >> 33) % most as u64).unwrap()
     }
 
-    /// Words as common as in a language: the first often, the last hardly ever.
+    /// Words with the frequencies of a language: the first often, the last rarely.
     pub fn text(&mut self, words: usize) -> String {
         const WORDS: [&str; 40] = [
             "the",
@@ -113,11 +113,11 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
             ("VECTOR__OVERLAP_TOKENS", "16"),
         ];
 
-        let shelf = Shelf::on(database, &settings).await;
+        let setup = Setup::on(database, &settings).await;
         let mut dice = Dice(seed);
         for number in 0..30 {
             let words = 20 + dice.below(400);
-            shelf
+            setup
                 .bring(&format!("/{number}.md"), &dice.text(words))
                 .await;
         }
@@ -132,22 +132,22 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
             for kind in ["keyword", "semantic", "hybrid"] {
                 for scope in ["chunks", "sources"] {
                     let body = json!({"query": query, "type": kind, "scope": scope, "k": 50});
-                    let found = shelf.search(body).await;
+                    let found = setup.search(body).await;
                     assert_eq!(found["index"], "memory");
                     all.push(told(&found));
                 }
             }
         }
 
-        // The same database without memory to spare.
+        // The same database without memory for the index.
         let small = crate::support::app::TestApp::at(
-            &shelf.app.database.url,
-            std::sync::Arc::clone(&shelf.app.database),
+            &setup.app.database.url,
+            std::sync::Arc::clone(&setup.app.database),
             &[("VECTOR__MEMORY_MB", "0")],
         )
         .await;
 
-        let small = Shelf { app: small };
+        let small = Setup { app: small };
         let mut place = 0;
         for query in &queries {
             for kind in ["keyword", "semantic", "hybrid"] {
@@ -172,32 +172,32 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
         }
 
         small.app.finish().await;
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn the_full_text_index_follows_what_is_written_and_removed() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
-        let id = shelf.bring("/one.md", "saffron and quartz").await;
-        shelf.bring("/two.md", "saffron alone").await;
-        let find = |query: &str| shelf.paths(json!({"query": query, "type": "keyword"}));
+        let setup = Setup::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
+        let id = setup.bring("/one.md", "saffron and quartz").await;
+        setup.bring("/two.md", "saffron alone").await;
+        let find = |query: &str| setup.paths(json!({"query": query, "type": "keyword"}));
         assert_eq!(find("saffron").await.len(), 2);
-        shelf.bring("/two.md", "something else").await;
+        setup.bring("/two.md", "something else").await;
         assert_eq!(find("saffron").await, ["/one.md"]);
-        shelf.remove(&id).await;
+        setup.remove(&id).await;
         assert_eq!(find("saffron quartz").await, Vec::<String>::new());
         assert_eq!(find("else").await, ["/two.md"]);
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn filters_hold_where_the_space_does_not_fit_into_memory() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
+        let setup = Setup::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
         for (user, path, text) in [
             ("ann", "/ann.md", "saffron for the kitchen"),
             ("ann", "/ann2.md", "the budget of the kitchen"),
@@ -205,15 +205,15 @@ async fn filters_hold_where_the_space_does_not_fit_into_memory() {
         ] {
             let mut body = json!({"path": path, "text": text, "user_id": user});
             body["tags"] = json!([format!("of_{user}")]);
-            shelf.bring_as(body).await;
+            setup.bring_as(body).await;
         }
 
         for kind in ["keyword", "hybrid"] {
-            // Only another user's source has the rarest word.
+            // Only another user's source contains the rarest word.
             for filters in [json!({"user_id": "bob"}), json!({"tags": ["of_bob"]})] {
                 let body =
                     json!({"query": "saffron budget", "type": kind, "k": 1, "filters": filters});
-                let found = shelf.search(body).await;
+                let found = setup.search(body).await;
                 assert_eq!(
                     (&found["index"], &found["items"][0]["path"]),
                     (&json!("database"), &json!("/bob.md"))
@@ -221,40 +221,40 @@ async fn filters_hold_where_the_space_does_not_fit_into_memory() {
             }
 
             let body = json!({"query": "saffron budget", "type": kind, "scope": "sources"});
-            assert_eq!(shelf.paths(body).await.len(), 3, "{kind}");
+            assert_eq!(setup.paths(body).await.len(), 3, "{kind}");
         }
 
         let body = json!({"query": "budget", "type": "semantic", "filters": {"user_id": "bob"}});
-        assert_eq!(shelf.paths(body).await, ["/bob.md"]);
+        assert_eq!(setup.paths(body).await, ["/bob.md"]);
         let body = json!({"query": "budget", "filters": {"as_of": "2020-01-01T00:00:00Z"}});
-        assert_eq!(shelf.paths(body).await, Vec::<String>::new());
+        assert_eq!(setup.paths(body).await, Vec::<String>::new());
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn a_document_that_was_removed_can_come_again() {
+async fn a_deleted_source_can_be_ingested_again() {
     for memory in ["0", "64"] {
         for database in TestDatabase::each().await {
-            let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", memory)]).await;
-            let find = || shelf.paths(json!({"query": "saffron", "type": "keyword", "k": 1}));
-            let first = shelf.bring("/a.md", "saffron saffron").await;
-            let other = shelf
+            let setup = Setup::on(database, &[("VECTOR__MEMORY_MB", memory)]).await;
+            let find = || setup.paths(json!({"query": "saffron", "type": "keyword", "k": 1}));
+            let first = setup.bring("/a.md", "saffron saffron").await;
+            let other = setup
                 .bring("/b.md", "saffron and more words than that")
                 .await;
             assert_eq!(find().await, ["/a.md"]);
-            shelf.remove(&first).await;
+            setup.remove(&first).await;
             assert_eq!(find().await, ["/b.md"]);
-            let again = shelf.bring("/a.md", "saffron saffron").await;
+            let again = setup.bring("/a.md", "saffron saffron").await;
 
             assert_eq!(find().await, ["/a.md"]);
-            shelf.remove(&other).await;
+            setup.remove(&other).await;
             assert_eq!(find().await, ["/a.md"]);
-            shelf.remove(&again).await;
+            setup.remove(&again).await;
             assert_eq!(find().await, Vec::<String>::new());
 
-            shelf.app.finish().await;
+            setup.app.finish().await;
         }
     }
 }

@@ -3,7 +3,7 @@
 use memoir::base::clock::Clock as _;
 use serde_json::{Value, json};
 
-use super::{Shelf, each};
+use super::{Setup, each};
 use crate::support::app::{TestApp, send};
 use crate::support::database::TestDatabase;
 
@@ -36,21 +36,21 @@ const TEXTS: [(&str, &str); 6] = [
     ),
 ];
 
-async fn filled(database: TestDatabase) -> Shelf {
-    let shelf = Shelf::on(database, &[]).await;
+async fn filled(database: TestDatabase) -> Setup {
+    let setup = Setup::on(database, &[]).await;
     for (path, text) in TEXTS {
-        shelf.bring(path, text).await;
+        setup.bring(path, text).await;
     }
 
-    shelf
+    setup
 }
 
 #[tokio::test]
-async fn each_kind_finds_what_it_should_and_says_why() {
+async fn each_search_type_finds_its_chunks_and_shows_the_score_parts() {
     for database in TestDatabase::each().await {
-        let shelf = filled(database).await;
+        let setup = filled(database).await;
         for kind in KINDS {
-            let found = shelf
+            let found = setup
                 .search(json!({"query": "When was the lighthouse built?", "type": kind}))
                 .await;
             assert_eq!(found["items"][0]["path"], "/light.md", "{kind}: {found}");
@@ -93,7 +93,7 @@ async fn each_kind_finds_what_it_should_and_says_why() {
             assert!((sum - timings["total_ms"].as_f64().unwrap()).abs() < 0.01);
         }
 
-        let found = shelf
+        let found = setup
             .search(json!({"query": "burning", "type": "keyword"}))
             .await;
         assert_eq!(
@@ -103,7 +103,7 @@ async fn each_kind_finds_what_it_should_and_says_why() {
         );
 
         assert_eq!(
-            shelf
+            setup
                 .paths(json!({"query": "grosse", "type": "keyword"}))
                 .await,
             Vec::<String>::new()
@@ -111,7 +111,7 @@ async fn each_kind_finds_what_it_should_and_says_why() {
 
         for words in ["größe", "CAFE", "京都", "resume"] {
             assert_eq!(
-                shelf
+                setup
                     .paths(json!({"query": words, "type": "keyword"}))
                     .await,
                 ["/größe.md"],
@@ -120,84 +120,84 @@ async fn each_kind_finds_what_it_should_and_says_why() {
         }
 
         assert_eq!(
-            shelf
+            setup
                 .paths(json!({"query": "zzzz", "type": "keyword"}))
                 .await,
             Vec::<String>::new()
         );
 
         assert_eq!(
-            shelf.paths(json!({"query": "the"})).await.len(),
+            setup.paths(json!({"query": "the"})).await.len(),
             6,
             "a question of stop words still finds"
         );
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn only_what_a_document_says_now_is_found_unless_the_time_is_named() {
+async fn only_current_versions_are_found_without_as_of() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[]).await;
-        shelf.app.clock.advance_seconds(10);
-        let id = shelf
+        let setup = Setup::on(database, &[]).await;
+        setup.app.clock.advance_seconds(10);
+        let id = setup
             .bring("/plan.md", "The heron nests by the weir.")
             .await;
-        let then = shelf.app.clock.now().to_string();
-        shelf.app.clock.advance_seconds(60);
+        let then = setup.app.clock.now().to_string();
+        setup.app.clock.advance_seconds(60);
         assert_eq!(
-            shelf
+            setup
                 .bring("/plan.md", "The otter swims below the bridge.")
                 .await,
             id
         );
 
         for kind in KINDS {
-            let now = shelf
+            let now = setup
                 .search(json!({"query": "heron otter", "type": kind}))
                 .await;
             assert_eq!(each(&now, "source_version"), ["2"], "{kind}");
-            let past = shelf
+            let past = setup
                 .search(json!({"query": "heron otter", "type": kind, "filters": {"as_of": then}}))
                 .await;
             assert_eq!(each(&past, "source_version"), ["1"], "{kind}: {past}");
             let before = json!({"query": "heron", "type": kind, "filters": {"as_of": "2001-01-01T00:00:00Z"}});
 
-            assert_eq!(shelf.paths(before).await, Vec::<String>::new());
+            assert_eq!(setup.paths(before).await, Vec::<String>::new());
         }
 
-        // The same text once more is a version that shares its chunks.
-        shelf.app.clock.advance_seconds(60);
-        shelf
+        // The same text again is a version that shares its chunks.
+        setup.app.clock.advance_seconds(60);
+        setup
             .bring("/plan.md", "The heron nests by the weir.")
             .await;
-        let again = shelf
+        let again = setup
             .search(json!({"query": "heron", "type": "keyword"}))
             .await;
         assert_eq!(each(&again, "source_version"), ["1"]);
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn filters_hold_and_never_leak() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[]).await;
+        let setup = Setup::on(database, &[]).await;
         let text = "A quiet harbour in the north.";
-        let plain = shelf.bring("/a.md", text).await;
-        let ann = shelf
+        let plain = setup.bring("/a.md", text).await;
+        let ann = setup
             .bring_as(
                 json!({"path": "/b.md", "text": text, "user_id": "ann", "tags": ["red", "old"]}),
             )
             .await;
 
-        shelf
+        setup
             .bring_as(json!({"path": "/c.md", "text": text, "user_id": "bob", "tags": ["red"]}))
             .await;
         let other = json!({"path": "/d.md", "text": text, "wait": true, "options": {"indexes": ["semantic"]}});
-        let request = shelf
+        let request = setup
             .app
             .request(reqwest::Method::POST, "/v1/ingestions")
             .header("X-Memoir-Space", "other");
@@ -209,7 +209,7 @@ async fn filters_hold_and_never_leak() {
 
         for kind in KINDS {
             let find = |filters: Value| {
-                shelf.paths(json!({"query": "quiet harbour", "type": kind, "filters": filters}))
+                setup.paths(json!({"query": "quiet harbour", "type": kind, "filters": filters}))
             };
             assert_eq!(find(json!({})).await, ["/a.md", "/b.md", "/c.md"], "{kind}");
             assert_eq!(find(json!({"tags": ["red"]})).await, ["/b.md", "/c.md"]);
@@ -231,7 +231,7 @@ async fn filters_hold_and_never_leak() {
             );
 
             let body = json!({"query": "quiet harbour", "type": kind});
-            let request = shelf
+            let request = setup
                 .app
                 .request(reqwest::Method::POST, "/v1/search")
                 .header("X-Memoir-Space", "other");
@@ -241,7 +241,7 @@ async fn filters_hold_and_never_leak() {
                 ["/d.md"]
             );
 
-            let request = shelf
+            let request = setup
                 .app
                 .request(reqwest::Method::POST, "/v1/search")
                 .header("X-Memoir-Space", "empty");
@@ -252,12 +252,12 @@ async fn filters_hold_and_never_leak() {
             );
         }
 
-        // What is switched off, and what is gone, is not found from that moment on.
-        shelf.change(&ann, &json!({"eligible": false})).await;
-        shelf.remove(&plain).await;
+        // Excluded and deleted sources are not found from then on.
+        setup.change(&ann, &json!({"eligible": false})).await;
+        setup.remove(&plain).await;
         for kind in KINDS {
             assert_eq!(
-                shelf
+                setup
                     .paths(json!({"query": "quiet harbour", "type": kind}))
                     .await,
                 ["/c.md"]
@@ -265,19 +265,19 @@ async fn filters_hold_and_never_leak() {
 
             let named =
                 json!({"query": "quiet", "type": kind, "filters": {"source_ids": [ann, plain]}});
-            assert_eq!(shelf.paths(named).await, Vec::<String>::new());
+            assert_eq!(setup.paths(named).await, Vec::<String>::new());
         }
 
-        shelf.change(&ann, &json!({"eligible": true})).await;
+        setup.change(&ann, &json!({"eligible": true})).await;
         assert_eq!(
-            shelf.paths(json!({"query": "quiet harbour"})).await,
+            setup.paths(json!({"query": "quiet harbour"})).await,
             ["/b.md", "/c.md"]
         );
 
         let left =
             "SELECT (SELECT COUNT(*) FROM embeddings) - (SELECT COUNT(*) FROM search_entries)";
         let row = sqlx::query(left)
-            .fetch_one(&mut shelf.app.database.connect().await)
+            .fetch_one(&mut setup.app.database.connect().await)
             .await
             .unwrap();
 
@@ -287,33 +287,33 @@ async fn filters_hold_and_never_leak() {
             "vectors go with their chunks"
         );
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn documents_are_found_by_their_best_chunk() {
+async fn sources_are_ranked_by_their_best_chunk() {
     for database in TestDatabase::each().await {
         let settings = [
             ("VECTOR__CHUNK_TOKENS", "32"),
             ("VECTOR__OVERLAP_TOKENS", "0"),
         ];
 
-        let shelf = Shelf::on(database, &settings).await;
+        let setup = Setup::on(database, &settings).await;
         let dull = "Nothing much happened on that day, and nobody minded. ".repeat(12);
-        shelf
+        setup
             .bring(
                 "/long.md",
                 &format!("{dull}The comet was seen from the comet observatory. {dull}"),
             )
             .await;
 
-        shelf.bring("/short.md", "A comet.").await;
-        shelf.bring("/none.md", &dull).await;
+        setup.bring("/short.md", "A comet.").await;
+        setup.bring("/none.md", &dull).await;
         for kind in KINDS {
             let body =
                 json!({"query": "comet observatory", "type": kind, "scope": "sources", "k": 2});
-            let found = shelf.search(body).await;
+            let found = setup.search(body).await;
             let mut paths = each(&found, "path");
             paths.sort();
             assert_eq!(paths, ["/long.md", "/short.md"], "{kind}");
@@ -330,55 +330,52 @@ async fn documents_are_found_by_their_best_chunk() {
             );
         }
 
-        let all = shelf
+        let all = setup
             .search(json!({"query": "nobody minded", "k": 200, "scope": "sources"}))
             .await;
         assert_eq!(all["items"].as_array().unwrap().len(), 3);
-        let few = shelf
+        let few = setup
             .search(json!({"query": "nobody minded", "k": 3}))
             .await;
         assert_eq!(few["items"].as_array().unwrap().len(), 3);
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn a_category_narrows_the_search_to_what_lies_below_it() {
+async fn a_category_filter_includes_its_descendants() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[]).await;
+        let setup = Setup::on(database, &[]).await;
         let both = json!({"indexes": ["taxonomy", "semantic"]});
         for (path, text) in TEXTS {
-            shelf
+            setup
                 .bring_as(json!({"path": path, "text": text, "options": both}))
                 .await;
         }
 
-        let roots = shelf.app.get("/v1/categories?level=1").await.json();
+        let roots = setup.app.get("/v1/categories?level=1").await.json();
         let mut seen = Vec::new();
         for root in roots["items"].as_array().unwrap() {
             let body = json!({"query": "the", "filters": {"category_id": root["id"]}});
-            seen.extend(shelf.paths(body).await);
+            seen.extend(setup.paths(body).await);
         }
 
         seen.sort();
         let mut all: Vec<String> = TEXTS.iter().map(|(path, _)| (*path).to_owned()).collect();
         all.sort();
-        assert_eq!(
-            seen, all,
-            "each lies under one category of the first level: {roots}"
-        );
+        assert_eq!(seen, all, "each is under one category of level 1: {roots}");
 
         let nowhere = json!({"query": "the", "filters": {"category_id": 999_999}});
-        assert_eq!(shelf.paths(nowhere).await, Vec::<String>::new());
-        shelf.app.finish().await;
+        assert_eq!(setup.paths(nowhere).await, Vec::<String>::new());
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
-    let shelf = filled(TestDatabase::sqlite()).await;
-    let all = shelf
+async fn min_score_filters_and_invalid_searches_are_rejected() {
+    let setup = filled(TestDatabase::sqlite()).await;
+    let all = setup
         .search(json!({"query": "burn", "type": "keyword"}))
         .await;
     let scores: Vec<f64> = all["items"]
@@ -389,7 +386,7 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
         .collect();
 
     assert!(scores.len() == 3 && scores[0] > scores[2], "{scores:?}");
-    let some = shelf
+    let some = setup
         .search(json!({"query": "burn", "type": "keyword", "min_score": scores[0]}))
         .await;
     assert_eq!(
@@ -423,7 +420,7 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
         ),
         (json!({"query": "x", "filters": [["coast"]]}), "filters"),
     ] {
-        let reply = shelf.ask(&body).await;
+        let reply = setup.ask(&body).await;
         reply.assert_problem(422, "invalid_request");
         assert_eq!(reply.json()["errors"][0]["field"], field, "{}", reply.text);
     }
@@ -439,28 +436,28 @@ async fn scores_can_be_asked_for_and_bad_searches_are_told_what_is_wrong() {
         "😀",
     ] {
         for kind in KINDS {
-            let reply = shelf.ask(&json!({"query": odd, "type": kind})).await;
+            let reply = setup.ask(&json!({"query": odd, "type": kind})).await;
             assert_eq!(reply.status, 200, "{odd}: {}", reply.text);
         }
     }
 
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }
 
 #[tokio::test]
-async fn processes_that_share_a_database_find_the_same() {
+async fn processes_on_one_database_find_the_same_chunks() {
     for database in TestDatabase::each().await {
         let here = filled(database).await;
         let database = std::sync::Arc::clone(&here.app.database);
-        let there = Shelf {
+        let there = Setup {
             app: TestApp::at(&database.url.clone(), database, &[]).await,
         };
 
-        // Both hold the vectors in memory before anything changes.
+        // Both have the vectors in memory before anything changes.
         let question =
             json!({"query": "a kite above the dunes", "type": "semantic", "min_score": 0.3});
-        for shelf in [&here, &there] {
-            assert_eq!(shelf.paths(question.clone()).await, Vec::<String>::new());
+        for setup in [&here, &there] {
+            assert_eq!(setup.paths(question.clone()).await, Vec::<String>::new());
         }
 
         let id = here
@@ -478,7 +475,7 @@ async fn processes_that_share_a_database_find_the_same() {
         assert_eq!(
             here.paths(question.clone()).await,
             Vec::<String>::new(),
-            "it says something else now"
+            "its text has changed"
         );
 
         there

@@ -1,8 +1,8 @@
-//! What a text is made found by: `ingestion.indexes`, for all or for one.
+//! How a text can be found: `ingestion.indexes`, as a setting and per request.
 
 use serde_json::{Value, json};
 
-use super::{Shelf, each};
+use super::{Setup, each};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::Ingest;
@@ -10,7 +10,7 @@ use crate::support::ingest::Ingest;
 const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
 
 #[tokio::test]
-async fn a_text_for_searches_alone_asks_no_model() {
+async fn a_text_for_search_only_calls_no_model() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[]).await;
         let body = json!({"path": "/v.md", "text": TEXT, "options": {"indexes": ["semantic"]}});
@@ -41,7 +41,7 @@ async fn a_text_for_searches_alone_asks_no_model() {
             json!([])
         );
 
-        // The same again shares what is there.
+        // The same text again shares the chunks.
         let again = ingest.run(&body).await;
         assert_eq!(again["result"]["shares_chunks_of_version"], 1, "{again}");
         ingest.app.finish().await;
@@ -49,7 +49,7 @@ async fn a_text_for_searches_alone_asks_no_model() {
 }
 
 #[tokio::test]
-async fn a_text_for_the_hierarchy_alone_is_found_by_its_words() {
+async fn a_text_for_the_hierarchy_only_is_found_by_keyword() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, &[("INGESTION__INDEXES", r#"["taxonomy"]"#)]).await;
         let job = ingest.run(&json!({"path": "/v.md", "text": TEXT})).await;
@@ -92,39 +92,39 @@ async fn a_text_for_the_hierarchy_alone_is_found_by_its_words() {
 }
 
 #[tokio::test]
-async fn a_text_may_also_just_be_kept() {
+async fn a_text_can_be_stored_without_an_index() {
     for database in TestDatabase::each().await {
-        let shelf = Shelf::on(database, &[]).await;
+        let setup = Setup::on(database, &[]).await;
         let kept = json!({"path": "/v.md", "text": TEXT, "options": {"indexes": []}});
-        let id = shelf.bring_as(kept.clone()).await;
+        let id = setup.bring_as(kept.clone()).await;
         assert_eq!(
-            shelf.paths(json!({"query": "violin"})).await,
+            setup.paths(json!({"query": "violin"})).await,
             Vec::<String>::new()
         );
 
-        let content = shelf
+        let content = setup
             .app
             .get(&format!("/v1/sources/{id}/versions/1/content"))
             .await;
 
         assert_eq!(content.text, TEXT);
-        assert_eq!(shelf.bring_as(kept).await, id);
-        let version = shelf
+        assert_eq!(setup.bring_as(kept).await, id);
+        let version = setup
             .app
             .get(&format!("/v1/sources/{id}/versions/2"))
             .await
             .json();
 
         assert_eq!(version["version"], 2, "{version}");
-        // Brought again to be found, it is.
-        shelf.bring("/v.md", TEXT).await;
-        assert_eq!(shelf.paths(json!({"query": "violin"})).await, ["/v.md"]);
-        shelf.app.finish().await;
+        // Ingested again with an index, it is found.
+        setup.bring("/v.md", TEXT).await;
+        assert_eq!(setup.paths(json!({"query": "violin"})).await, ["/v.md"]);
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn chunks_for_searches_are_long_and_overlap() {
+async fn search_chunks_are_long_and_overlap() {
     let app = TestApp::spawn().await;
     let text =
         "There is a sentence that speaks of a harbour, and another that does not. ".repeat(500);
@@ -162,7 +162,7 @@ async fn chunks_for_searches_are_long_and_overlap() {
 }
 
 #[tokio::test]
-async fn settings_of_the_index_are_checked() {
+async fn index_settings_are_validated() {
     let refused = |name: &str, value: &str| {
         let environment = [(format!("MEMOIR__{name}"), value.to_owned())]
             .into_iter()

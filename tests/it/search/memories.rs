@@ -1,4 +1,4 @@
-//! Entries of another kind than chunks: found by the same search, and written without a lock of the
+//! Search entries that are not chunks: found by the same search, and written without locking the
 //! whole space.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Desk {
         tx
     }
 
-    /// Gives a memory its vector.
+    /// Stores the vector of a memory.
     async fn embed(&self, id: i64, thread: &str, text: &str) {
         let mut tx = self.store.begin().await.unwrap();
         let (kind, now) = (OwnerKind::Memory, Timestamp::from_micros(id));
@@ -132,14 +132,14 @@ async fn writers_of_two_threads_do_not_wait_for_each_other() {
         quick.await.unwrap().commit().await.unwrap();
         assert_eq!(found().await, [1, 3]);
 
-        // It has the lower id, and comes later.
+        // It has the lower id, but is committed later.
         slow.commit().await.unwrap();
         assert_eq!(found().await, [1, 2, 3], "{:?}", database.engine);
     }
 }
 
 #[tokio::test]
-async fn memories_are_found_as_chunks_are() {
+async fn memories_are_found_like_chunks() {
     for database in TestDatabase::each().await {
         let texts = [
             (1, "a", "a red fox in the snow"),
@@ -167,7 +167,7 @@ async fn memories_are_found_as_chunks_are() {
         let chunks = roomy.found(OwnerKind::Chunk, Kind::Keyword, "fox").await;
         assert!(chunks.is_empty(), "not a chunk");
 
-        // A vector may come later than the words, and not in their order.
+        // A vector may be written later than the terms, and in another order.
         for (id, thread, text) in [texts[2], texts[0], texts[1]] {
             roomy.embed(id, thread, text).await;
             let found = roomy.found(OwnerKind::Memory, Kind::Semantic, text).await;
@@ -176,7 +176,7 @@ async fn memories_are_found_as_chunks_are() {
 
         both(Kind::Semantic, "weather of the north", &[2, 1, 3]).await;
 
-        // Another text, then none.
+        // Another text, then a deletion.
         roomy
             .write(1, "a", "a blue hen")
             .await

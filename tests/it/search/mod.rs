@@ -1,4 +1,4 @@
-//! Search beside the hierarchy, over real databases, with the embedded model or a scripted one.
+//! Search, on real databases, with the embedded model or a scripted one.
 
 mod command;
 mod embedding;
@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 use crate::support::app::{Reply, TestApp, send};
 use crate::support::database::TestDatabase;
 
-/// An application to search in.
-pub struct Shelf {
+/// An application with search.
+pub struct Setup {
     pub app: TestApp,
 }
 
-impl Shelf {
+impl Setup {
     pub async fn on(database: TestDatabase, settings: &[(&str, &str)]) -> Self {
         Self {
             app: TestApp::on(database, settings).await,
         }
     }
 
-    /// Brings a text in for searches alone; gives the id of its source.
+    /// Ingests a text for search only and returns the id of its source.
     pub async fn bring(&self, path: &str, text: &str) -> String {
         self.bring_as(json!({"path": path, "text": text})).await
     }
 
-    /// The same with more to say of it.
+    /// The same with more fields.
     pub async fn bring_as(&self, mut body: Value) -> String {
         body["wait"] = true.into();
         if body["options"].is_null() {
@@ -50,14 +50,14 @@ impl Shelf {
         self.app.post("/v1/search", body).await
     }
 
-    /// Searches, and expects an answer.
+    /// Searches, and expects success.
     pub async fn search(&self, body: Value) -> Value {
         let reply = self.ask(&body).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         reply.json()
     }
 
-    /// The paths of what is found.
+    /// The paths of the results.
     pub async fn paths(&self, body: Value) -> Vec<String> {
         each(&self.search(body).await, "path")
     }

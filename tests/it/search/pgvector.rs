@@ -1,12 +1,12 @@
-//! A space that does not fit into memory, where PostgreSQL has pgvector: the database compares, the
-//! order is the same.
+//! A space that does not fit into memory, on PostgreSQL with pgvector: the database compares the
+//! vectors, and the order is the same.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
 use super::engines::{Dice, told};
-use super::{Shelf, each};
+use super::{Setup, each};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::{count, until};
@@ -24,22 +24,22 @@ async fn pgvector_finds_what_memory_finds() {
         ("VECTOR__OVERLAP_TOKENS", "16"),
     ];
 
-    let shelf = Shelf::on(database, &cut).await;
+    let setup = Setup::on(database, &cut).await;
     let mut dice = Dice(7);
     for number in 0..20 {
         let words = 20 + dice.below(400);
-        shelf
+        setup
             .bring(&format!("/{number}.md"), &dice.text(words))
             .await;
     }
 
-    // The extension comes later than the first texts.
-    let database = Arc::clone(&shelf.app.database);
-    shelf.app.finish().await;
+    // The extension is created after the first texts.
+    let database = Arc::clone(&setup.app.database);
+    setup.app.finish().await;
     database.execute("CREATE EXTENSION vector").await;
     let start = async |memory| {
         let settings = [cut[0], cut[1], ("VECTOR__MEMORY_MB", memory)];
-        Shelf {
+        Setup {
             app: TestApp::at(&database.url, Arc::clone(&database), &settings).await,
         }
     };
@@ -52,7 +52,8 @@ async fn pgvector_finds_what_memory_finds() {
     })
     .await;
 
-    // One whose copy is gone is not found by meaning any more: it is the copies that are compared.
+    // A chunk without a copy is no longer found by meaning, which shows that the copies are
+    // compared.
     let lost = roomy
         .bring("/lost.md", "A zeppelin over the glacier.")
         .await;
@@ -66,8 +67,8 @@ async fn pgvector_finds_what_memory_finds() {
     assert_eq!(small.paths(asked.clone()).await, ["/lost.md"]);
     let one = "(SELECT c.id FROM search_entries c JOIN sources s ON s.id = c.group_id WHERE s.path = '/lost.md')";
 
-    // Again and again: one that is still copying puts it back.
-    until("pgvector is asked", async || {
+    // Repeated, because a process that is still copying may restore it.
+    until("pgvector is used", async || {
         database
             .execute(&format!(
                 "DELETE FROM embedding_vectors WHERE entry_id IN {one}"
@@ -84,7 +85,7 @@ async fn pgvector_finds_what_memory_finds() {
         .await;
     compare(&small, &roomy, &mut dice, &["semantic", "hybrid"]).await;
 
-    // Former versions are in the table, too, and nobody's business.
+    // Earlier versions are in the table too, but are not searched.
     for number in 0..10 {
         roomy.bring(&format!("/{number}.md"), &dice.text(200)).await;
     }
@@ -101,8 +102,8 @@ async fn pgvector_finds_what_memory_finds() {
     roomy.app.finish().await;
 }
 
-/// The database and the memory find the same.
-async fn compare(small: &Shelf, roomy: &Shelf, dice: &mut Dice, kinds: &[&str]) {
+/// The database and the in-memory index find the same chunks.
+async fn compare(small: &Setup, roomy: &Setup, dice: &mut Dice, kinds: &[&str]) {
     for query in (0..6).map(|_| dice.text(5)).collect::<Vec<_>>() {
         for kind in kinds {
             for scope in ["chunks", "sources"] {
@@ -132,9 +133,9 @@ async fn another_embedding_model_leaves_no_copies_behind() {
         return;
     };
     database.execute("CREATE EXTENSION vector").await;
-    let shelf = Shelf::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
-    let database = Arc::clone(&shelf.app.database);
-    shelf.bring("/a.md", "A zeppelin over the glacier.").await;
+    let setup = Setup::on(database, &[("VECTOR__MEMORY_MB", "0")]).await;
+    let database = Arc::clone(&setup.app.database);
+    setup.bring("/a.md", "A zeppelin over the glacier.").await;
     database
         .execute("UPDATE settings SET value_json = 'old:model' WHERE name = 'embedding_model'")
         .await;
@@ -144,25 +145,25 @@ async fn another_embedding_model_leaves_no_copies_behind() {
     database
         .execute("UPDATE embedding_vectors SET model = 'old:model'")
         .await;
-    shelf.app.finish().await;
+    setup.app.finish().await;
     let settings = [("VECTOR__MEMORY_MB", "0")];
-    let shelf = Shelf {
+    let setup = Setup {
         app: TestApp::at(&database.url, Arc::clone(&database), &settings).await,
     };
     let old = "SELECT COUNT(*) FROM embedding_vectors WHERE model = 'old:model'";
 
-    until("the old copies are gone", async || {
+    until("the old copies are deleted", async || {
         count(&database, old).await == 0
     })
     .await;
 
     assert_eq!(count(&database, COPIED).await, 1);
     assert_eq!(
-        shelf
+        setup
             .paths(json!({"query": "zeppelin", "type": "semantic"}))
             .await,
         ["/a.md"]
     );
 
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }

@@ -1,4 +1,4 @@
-//! The real application on a random port, with a database and a clock of its own.
+//! The real application on a random port, with its own database and clock.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub struct TestApp {
     served: Option<JoinHandle<()>>,
 }
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
@@ -33,12 +33,12 @@ pub struct Reply {
 }
 
 impl TestApp {
-    /// On SQLite, with the settings that a newcomer has.
+    /// On SQLite, with the default settings.
     pub async fn spawn() -> Self {
         Self::with(&[]).await
     }
 
-    /// On SQLite, with settings as the environment would give them: `("SERVER__LISTEN", "…")`.
+    /// On SQLite, with settings as in the environment: `("SERVER__LISTEN", "…")`.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
         Self::on(TestDatabase::sqlite(), settings).await
     }
@@ -48,7 +48,7 @@ impl TestApp {
         Self::at(&url, Arc::new(database), settings).await
     }
 
-    /// Reaching the database by another address than its own.
+    /// Connects to the database through another address, such as a proxy.
     pub async fn at(url: &str, database: Arc<TestDatabase>, settings: &[(&str, &str)]) -> Self {
         let config = load(url, settings);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -82,14 +82,14 @@ impl TestApp {
         send(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Stops as SIGTERM would, and waits for the end.
+    /// Stops as on SIGTERM, and waits for the end.
     pub async fn finish(mut self) {
         self.stop.cancel();
         self.served.take().unwrap().await.unwrap();
     }
 }
 
-/// Settings over a database URL.
+/// Settings for a database URL.
 pub fn load(url: &str, settings: &[(&str, &str)]) -> Config {
     let mut environment: HashMap<String, String> = settings
         .iter()
@@ -98,8 +98,8 @@ pub fn load(url: &str, settings: &[(&str, &str)]) -> Config {
 
     environment.insert("DATABASE_URL".to_owned(), url.to_owned());
 
-    // Survives a killed process all the same, and takes half the time; tests that start the binary
-    // run with the default.
+    // Still survives a killed process, and takes half the time; tests that start the binary use the
+    // default.
     environment
         .entry("MEMOIR__DATABASE__SQLITE_SYNCHRONOUS".to_owned())
         .or_insert_with(|| "normal".to_owned());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// `memoir` with nothing of the tester's environment, in a folder of its own.
+/// `memoir` without the environment of the test process, in its own folder.
 pub struct Binary {
     pub folder: TempDir,
     environment: Vec<(String, String)>,
@@ -34,7 +34,7 @@ impl Binary {
             .env_clear()
             .current_dir(self.folder.path());
 
-        // Somebody else on this machine may have the default port.
+        // Another process on this machine may use the default port.
         command.env("MEMOIR__SERVER__LISTEN", "127.0.0.1:0");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
@@ -56,7 +56,7 @@ impl Binary {
         running
     }
 
-    /// The same for a service that may be meant to die as soon as it finds work.
+    /// The same for a service that may die as soon as it claims a job.
     pub fn serve_or_die(&self) -> Running {
         let address = free_address();
         let mut command = self.command(&[]);
@@ -90,7 +90,7 @@ impl Binary {
         running
     }
 
-    /// Starts a command that goes on until it is told to stop.
+    /// Starts a command that runs until it is stopped.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
         let child = self
@@ -137,18 +137,18 @@ impl Running {
         );
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// Sends a signal by its name and gives the exit code; none if a signal ended it.
+    /// Sends a signal by name and returns the exit code; none if a signal ended the process.
     pub fn signal_and_wait(&self, signal: &str) -> Option<i32> {
         self.signal(signal);
         self.wait()
     }
 
-    /// Waits for its end and gives the exit code; none if a signal ended it.
+    /// Waits for the process to end and returns the exit code; none if a signal ended it.
     pub fn wait(&self) -> Option<i32> {
         let began = Instant::now();
         loop {

@@ -1,12 +1,12 @@
-//! The tests' own HTTP client: plain connections to this machine, no certificates to read.
+//! The HTTP client of the tests: plain connections to this machine, without certificates.
 
-/// Quick to build, unlike one that reads the certificates of the machine.
+/// Quick to create, unlike a client that reads the certificates of the machine.
 pub fn client() -> reqwest::Client {
     builder().build().unwrap()
 }
 
 pub fn builder() -> reqwest::ClientBuilder {
-    // A second call finds it installed already.
+    // Already installed by an earlier call.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().tls_certs_only([])
 }

@@ -1,8 +1,8 @@
-//! A database of one's own, on each engine that is there.
+//! A separate database for each test, on each available engine.
 //!
-//! SQLite always is. `scripts/test` starts the others and names them in `TEST_PG_URL` and
-//! `TEST_MYSQL_URL`; it also says with `MEMOIR_TEST_ENGINES` how many there must be, so that none
-//! is left out silently.
+//! SQLite is always available. `scripts/test` starts the others and sets `TEST_PG_URL` and
+//! `TEST_MYSQL_URL`; `MEMOIR_TEST_ENGINES` is the number of engines that must be available, so that
+//! none is skipped silently.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 pub struct TestDatabase {
     pub engine: Engine,
     pub url: String,
-    /// The SQLite file goes with it.
+    /// The SQLite file is deleted with it.
     _folder: Option<TempDir>,
 }
 
@@ -29,7 +29,7 @@ impl TestDatabase {
         }
     }
 
-    /// A new, empty database on every engine that is there.
+    /// A new, empty database on every available engine.
     pub async fn each() -> Vec<Self> {
         let mut all = vec![Self::sqlite()];
         all.extend(Self::postgres().await);
@@ -55,8 +55,8 @@ impl TestDatabase {
         })
     }
 
-    /// A new database on the PostgreSQL server that has pgvector, which is there wherever all tests
-    /// are run, for x86-64; the extension is not in it yet.
+    /// A new database on the PostgreSQL server with pgvector, which `scripts/test` starts on
+    /// x86-64; the extension is not created yet.
     pub async fn pgvector() -> Option<Self> {
         let Some(server) = variable("TEST_PGVECTOR_URL") else {
             let wanted = variable("MEMOIR_TEST_ENGINES").is_some() && cfg!(target_arch = "x86_64");
@@ -92,17 +92,17 @@ impl TestDatabase {
         })
     }
 
-    /// A connection past the store, to look at or to spoil what it holds.
+    /// A direct connection, to inspect or damage the stored data.
     pub async fn connect(&self) -> AnyConnection {
         connect(&self.url).await
     }
 
-    /// Runs a statement past the store.
+    /// Runs a statement directly.
     pub async fn execute(&self, sql: &str) {
         execute(&self.url, sql).await;
     }
 
-    /// The server's address, to put something in front of it.
+    /// The server's address, to put a proxy in front of it.
     pub fn authority(&self) -> String {
         let after_scheme = self.url.split_once("://").unwrap().1;
         let authority = after_scheme.split('/').next().unwrap();

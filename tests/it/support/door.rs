@@ -1,4 +1,4 @@
-//! The door to models over a scripted provider: everything real but the model.
+//! Model calls to a scripted provider: everything is real except the model.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Door {
     _database: TestDatabase,
 }
 
-/// Waits that a test can bear.
+/// Waits that are short enough for a test.
 const QUICK: &[(&str, &str)] = &[
     ("LLM__TRANSPORT__BACKOFF_MS", "5"),
     ("LLM__TRANSPORT__BACKOFF_CAP_MS", "20"),
@@ -95,7 +95,7 @@ impl Door {
 
     #[expect(
         clippy::unused_self,
-        reason = "reads like what it is: somebody at this door"
+        reason = "a test reads better with a session of this door"
     )]
     pub fn session(&self) -> Session {
         Session::of_caller(Space::default())
@@ -117,7 +117,7 @@ pub const MODES: [(&str, OutputMode); 3] = [
     ("prompted", OutputMode::Prompted),
 ];
 
-/// Five chunks under the root, open to new categories.
+/// Five chunks under the root; new categories are allowed.
 pub fn five_chunks() -> Classify {
     chunks(
         &["one", "two", "three", "four", "five"],

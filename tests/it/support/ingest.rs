@@ -1,4 +1,4 @@
-//! Ingestions over a scripted model: everything real but the model.
+//! Ingestions with a scripted model: everything is real except the model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::app::{Reply, TestApp, send};
 use super::database::TestDatabase;
 use super::probes::Api;
 
-/// Waits that a test can bear, and the scripted server as the one model.
+/// Waits that are short enough for a test, and the scripted server as the only model.
 const QUICK: &[(&str, &str)] = &[
     ("LLM__TRANSPORT__BACKOFF_MS", "2"),
     ("LLM__TRANSPORT__BACKOFF_CAP_MS", "10"),
@@ -25,7 +25,7 @@ const QUICK: &[(&str, &str)] = &[
     ("JOBS__BACKOFF_CAP_MS", "2"),
 ];
 
-/// An application, its model, and shorthands for what tests do with them.
+/// An application, its model, and helper functions for tests.
 pub struct Ingest {
     pub app: TestApp,
     pub model: ScriptedModel,
@@ -62,7 +62,7 @@ impl Ingest {
         self.app.post("/v1/ingestions", body).await
     }
 
-    /// The id of a job that was taken.
+    /// Queues a job and returns its id.
     pub async fn queue(&self, body: &Value) -> String {
         let reply = self.submit(body).await;
         assert_eq!(reply.status, 202, "{}", reply.text);
@@ -78,34 +78,34 @@ impl Ingest {
         Api::at(self.app.address).finished("default", id).await
     }
 
-    /// The job once it awaits its user.
+    /// The job once it waits for a helper.
     pub async fn awaiting(&self, id: &str) -> Value {
         let job = self.app.get(&format!("/v1/jobs/{id}?wait=20")).await.json();
         assert_eq!(job["state"], "awaiting_helper", "{job}");
         job
     }
 
-    /// Brings a text in and sees the job to its end, whatever that is.
+    /// Ingests a text and waits for the job to end, in any state.
     pub async fn run(&self, body: &Value) -> Value {
         let id = self.queue(body).await;
         self.finished(&id).await
     }
 
-    /// The same, and it must succeed.
+    /// The same; the job must succeed.
     pub async fn succeed(&self, body: &Value) -> Value {
         let job = self.run(body).await;
         assert_eq!(job["state"], "succeeded", "{job:#}");
         job
     }
 
-    /// The same, and it must fail with this code, saying what can be done.
+    /// The same; the job must fail with this code and a remedy.
     pub async fn fail(&self, body: &Value, code: &str) -> Value {
         let job = self.run(body).await;
         assert_failed(&job, code);
         job
     }
 
-    /// Queues a failed job again and sees it to its end.
+    /// Retries a failed job and waits for it to end.
     pub async fn retry(&self, job: &Value) -> Value {
         let id = job["id"].as_str().unwrap();
         let reply = self
@@ -117,7 +117,7 @@ impl Ingest {
         self.finished(id).await
     }
 
-    /// Every item of a list that comes in pages.
+    /// All items of a paginated list.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let mut cursor = String::new();
@@ -144,7 +144,7 @@ impl Ingest {
             .await
     }
 
-    /// Names on a level, in the order of their making.
+    /// Names on a level, in the order of creation.
     pub async fn names(&self, level: i64) -> Vec<String> {
         let found = self.list(&format!("/v1/categories?level={level}")).await;
         found
@@ -157,7 +157,7 @@ impl Ingest {
         send(self.app.request(Method::PUT, path).json(body)).await
     }
 
-    /// What the model was asked in a stage since the last clear.
+    /// The requests of a stage since they were last cleared.
     pub fn asked(&self, stage: &str) -> Vec<Seen> {
         self.model
             .requests()
@@ -166,12 +166,12 @@ impl Ingest {
             .collect()
     }
 
-    /// Rows of a table, counted past the store.
+    /// Number of rows of a table, counted directly.
     pub async fn count(&self, table: &str) -> i64 {
         count(&self.app.database, &format!("SELECT COUNT(*) FROM {table}")).await
     }
 
-    /// Rows of everything that an ingestion files.
+    /// Number of rows in all tables that an ingestion writes.
     pub async fn rows(&self) -> [i64; 5] {
         let mut all = [0; 5];
         for (place, table) in all.iter_mut().zip([
@@ -201,10 +201,10 @@ async fn start(
     TestApp::at(&database.url.clone(), database, &all).await
 }
 
-/// One number, asked past the store.
-/// Chunks under the hierarchy.
+/// The chunks under the hierarchy, as part of a statement.
 pub const FILED: &str = "chunks WHERE profile = 'taxonomy'";
 
+/// A single number, read directly from the database.
 pub async fn count(database: &TestDatabase, sql: &str) -> i64 {
     let mut connection = database.connect().await;
     let row = sqlx::query(AssertSqlSafe(sql.to_owned()))
@@ -234,7 +234,7 @@ pub fn assert_failed(job: &Value, code: &str) {
     }
 }
 
-/// A chunk of some fifty tokens that says where it belongs: `Finance/Tax/Income`.
+/// A chunk of about fifty tokens that contains its path: `Finance/Tax/Income`.
 pub fn chunk(path: &str, number: usize) -> String {
     let labels = path
         .split('/')
@@ -245,7 +245,7 @@ pub fn chunk(path: &str, number: usize) -> String {
     format!("{labels}Chunk {number}:{}.\n\n", " word".repeat(30))
 }
 
-/// A text that is cut into one chunk for each of the paths, by the options that go with it.
+/// A text that is split into one chunk per path, with the options for this.
 pub fn text(paths: &[&str]) -> String {
     paths
         .iter()
@@ -254,7 +254,7 @@ pub fn text(paths: &[&str]) -> String {
         .collect()
 }
 
-/// A request for such a text, with other fields over it.
+/// A request with such a text, with these other fields.
 pub fn request(text: &str, more: &Value) -> Value {
     let mut body = json!({
         "text": text, "options": {"delimiters": ["\n\n"], "chunk_min_tokens": 30, "chunk_max_tokens": 75},
@@ -263,7 +263,7 @@ pub fn request(text: &str, more: &Value) -> Value {
     body
 }
 
-/// A source of these paths.
+/// A source with chunks for these paths.
 pub fn document(paths: &[&str], more: &Value) -> Value {
     request(&text(paths), more)
 }
@@ -299,7 +299,7 @@ pub fn line<'s>(seen: &'s Seen, label: &str) -> &'s str {
         .trim()
 }
 
-/// The categories that a prompt lists.
+/// The categories listed in a prompt.
 pub fn offered(seen: &Seen) -> Vec<&str> {
     let below = seen
         .user
@@ -309,7 +309,7 @@ pub fn offered(seen: &Seen) -> Vec<&str> {
     below.map_while(|line| line.strip_prefix("- ")).collect()
 }
 
-/// Looks until it is so; fails after a minute.
+/// Polls until the condition holds; fails after a minute.
 pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     let began = std::time::Instant::now();
     while !look().await {

@@ -1,5 +1,5 @@
-//! A library to ask questions of: sources, versions, categories and chunks, put in place
-//! without a model, and the application over it with a scripted model.
+//! A library for queries: sources, versions, categories and chunks, stored without a model, and an
+//! application on it with a scripted model.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::app::{Reply, TestApp, load};
 use super::database::TestDatabase;
 
-/// 2026-01-01T00:00:00Z; every write comes a second after the one before.
+/// 2026-01-01T00:00:00Z; each write is one second after the previous one.
 const START: i64 = 1_767_225_600_000_000;
 
 pub struct Library {
@@ -30,7 +30,7 @@ pub struct Library {
     clock: AtomicI64,
 }
 
-/// A chunk and where it is filed.
+/// A chunk and its category.
 pub type Filed<'t> = (&'t [&'t str], &'t str);
 
 impl Library {
@@ -43,7 +43,7 @@ impl Library {
         }
     }
 
-    /// The moment of the last write.
+    /// The time of the last write.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.clock.load(Ordering::SeqCst))
     }
@@ -170,7 +170,7 @@ impl Library {
             .unwrap();
     }
 
-    /// Makes a category, with all that is above it; gives its id.
+    /// Creates a category and its ancestors; returns its id.
     pub async fn category(&self, path: &[&str]) -> i64 {
         let now = self.tick();
         let mut tx = self.store.begin().await.unwrap();
@@ -209,7 +209,7 @@ impl Library {
         parent
     }
 
-    /// Describes a source.
+    /// Stores the helper of a source.
     pub async fn describe(&self, source_id: &SourceId, text: &str) {
         let helper = NewHelper {
             text: text.to_owned(),
@@ -294,7 +294,7 @@ impl Desk {
         self.app.post("/v1/queries", &body).await
     }
 
-    /// Asks, and expects a result.
+    /// Runs a query, and expects success.
     #[track_caller]
     pub fn answered(reply: &Reply) -> Value {
         assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
@@ -320,8 +320,7 @@ impl Desk {
     }
 }
 
-/// A model that chooses as it is told: by level, the options (all if none is named) with their
-/// ranks from the best down.
+/// A model with fixed choices: for each level the options (all if none is named), best first.
 pub fn choosing(
     choices: &'static [(&'static str, &'static [&'static str])],
 ) -> impl Fn(&Seen) -> ModelReply {

@@ -1,4 +1,4 @@
-//! What tests share: an application of their own, a database of their own, a clock they can move.
+//! Shared by the tests: an application, a database and a clock for each test.
 
 pub mod app;
 pub mod binary;

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of one's own, to be restarted under load.
+//! A separate PostgreSQL server that can be restarted under load.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one, if PostgreSQL is installed here (`scripts/test` sees to that).
+    /// Starts a server if PostgreSQL is installed (`scripts/test` installs it).
     pub fn start() -> Option<Self> {
         super::database::variable("TEST_PG_URL")?;
         let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
@@ -121,8 +121,7 @@ impl Cluster {
             Command::new(self.bin.join(program))
         };
 
-        // pg_ctl leaves the server behind with its own stdout: it must not keep a pipe of ours
-        // open.
+        // The server inherits pg_ctl's stdout and would keep our pipe open.
         let log = std::fs::File::create(self.folder.path().join(format!("{program}.out"))).unwrap();
         let command = command
             .args(arguments)

@@ -1,4 +1,4 @@
-//! Queueing probes and following them, over HTTP, in this process or another.
+//! Queues and watches probe jobs over HTTP, in this process or another.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ impl Api {
         }
     }
 
-    /// Queues a probe; `None` if the service did not take it.
+    /// Queues a probe job; `None` if the service did not accept it.
     pub async fn queue(&self, space: &str, request: &Value) -> Option<String> {
         let sent = self
             .client
@@ -68,7 +68,7 @@ impl Api {
         }
     }
 
-    /// How many effects a job has left behind.
+    /// Number of effects of a job.
     pub async fn effects(&self, space: &str, id: &str) -> usize {
         self.get(space, &format!("/v1/sources?tag={id}")).await["items"]
             .as_array()
@@ -77,7 +77,7 @@ impl Api {
     }
 }
 
-/// What probes wrote down: no step may be begun after it was saved.
+/// Checks the log of the probe jobs: no step may begin after it was saved.
 pub fn check_log(path: &std::path::Path) {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut saved: BTreeSet<&str> = BTreeSet::new();
@@ -95,7 +95,7 @@ pub fn check_log(path: &std::path::Path) {
     assert!(!saved.is_empty(), "no probe wrote anything");
 }
 
-/// Numbers that look random and can be had again: print the seed.
+/// Pseudo-random numbers that can be reproduced: print the seed.
 pub struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! A door in front of a database that can be shut: refusing, or letting nothing through.
+//! A proxy in front of a database that can refuse connections or transfer nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Open,
-    /// Open connections break; new ones are closed at once.
+    /// Open connections break; new ones are closed immediately.
     Shut,
-    /// Connections stay, and nothing comes through.
+    /// Connections stay open, but nothing is transferred.
     BlackHole,
 }
 
@@ -61,7 +61,7 @@ async fn pass(mut client: TcpStream, target: String, mut door: watch::Receiver<D
     }
 }
 
-/// Keeps the sockets until the door moves again.
+/// Keeps the sockets until the state of the proxy changes.
 async fn hold(mut door: watch::Receiver<Door>) {
     let _ = door.changed().await;
 }

@@ -161,7 +161,7 @@ pub struct KeyListResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListKeysQuery {
-    /// Only keys that open just this space.
+    /// Only keys that are limited to this space.
     #[serde(default)]
     space: Option<String>,
     /// Maximum number of items on the page.
@@ -179,13 +179,14 @@ pub struct ListKeysQuery {
 /// `Idempotency-Key` is therefore rejected; if you lose the response, revoke the key and create
 /// another one.
 ///
-/// A key cannot grant more than it has: an admin of one space can create keys only for that space,
-/// no key can outlive the key that created it, and a key with limits cannot create keys. The first
-/// key of a service must be an admin key for all spaces. Once it exists, every request needs a key.
+/// No key can create a key with more rights than its own: an admin of one space can create keys
+/// only for that space, no key can outlive the key that created it, and a key with limits cannot
+/// create keys. The first key of a service must be an admin key for all spaces. Once it exists,
+/// every request needs a key.
 #[utoipa::path(
     post, path = "/v1/admin/keys", tag = "admin", operation_id = "create_key", request_body = CreateKeyRequest,
     responses(
-        (status = 201, description = "Made.", body = CreatedKeyResponse, headers(("Location" = String, description = "The new key."))),
+        (status = 201, description = "The new key with its secret.", body = CreatedKeyResponse, headers(("Location" = String, description = "The new key."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -318,7 +319,7 @@ pub async fn update_key(
     delete, path = "/v1/admin/keys/{id}", tag = "admin", operation_id = "revoke_key",
     params(("id" = String, Path, description = "The key's id.")),
     responses(
-        (status = 204, description = "Revoked."),
+        (status = 204, description = "The key is revoked."),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]

@@ -66,7 +66,7 @@ pub struct SpaceResponse {
     pub categories: i64,
     /// Number of stored query receipts.
     pub queries: i64,
-    /// Keys that open just this space, not counting keys from the configuration.
+    /// Number of keys that are limited to this space, not counting keys from the configuration.
     pub api_keys: i64,
     /// Number of jobs by state.
     pub jobs: BTreeMap<String, i64>,
@@ -74,7 +74,7 @@ pub struct SpaceResponse {
     pub usage: UsageTotalsResponse,
 }
 
-/// What the deletion removed.
+/// The result of deleting a space.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DeletedSpaceResponse {
     pub space: String,
@@ -120,7 +120,8 @@ pub async fn list_spaces(
 
 /// Get a space
 ///
-/// Returns counts of the current contents of the space. Returns 404 if the space is empty.
+/// Counts the sources, chunks, categories, jobs and other contents of the space. Returns 404 if the
+/// space is empty.
 #[utoipa::path(
     get, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "get_space",
     params(("space" = String, Path, description = "The name of the space.")),
@@ -148,8 +149,8 @@ pub async fn get_space(
 /// Delete a space
 ///
 /// Permanently deletes everything in the space: sources, chunks, categories, jobs, receipts, the
-/// ledger, and the API keys that open just this space. Unfinished jobs are cancelled first. Repeat
-/// the name in `?confirm=`.
+/// ledger, and the API keys that are limited to this space. Unfinished jobs are cancelled first.
+/// Repeat the name in `?confirm=`.
 ///
 /// The response is sent when the deletion is complete, and contains the number of deleted rows. The
 /// deletion continues if the client disconnects, and a repeated request deletes whatever is left. A

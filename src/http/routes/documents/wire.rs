@@ -65,7 +65,7 @@ pub struct DocumentDescription {
     /// What the source is about.
     #[schema(max_length = 4000)]
     pub topic: Option<String>,
-    /// Additional notes about the source.
+    /// Notes about the source.
     #[schema(max_length = 4000)]
     pub note: Option<String>,
     /// Where the source comes from.
@@ -220,7 +220,7 @@ pub struct DocumentExplanation {
     pub raw_candidates: usize,
     /// Number of round trips to the store.
     pub store_queries: usize,
-    /// In the order of the store.
+    /// In the order in which the store returned them.
     pub candidates: Vec<DocumentCandidateInfo>,
 }
 
@@ -276,14 +276,17 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
         all.push(say(
             "tags",
             format!(
-                "no such source has all of these tags: {}",
+                "no matching source has all of these tags: {}",
                 retrieved.required_tags.join(", ")
             ),
         ));
     }
 
     if let (true, Some(moment)) = (retrieved.relaxed.as_of, retrieved.input.as_of) {
-        all.push(say("as_of", format!("no such version existed at {moment}")));
+        all.push(say(
+            "as_of",
+            format!("no matching version existed at {moment}"),
+        ));
     }
 
     all

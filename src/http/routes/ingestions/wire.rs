@@ -45,7 +45,7 @@ pub struct CreateIngestionRequest {
     /// What the text is about.
     #[schema(max_length = 2000)]
     pub topic: Option<String>,
-    /// Additional notes about the text.
+    /// Notes about the text.
     #[schema(max_length = 2000)]
     pub note: Option<String>,
     /// Where the text comes from.
@@ -121,7 +121,7 @@ pub struct IngestionOptionsRequest {
     /// Maximum tokens per chunk.
     #[schema(minimum = 2, maximum = 100_000)]
     pub chunk_max_tokens: Option<u64>,
-    /// Number of chunks that one model call files.
+    /// Number of chunks that one model call classifies.
     #[schema(minimum = 1, maximum = 50)]
     pub batch_size: Option<u64>,
     /// The model for this text, as `provider:model`.
@@ -129,7 +129,7 @@ pub struct IngestionOptionsRequest {
     /// What to store in one transaction.
     #[schema(inline)]
     pub transaction_scope: Option<TransactionScopeName>,
-    /// Which indexes to build; with `[]`, the source can be found only by its name.
+    /// Which indexes to build. With `[]`, the source can be found only by its name.
     #[schema(max_items = 10)]
     pub indexes: Option<Vec<IngestionIndex>>,
 }

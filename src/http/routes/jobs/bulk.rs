@@ -154,7 +154,7 @@ pub struct RetryJobsResponse {
 pub struct CancelJobsResponse {
     /// Number of matching jobs, up to `limit`.
     pub matched: usize,
-    /// Number of jobs that were cancelled; the others finished in the meantime.
+    /// Number of jobs that were cancelled; the other matching jobs finished in the meantime.
     pub changed: usize,
     /// Whether more jobs match; if so, repeat the request.
     pub more: bool,

@@ -79,7 +79,7 @@ pub struct JobSummaryResponse {
     pub finished_at: Option<String>,
 }
 
-/// A job's wait for a provider.
+/// A job's wait for a provider or for free space in the database.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobWaitingResponse {
     /// When the first of these waits began; reset when the job makes progress.
@@ -87,7 +87,8 @@ pub struct JobWaitingResponse {
     pub since: String,
     /// Number of waits since then.
     pub waits: i64,
-    /// When the job will be retried; earlier if the provider is known to respond again.
+    /// When the job will be retried, unless memoir notices earlier that the provider responds
+    /// again.
     #[schema(format = DateTime)]
     pub next_try_at: String,
 }
@@ -186,7 +187,7 @@ pub struct LlmCallResponse {
 /// The origin of a source's helper.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperEventResponse {
-    /// `generated`, `provided` with the text, or `confirmed` by the user.
+    /// `generated` by a model, `provided` with the text, or `confirmed` by the user.
     pub event: String,
     /// `user` or `generated`.
     pub origin: String,

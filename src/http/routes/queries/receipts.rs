@@ -40,7 +40,7 @@ pub struct QuerySummaryResponse {
 /// The totals of a query: calls, tokens, cost and time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryTotalsResponse {
-    /// Number of attempts, including failed ones.
+    /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
@@ -148,7 +148,7 @@ pub struct ReplayQueryRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     pub n: Option<i64>,
-    /// `live` only: by how much that number changes from level to level.
+    /// `live` only: by how much that number falls or rises from level to level.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 100)]
     pub n2: Option<i64>,
@@ -195,11 +195,11 @@ pub struct QueryDifferencesResponse {
 /// Leaves, by path.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryLeavesResponse {
-    /// Read by both.
+    /// Leaves that both read.
     pub kept: Vec<Vec<String>>,
-    /// Read only by the replay.
+    /// Leaves that only the replay read.
     pub added: Vec<Vec<String>>,
-    /// Read only by the original query.
+    /// Leaves that only the original query read.
     pub removed: Vec<Vec<String>>,
 }
 

@@ -214,7 +214,7 @@ pub struct QueryEstimateResponse {
     pub model: String,
     /// The encoding used to count tokens.
     pub tokenizer: String,
-    /// Whether that is the model's own encoding.
+    /// Whether this is the model's own encoding.
     pub exact: bool,
     pub strategies: Vec<StrategyEstimateResponse>,
 }
@@ -249,7 +249,7 @@ pub struct LevelEstimateResponse {
     pub level: i64,
     pub options: i64,
     pub max_selectable: i64,
-    /// 0 if there is no choice to make.
+    /// 0 if there is nothing to choose, so that no call is needed.
     pub tokens_prompt: i64,
 }
 

@@ -232,8 +232,8 @@ pub async fn update_helper(
 
 /// Regenerate the helper of a source
 ///
-/// Has a model write a new helper from the metadata of the source and its first chunks. Responds
-/// when the helper is stored.
+/// A model writes a new helper from the metadata of the source and its first chunks. Responds when
+/// the helper is stored.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/regenerate", tag = "sources", operation_id = "regenerate_helper",
     params(("id" = String, Path, description = "The source's id.")),

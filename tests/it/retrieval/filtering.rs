@@ -1,5 +1,4 @@
-//! What passes the filters, and what happens where nothing does (T-2.4, T-4.2, T-5.4, T-5.5, T-7,
-//! K-19, K-20).
+//! What the filters accept, and what happens if nothing matches.
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
@@ -7,28 +6,28 @@ use memoir::store::{NewVersion, Store};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Shelf, facts, moment};
+use super::{Setup, facts, moment};
 use crate::support::app::{load, send};
 
 #[tokio::test]
-async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
-    for shelf in Shelf::each().await {
-        shelf
+async fn all_tags_must_match_and_an_unknown_tag_is_ignored_with_a_reason() {
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/both.md", "text": "Both.", "tags": ["docs", "design"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "09:00",
                 json!({"path": "/one.md", "text": "One.", "tags": ["docs"]}),
             )
             .await;
 
-        // T-5.4a: the newer one lacks a tag.
-        let found = shelf
+        // The newer source lacks a tag.
+        let found = setup
             .find(json!({"meta": {"tags": ["docs", "design"]}}))
             .await;
         assert_eq!(
@@ -42,15 +41,15 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
         );
 
         assert_eq!(
-            shelf.text(json!({"meta": {"tags": ["docs"]}})).await,
+            setup.text(json!({"meta": {"tags": ["docs"]}})).await,
             "One."
         );
 
         let body = json!({"meta": {"tags": ["design"]}, "default_tags": ["docs"], "strict": true});
-        assert_eq!(shelf.text(body).await, "Both.");
+        assert_eq!(setup.text(body).await, "Both.");
 
-        // T-5.4b, K-19: the original list, flagged, with the reason.
-        let found = shelf
+        // If no source has the tags, the filter is ignored and listed with the reason.
+        let found = setup
             .find(json!({"meta": {"tags": ["docs", "nowhere"]}}))
             .await;
         assert_eq!(
@@ -66,46 +65,46 @@ async fn all_tags_must_be_carried_and_an_unknown_one_is_relaxed_and_said() {
                 .contains("file_ingest, docs, nowhere")
         );
 
-        let reply = shelf
+        let reply = setup
             .retrieve(&json!({"meta": {"tags": ["nowhere"]}, "strict": true}))
             .await;
         reply.assert_problem(404, "document_not_found");
         assert_eq!(reply.json()["context"]["filter"], "the required tags");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
-    for shelf in Shelf::each().await {
-        shelf
+async fn a_named_file_wins_over_newer_ones_and_an_unknown_name_is_ignored() {
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/x/plan.md", "text": "The plan.", "tags": ["docs"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "09:00",
                 json!({"path": "/x/Plan.md", "text": "The other plan.", "tags": ["docs"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "10:00",
                 json!({"path": "/x/new.md", "text": "Newer.", "tags": ["docs"]}),
             )
             .await;
 
-        // K-20: the name as given before another case, and both before whatever is newer.
+        // The exact name is preferred to one in another case, and both to anything newer.
         for (name, text) in [
             ("plan.md", "The plan."),
             ("Plan.md", "The other plan."),
             ("PLAN.md", "The other plan."),
         ] {
-            let found = shelf
+            let found = setup
                 .find(json!({"meta": {"filename": name, "tags": ["docs"]}}))
                 .await;
             assert_eq!(
@@ -115,7 +114,7 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
             );
         }
 
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"filename": "nobody.md", "tags": ["docs"]}}))
             .await;
         assert_eq!(
@@ -123,30 +122,30 @@ async fn the_named_file_wins_over_newer_ones_and_an_unknown_name_is_relaxed() {
             (&json!("Newer."), &json!("relaxed"))
         );
 
-        let reply = shelf
+        let reply = setup
             .retrieve(&json!({"meta": {"filename": "nobody.md"}, "strict": true}))
             .await;
         reply.assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn the_newest_of_a_moment_or_the_newest_of_all() {
-    for shelf in Shelf::each().await {
+async fn as_of_returns_the_version_of_that_time_or_else_the_latest() {
+    for setup in Setup::each().await {
         for (at, text) in [("08:00", "first"), ("09:00", "second"), ("10:00", "third")] {
-            shelf.file_at(at, "/a.md", text).await;
+            setup.file_at(at, "/a.md", text).await;
         }
 
         let as_of = |at: &str| json!({"meta": {"filename": "a.md"}, "as_of": moment(at)});
-        // T-4.2h, T-5.5: the moment itself counts.
+        // A version ingested exactly at `as_of` counts.
         for (at, text) in [
             ("08:00", "first"),
             ("08:59", "first"),
             ("09:00", "second"),
             ("23:00", "third"),
         ] {
-            let found = shelf.find(as_of(at)).await;
+            let found = setup.find(as_of(at)).await;
             assert_eq!(
                 (&found["content"], &found["as_of_fallback"]),
                 (&json!(text), &json!(false)),
@@ -154,7 +153,7 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
             );
         }
 
-        let found = shelf.find(as_of("07:59")).await;
+        let found = setup.find(as_of("07:59")).await;
         assert_eq!(
             (&found["content"], &found["as_of_fallback"]),
             (&json!("third"), &json!(true))
@@ -163,19 +162,19 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
         assert_eq!(found["relaxed"][0]["filter"], "as_of");
         let mut strict = as_of("07:59");
         strict["strict"] = json!(true);
-        shelf
+        setup
             .retrieve(&strict)
             .await
             .assert_problem(404, "document_not_found");
 
-        // Another offset is the same moment.
+        // The same time with another offset.
         let body = json!({"meta": {"filename": "a.md"}, "as_of": "2025-12-04T11:00:00+02:00"});
-        assert_eq!(shelf.text(body).await, "second");
+        assert_eq!(setup.text(body).await, "second");
 
-        // K-20: the other choices do not look at it, and say so.
+        // The other strategies ignore `as_of`, with a warning.
         for strategy in ["earliest", "longest", "score"] {
             let body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
-            let found = shelf.find(body).await;
+            let found = setup.find(body).await;
             assert_eq!(
                 (&found["as_of_fallback"], &found["warnings"][0]["code"]),
                 (&json!(false), &json!("as_of_ignored"))
@@ -183,42 +182,42 @@ async fn the_newest_of_a_moment_or_the_newest_of_all() {
 
             let mut body = json!({"meta": {"filename": "a.md"}, "as_of": moment("07:00"), "strategy": strategy});
             body["strict"] = json!(true);
-            shelf
+            setup
                 .retrieve(&body)
                 .await
                 .assert_problem(422, "invalid_request");
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn neither_the_space_nor_the_user_is_ever_left() {
-    for shelf in Shelf::each().await {
-        shelf
+async fn never_returns_sources_of_another_space_or_user() {
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/a.md", "text": "Ann's.", "user_id": "ann", "tags": ["docs"]}),
             )
             .await;
 
-        // T-4.2d.
+        // Each user has sources of their own.
         let ann = json!({"meta": {"filename": "a.md", "tags": ["docs"]}, "user_id": "ann"});
-        assert_eq!(shelf.text(ann.clone()).await, "Ann's.");
+        assert_eq!(setup.text(ann.clone()).await, "Ann's.");
         for body in [
             json!({"meta": {"filename": "a.md", "tags": ["docs"]}}),
             json!({"meta": {"filename": "a.md"}, "user_id": "bob"}),
             json!({"meta": {"query": "Ann's"}, "user_id": "ANN", "strategy": "score"}),
             json!({"meta": {"tags": ["docs"]}, "user_id": "bob", "as_of": moment("09:00")}),
         ] {
-            shelf
+            setup
                 .retrieve(&body)
                 .await
                 .assert_problem(404, "document_not_found");
         }
 
-        let request = shelf
+        let request = setup
             .app
             .request(Method::POST, "/v1/documents/retrieve")
             .header("x-memoir-space", "other");
@@ -226,42 +225,42 @@ async fn neither_the_space_nor_the_user_is_ever_left() {
         send(request.json(&ann))
             .await
             .assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn what_is_not_eligible_or_has_no_text_is_not_there() {
-    for shelf in Shelf::each().await {
-        // T-2.4, T-7.1: only what was ingested takes part; a name alone is no source yet.
-        let reply = shelf
+async fn sources_that_are_not_eligible_or_have_no_text_are_not_found() {
+    for setup in Setup::each().await {
+        // Only ingested sources are candidates; a registered source without a text is not.
+        let reply = setup
             .app
             .post("/v1/sources", &json!({"path": "/registered/a.md"}))
             .await;
 
         assert_eq!(reply.status, 201);
-        shelf
+        setup
             .retrieve(&json!({"meta": {"filename": "a.md"}}))
             .await
             .assert_problem(404, "document_not_found");
 
-        let id = shelf.file_at("08:00", "/a.md", "Kept.").await;
-        shelf.file_at("09:00", "/b.md", "Other.").await;
+        let id = setup.file_at("08:00", "/a.md", "Kept.").await;
+        setup.file_at("09:00", "/b.md", "Other.").await;
         assert_eq!(
-            shelf.find(json!({"meta": {"filename": "a.md"}})).await["content"],
+            setup.find(json!({"meta": {"filename": "a.md"}})).await["content"],
             "Kept."
         );
 
-        // R-RET-03.
+        // A source that is not eligible is not found.
         let change = |eligible: bool| {
-            let request = shelf
+            let request = setup
                 .app
                 .request(Method::PATCH, &format!("/v1/sources/{id}"));
             send(request.json(&json!({"eligible": eligible})))
         };
 
         assert_eq!(change(false).await.json()["eligible"], false);
-        let found = shelf.find(json!({"meta": {"filename": "a.md"}})).await;
+        let found = setup.find(json!({"meta": {"filename": "a.md"}})).await;
         assert_eq!(
             (&found["content"], &found["filename_filter"]),
             (&json!("Other."), &json!("relaxed"))
@@ -269,46 +268,46 @@ async fn what_is_not_eligible_or_has_no_text_is_not_there() {
 
         assert_eq!(change(true).await.json()["eligible"], true);
         assert_eq!(
-            shelf.text(json!({"meta": {"filename": "a.md"}})).await,
+            setup.text(json!({"meta": {"filename": "a.md"}})).await,
             "Kept."
         );
 
-        // T-3.1: the tag that makes it a source cannot go.
-        let request = shelf
+        // The tag `file_ingest` cannot be removed.
+        let request = setup
             .app
             .request(Method::PATCH, &format!("/v1/sources/{id}"))
             .json(&json!({"tags": ["x"]}));
 
         send(request).await.assert_problem(422, "invalid_request");
-        // What is removed is gone for good.
+        // A deleted source is not found.
         send(
-            shelf
+            setup
                 .app
                 .request(Method::DELETE, &format!("/v1/sources/{id}")),
         )
         .await;
 
-        let reply = shelf
+        let reply = setup
             .retrieve(&json!({"meta": {"filename": "a.md"}, "strict": true}))
             .await;
         reply.assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
-    for shelf in Shelf::each().await {
-        let hidden = shelf.file_at("08:00", "/hidden/log.md", "Hidden.").await;
+async fn many_versions_of_one_source_do_not_hide_another_with_its_name() {
+    for setup in Setup::each().await {
+        let hidden = setup.file_at("08:00", "/hidden/log.md", "Hidden.").await;
         let shown = json!({"path": "/shown/log.md", "text": "Shown.", "tags": ["b"]});
-        shelf.put_at("07:00", shown).await;
-        let store = Store::connect(&load(&shelf.app.database.url, &[]).database)
+        setup.put_at("07:00", shown).await;
+        let store = Store::connect(&load(&setup.app.database.url, &[]).database)
             .await
             .unwrap();
         add_versions(&store, &hidden, 600).await;
 
-        // T-5.4a: the tag decides, however many versions of the other there are.
-        let found = shelf
+        // The tag decides, however many versions the other source has.
+        let found = setup
             .find(json!({"meta": {"filename": "log.md", "tags": ["b"]}, "strict": true}))
             .await;
         assert_eq!(
@@ -316,7 +315,7 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
             (&json!("Shown."), &json!(false))
         );
 
-        let change = shelf
+        let change = setup
             .app
             .request(Method::PATCH, &format!("/v1/sources/{hidden}"));
         assert_eq!(
@@ -324,16 +323,16 @@ async fn many_versions_of_one_document_do_not_hide_another_of_its_name() {
             200
         );
 
-        let found = shelf
+        let found = setup
             .find(json!({"meta": {"filename": "log.md"}, "strict": true}))
             .await;
         assert_eq!(found["content"], "Shown.");
         store.close().await;
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
-/// Versions of a source, past the models.
+/// Writes versions of a source directly to the store, without models.
 async fn add_versions(store: &Store, id: &str, count: i64) {
     let (space, id) = (Space::default(), id.parse::<SourceId>().unwrap());
     let mut tx = store.begin().await.unwrap();

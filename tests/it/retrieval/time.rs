@@ -1,5 +1,5 @@
-//! `as_of` on sources, versions, chunks and the hierarchy: what there was then; labels and
-//! eligibility are those of now.
+//! `as_of` on sources, versions, chunks and the hierarchy: the content of that time, with the
+//! current tags and eligibility.
 
 use memoir::base::clock::Timestamp;
 use reqwest::Method;
@@ -14,7 +14,7 @@ const HERE: &[&str] = &["A", "B", "C"];
 const THERE: &[&str] = &["A", "B", "D"];
 const ELSEWHERE: &[&str] = &["X", "Y", "Z"];
 
-/// A desk, its two sources, and the moments after each of four writes.
+/// A setup with two sources, and the times after each of four writes.
 async fn told(database: TestDatabase) -> (Desk, [String; 2], [Timestamp; 4]) {
     let desk = Desk::on(database, &[]).await;
     let library = &desk.library;
@@ -43,7 +43,7 @@ async fn items(desk: &Desk, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn documents_and_versions_are_those_of_then() {
+async fn as_of_shows_earlier_sources_and_versions() {
     for database in TestDatabase::each().await {
         let (desk, [first, second], [t1, t2, t3, t4]) = told(database).await;
         let before = Timestamp::from_micros(t1.as_micros() - 1);
@@ -93,7 +93,7 @@ async fn documents_and_versions_are_those_of_then() {
         let late = format!("/v1/sources/{first}/chunks?as_of={t3}&version=3");
         desk.app.get(&late).await.assert_problem(404, "not_found");
 
-        // Labels and eligibility are those of now.
+        // Tags and eligibility are the current ones.
         let change = json!({"tags": ["file_ingest", "new"], "eligible": false});
         send(
             desk.app
@@ -118,7 +118,7 @@ async fn documents_and_versions_are_those_of_then() {
 }
 
 #[tokio::test]
-async fn the_hierarchy_and_its_chunks_are_those_of_then() {
+async fn as_of_shows_the_earlier_hierarchy_and_its_chunks() {
     for database in TestDatabase::each().await {
         let (desk, _, [t1, t2, t3, _]) = told(database).await;
         let counted = async |query: &str| {
@@ -147,7 +147,7 @@ async fn the_hierarchy_and_its_chunks_are_those_of_then() {
             Vec::<String>::new()
         );
 
-        // An offset that was not percent-encoded is understood.
+        // An offset that is not percent-encoded is accepted.
         assert_eq!(
             counted("as_of=2020-01-01T00:00:00+01:00").await,
             Vec::<String>::new()
@@ -219,7 +219,7 @@ async fn the_hierarchy_and_its_chunks_are_those_of_then() {
                 .assert_problem(422, "invalid_request");
         }
 
-        // R-RET-03, and questions of the same moment: what is not eligible is not found.
+        // Queries with the same `as_of` do not find sources that are not eligible.
         let asked = desk
             .ask(json!({"query": "?", "mode": "retrieve", "as_of": t1.to_string()}))
             .await;

@@ -1,24 +1,24 @@
-//! What a caller says, what is looked for, and what comes back (T-1 to T-4, T-5.0 to T-5.3, T-6).
+//! What a caller can send, what memoir searches for, and what it returns.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Shelf, each, moment};
+use super::{Setup, each, moment};
 use crate::support::app::send;
 
 #[tokio::test]
-async fn a_name_is_enough_and_one_whole_document_comes_back() {
-    for shelf in Shelf::each().await {
+async fn a_name_is_enough_to_retrieve_one_whole_version() {
+    for setup in Setup::each().await {
         let text = "# Storage\r\n\r\nWhere memory is kept: ∅ 记忆.  \n";
-        let id = shelf
+        let id = setup
             .file_at("08:00", "/home/me/docs/memory_storage.md", text)
             .await;
-        shelf
+        setup
             .file_at("09:00", "/home/me/docs/other.md", "Another one, and newer.")
             .await;
 
-        // T-1.1, T-2.5, T-4.3: one content, byte for byte.
-        let found = shelf
+        // Exactly one text, byte for byte.
+        let found = setup
             .find(json!({"meta": {"filename": "memory_storage.md"}}))
             .await;
         assert_eq!(found["content"], text);
@@ -28,11 +28,11 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
         );
 
         assert_eq!(found["source"]["id"], json!(id));
-        // T-1.2: no candidates unless they are asked for.
+        // Candidates are returned only on request.
         assert_eq!(found["explain"], Value::Null);
         assert!(found.get("candidates").is_none());
 
-        // T-4.1: what was not said is told.
+        // The response contains the defaults of omitted fields.
         assert_eq!(
             (&found["k"], &found["strategy"], &found["as_of"]),
             (&json!(50), &json!("latest"), &Value::Null)
@@ -43,7 +43,7 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             (&json!("default"), &json!(false))
         );
 
-        // T-3.1 to T-3.5.
+        // The metadata of the version.
         let metadata = &found["metadata"];
         assert_eq!(metadata["kind"], "file_ingest");
         assert_eq!(metadata["filename"], "memory_storage.md");
@@ -56,14 +56,14 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
                 .contains(&json!("file_ingest"))
         );
 
-        // T-4.2a: both spellings, and the path's last segment.
+        // Both spellings of the field, and the last segment of a path.
         for meta in [
             json!({"file_name": "memory_storage.md"}),
             json!({"filename": " ", "file_name": "memory_storage.md"}),
             json!({"filename": "docs/memory_storage.md"}),
             json!({"filename": "MEMORY_storage.MD"}),
         ] {
-            let found = shelf.find(json!({"meta": meta})).await;
+            let found = setup.find(json!({"meta": meta})).await;
             assert_eq!(
                 (&found["content"], &found["filename_filter"]),
                 (&json!(text), &json!("applied")),
@@ -71,26 +71,25 @@ async fn a_name_is_enough_and_one_whole_document_comes_back() {
             );
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn plain_text_is_the_content_and_nothing_else() {
-    for shelf in Shelf::each().await {
-        let id = shelf.file_at("08:00", "/a.md", "First.").await;
-        shelf
+async fn text_plain_returns_only_the_content() {
+    for setup in Setup::each().await {
+        let id = setup.file_at("08:00", "/a.md", "First.").await;
+        setup
             .file_at("09:00", "/a.md", "Second, <b>longer</b>.")
             .await;
         let ask = |meta: Value| {
-            let request = shelf
+            let request = setup
                 .app
                 .request(Method::POST, "/v1/documents/retrieve")
                 .header("accept", "text/plain");
             send(request.json(&json!({"meta": meta})))
         };
 
-        // T-2.1.
         let reply = ask(json!({"filename": "a.md"})).await;
         assert_eq!(
             (reply.status.as_u16(), reply.text.as_str()),
@@ -114,7 +113,7 @@ async fn plain_text_is_the_content_and_nothing_else() {
             ("Second, <b>longer</b>.", "filename, tags")
         );
 
-        let request = shelf
+        let request = setup
             .app
             .request(Method::POST, "/v1/documents/retrieve")
             .header("accept", "text/plain");
@@ -127,14 +126,14 @@ async fn plain_text_is_the_content_and_nothing_else() {
         .await;
 
         reply.assert_problem(404, "document_not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
-    for shelf in Shelf::each().await {
-        shelf
+async fn query_and_required_tags_are_composed_from_the_fields() {
+    for setup in Setup::each().await {
+        setup
             .put_at(
                 "08:00",
                 json!({"path": "/a.md", "text": "Text.", "tags": ["base", "docs"]}),
@@ -143,10 +142,10 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
 
         let explained = async |meta: Value, default_tags: Value| {
             let body = json!({"meta": meta, "default_tags": default_tags, "explain": true});
-            shelf.find(body).await["explain"].clone()
+            setup.find(body).await["explain"].clone()
         };
 
-        // T-5.2a, T-5.2b, T-5.2c, T-4.2c.
+        // The search query is composed of the given fields, in a fixed order.
         for (meta, query) in [
             (
                 json!({"provider": "evert", "note": "of May", "topic": "design"}),
@@ -163,7 +162,8 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             assert_eq!(explained(meta, Value::Null).await["query"], query);
         }
 
-        // T-4.2f, T-5.1: file_ingest first, each once, in order; null asks for it all the same.
+        // `file_ingest` comes first, then each tag once, in order; null also requires
+        // `file_ingest`.
         let tags = explained(json!({"tags": ["docs", "base", "docs"]}), json!(["base"])).await["required_tags"].clone();
         assert_eq!(tags, json!(["file_ingest", "base", "docs"]));
         assert_eq!(
@@ -171,13 +171,13 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             json!(["file_ingest"])
         );
 
-        // T-5.0, T-8.1.
+        // One round trip to the store is enough.
         assert_eq!(
             explained(json!({"topic": "x"}), Value::Null).await["store_queries"],
             1
         );
 
-        // T-5.3.
+        // A candidate has its text and its metadata.
         let candidate = explained(json!({}), Value::Null).await["candidates"][0].clone();
         assert_eq!(candidate["content"], "Text.");
         assert_eq!(candidate["tags"], json!(["file_ingest", "base", "docs"]));
@@ -186,20 +186,20 @@ async fn the_query_and_the_tags_are_made_as_the_seed_makes_them() {
             assert!(candidate["metadata"][field].is_string(), "{field}");
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
-    let shelf = Shelf::each().await.swap_remove(0);
-    shelf.file_at("08:00", "/a.md", "Text.").await;
+async fn ignores_other_fields_of_meta_and_names_invalid_ones() {
+    let setup = Setup::each().await.swap_remove(0);
+    setup.file_at("08:00", "/a.md", "Text.").await;
 
-    // T-4.2b.
+    // Unknown and empty fields are ignored.
     let meta = json!({"filename": "a.md", "colour": "red", "confidence": 0.5, "topic": null, "note": "", "tags": null});
-    assert_eq!(shelf.text(json!({"meta": meta})).await, "Text.");
+    assert_eq!(setup.text(json!({"meta": meta})).await, "Text.");
 
-    // T-4.2e, T-4.2g, T-4.2h.
+    // Invalid values are named.
     for (body, field, word) in [
         (json!({}), "meta", "missing"),
         (json!({"meta": "a.md"}), "meta", "expected"),
@@ -238,41 +238,41 @@ async fn what_meta_holds_besides_is_not_looked_at_and_what_is_wrong_is_named() {
             "100",
         ),
     ] {
-        let reply = shelf.retrieve(&body).await;
+        let reply = setup.retrieve(&body).await;
         reply.assert_problem(422, "invalid_request");
         let error = &reply.json()["errors"][0];
         assert_eq!(error["field"], field, "{body}");
         assert!(error["message"].as_str().unwrap().contains(word), "{error}");
     }
 
-    // T-5.7: what has no content is not let in.
+    // A text without content is rejected.
     for text in ["", " \n"] {
-        let reply = shelf
+        let reply = setup
             .app
             .post("/v1/ingestions", &json!({"text": text}))
             .await;
         reply.assert_problem(422, "invalid_request");
     }
 
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }
 
 #[tokio::test]
-async fn names_and_paths_are_kept_as_they_were_given() {
-    for shelf in Shelf::each().await {
-        // T-3.3, T-3.4: a base name, and an absolute path that stays.
-        shelf
+async fn names_and_paths_are_kept_as_given() {
+    for setup in Setup::each().await {
+        // Only the last segment becomes the name; an absolute path is kept.
+        setup
             .put_at("08:00", json!({"filename": "a/b/c.md", "text": "No path."}))
             .await;
-        let first = shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"].clone();
+        let first = setup.find(json!({"meta": {"filename": "c.md"}})).await["metadata"].clone();
         assert_eq!(first["filename"], "c.md");
         assert!(first["path"].as_str().unwrap().starts_with('/'));
         assert_eq!(
-            shelf.find(json!({"meta": {"filename": "c.md"}})).await["metadata"],
+            setup.find(json!({"meta": {"filename": "c.md"}})).await["metadata"],
             first
         );
 
-        shelf
+        setup
             .put_at(
                 "08:10",
                 json!({"path": "C:\\docs\\d.md", "text": "On Windows."}),
@@ -280,18 +280,19 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             .await;
 
         assert_eq!(
-            shelf.find(json!({"meta": {"filename": "d.md"}})).await["metadata"]["path"],
+            setup.find(json!({"meta": {"filename": "d.md"}})).await["metadata"]["path"],
             "C:\\docs\\d.md"
         );
 
-        // A name may hold whatever a file system allows; nothing of it is a pattern.
+        // A name may contain any character that a file system allows, and is never treated as a
+        // pattern.
         for name in [
             "100%_sure?.md",
             "it's \"here\".md",
             "Ünïcödé 文档.md",
             "=plan.md",
         ] {
-            shelf
+            setup
                 .put_at(
                     "08:20",
                     json!({"filename": name, "text": format!("This is {name}.")}),
@@ -305,7 +306,7 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             "ÜNÏCÖDÉ 文档.MD",
             "=plan.md",
         ] {
-            let found = shelf
+            let found = setup
                 .find(json!({"meta": {"filename": name}, "strict": true}))
                 .await;
             assert_eq!(
@@ -317,23 +318,23 @@ async fn names_and_paths_are_kept_as_they_were_given() {
             );
         }
 
-        shelf
+        setup
             .retrieve(&json!({"meta": {"filename": "100%"}, "strict": true}))
             .await
             .assert_problem(404, "document_not_found");
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn the_examples_of_the_seed() {
-    for shelf in Shelf::each().await {
+async fn retrieves_by_name_topic_tags_time_and_strategy() {
+    for setup in Setup::each().await {
         let tags = json!(["llm-thalamus", "docs", "design"]);
         let put = async |at: &str, text: &str| {
             let body = json!({"path": "/src/docs/memory_storage.md", "text": text, "tags": tags,
                 "topic": "llm-thalamus memory design"});
-            shelf.put_at(at, body).await;
+            setup.put_at(at, body).await;
         };
 
         put(
@@ -344,7 +345,7 @@ async fn the_examples_of_the_seed() {
 
         put("09:00", "# Memory storage, second").await;
         put("11:00", "# Memory storage, third").await;
-        shelf
+        setup
             .put_at(
                 "12:00",
                 json!({"path": "/new.md", "text": "A newer one.", "tags": tags}),
@@ -352,26 +353,26 @@ async fn the_examples_of_the_seed() {
             .await;
 
         let meta = json!({"filename": "memory_storage.md", "topic": "llm-thalamus memory design", "tags": tags});
-        // T-6.1.
-        let found = shelf.find(json!({"meta": meta})).await;
+        // Without a time: the latest version.
+        let found = setup.find(json!({"meta": meta})).await;
         assert_eq!(found["content"], "# Memory storage, third");
         assert_eq!(
             (&found["tag_filter_relaxed"], &found["filename_filter"]),
             (&json!(false), &json!("applied"))
         );
 
-        // T-6.2.
+        // With a time: the version that was current then.
         let body =
             json!({"meta": meta, "strategy": "latest", "as_of": "2025-12-04T09:00:00+00:00"});
-        let found = shelf.find(body).await;
+        let found = setup.find(body).await;
         assert_eq!(
             (&found["content"], &found["as_of_fallback"]),
             (&json!("# Memory storage, second"), &json!(false))
         );
 
-        // T-6.3.
+        // Other strategies.
         for strategy in ["earliest", "longest"] {
-            let text = shelf
+            let text = setup
                 .text(json!({"meta": meta, "strategy": strategy}))
                 .await;
             assert_eq!(
@@ -380,34 +381,34 @@ async fn the_examples_of_the_seed() {
             );
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn every_ingestion_stays_a_version_and_the_clock_of_the_request_counts() {
-    for shelf in Shelf::each().await {
-        // T-2.2: identical content included.
+async fn every_ingestion_is_a_version_with_the_time_of_its_request() {
+    for setup in Setup::each().await {
+        // Identical content also creates a version.
         for (at, text) in [("08:00", "Same."), ("08:01", "Same."), ("08:02", "Other.")] {
-            shelf.file_at(at, "/a.md", text).await;
+            setup.file_at(at, "/a.md", text).await;
         }
 
-        let id = shelf.find(json!({"meta": {"filename": "a.md"}})).await["source_id"]
+        let id = setup.find(json!({"meta": {"filename": "a.md"}})).await["source_id"]
             .as_str()
             .unwrap()
             .to_owned();
 
-        let versions = shelf
+        let versions = setup
             .app
             .get(&format!("/v1/sources/{id}/versions"))
             .await
             .json();
 
-        // T-3.5, K-64.
+        // The time of a version is the time of its request.
         let times: Vec<Value> = ["08:02", "08:01", "08:00"]
             .map(|at| json!(moment(at).replace('Z', ".000000Z")))
             .to_vec();
         assert_eq!(each(&versions["items"], "ingested_at"), times);
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }

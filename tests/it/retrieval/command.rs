@@ -1,10 +1,10 @@
-//! `memoir doc`, as it is typed.
+//! `memoir doc`, run as a user runs it.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::Shelf;
+use super::Setup;
 use crate::support::database::TestDatabase;
 
 fn doc(arguments: &[&str], url: &str) -> (bool, String, String) {
@@ -26,16 +26,16 @@ fn doc(arguments: &[&str], url: &str) -> (bool, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_on_the_command_line() {
-    let shelf = Shelf::on(TestDatabase::sqlite()).await;
-    shelf
+async fn prints_a_version_on_the_command_line() {
+    let setup = Setup::on(TestDatabase::sqlite()).await;
+    setup
         .file_at("08:00", "/plan.md", "# Plan\n\nNo line break at its end")
         .await;
-    shelf.file_at("09:00", "/plan.md", "# Plan, second").await;
-    let server = format!("http://{}", shelf.app.address);
-    let url = shelf.app.database.url.clone();
+    setup.file_at("09:00", "/plan.md", "# Plan, second").await;
+    let server = format!("http://{}", setup.app.address);
+    let url = setup.app.database.url.clone();
 
-    // The source itself, to the byte, and nothing else.
+    // The text byte for byte, and nothing else.
     let told = doc(
         &[
             "plan.md",
@@ -72,7 +72,7 @@ async fn a_document_on_the_command_line() {
 
     assert_eq!(text, "# Plan, second");
 
-    // What was relaxed is talk, and does not get into the source.
+    // Notes about ignored filters go to stderr, not into the text.
     let (fine, text, notes) = doc(&["nobody.md", "--tag", "docs", "--server", &server], &url);
     assert_eq!((fine, text.as_str()), (true, "# Plan, second"));
     assert!(
@@ -109,5 +109,5 @@ async fn a_document_on_the_command_line() {
     );
 
     assert!(!fine && problem.contains("strategy"), "{problem}");
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }

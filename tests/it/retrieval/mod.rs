@@ -1,5 +1,4 @@
-//! Sources through time: one version for a description and a moment, the manifest, differences,
-//! `as_of` everywhere.
+//! Document retrieval: one version by metadata and time, the manifest, differences, `as_of`.
 
 mod choosing;
 mod command;
@@ -16,12 +15,12 @@ use crate::support::app::{Reply, TestApp, send};
 use crate::support::database::TestDatabase;
 
 /// An application with the embedded model and a clock that every request can set.
-pub struct Shelf {
+pub struct Setup {
     pub app: TestApp,
 }
 
-impl Shelf {
-    /// One on every engine.
+impl Setup {
+    /// One per engine.
     pub async fn each() -> Vec<Self> {
         let mut all = Vec::new();
         for database in TestDatabase::each().await {
@@ -37,7 +36,7 @@ impl Shelf {
         }
     }
 
-    /// Brings a text in at a moment (`10:30`, on a day of 2025); gives the id of its source.
+    /// Ingests a text at a time (`10:30`, on a day in 2025) and returns the id of its source.
     pub async fn put_at(&self, at: &str, body: Value) -> String {
         let request = self
             .app
@@ -54,7 +53,7 @@ impl Shelf {
         job["source_id"].as_str().unwrap().to_owned()
     }
 
-    /// The same for a file of the default user, at its path.
+    /// The same for a file of the default user, by path.
     pub async fn file_at(&self, at: &str, path: &str, text: &str) -> String {
         self.put_at(at, json!({"path": path, "text": text})).await
     }
@@ -63,7 +62,7 @@ impl Shelf {
         self.app.post("/v1/documents/retrieve", body).await
     }
 
-    /// The source, which must be there.
+    /// Retrieves a version, which must exist.
     #[track_caller]
     pub fn found(reply: &Reply) -> Value {
         assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
@@ -74,7 +73,7 @@ impl Shelf {
         Self::found(&self.retrieve(&body).await)
     }
 
-    /// The text of the source that is found.
+    /// The text of the retrieved version.
     pub async fn text(&self, body: Value) -> String {
         self.find(body).await["content"]
             .as_str()
@@ -83,7 +82,7 @@ impl Shelf {
     }
 }
 
-/// What is known of a version that is written past the models.
+/// The facts of a version that is written without models.
 pub fn facts(content: &str) -> VersionFacts {
     VersionFacts {
         sha256: String::new(),
@@ -100,12 +99,12 @@ pub fn facts(content: &str) -> VersionFacts {
     }
 }
 
-/// A moment of 2025-12-04, in UTC.
+/// A time on 2025-12-04, in UTC.
 pub fn moment(at: &str) -> String {
     format!("2025-12-04T{at}:00Z")
 }
 
-/// The values of one field over a list.
+/// The values of one field in a list.
 pub fn each(list: &Value, field: &str) -> Vec<Value> {
     list.as_array()
         .unwrap()

@@ -1,5 +1,4 @@
-//! Which of the versions that fit is given (T-2.3, T-5.6, T-8.3), and that it stays right in a
-//! crowd.
+//! Which of the matching versions is returned, also when there are many.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +8,12 @@ use memoir::model::source::Source;
 use memoir::store::{NewVersion, Store};
 use serde_json::json;
 
-use super::{Shelf, each, facts, moment};
+use super::{Setup, each, facts, moment};
 use crate::support::app::load;
 
 #[tokio::test]
-async fn the_same_data_have_five_answers() {
-    for shelf in Shelf::each().await {
+async fn each_strategy_returns_its_version() {
+    for setup in Setup::each().await {
         for (at, text) in [
             ("08:00", "In the beginning."),
             ("09:00", "The whales came by in spring."),
@@ -24,10 +23,10 @@ async fn the_same_data_have_five_answers() {
             ),
             ("11:00", "The end of it."),
         ] {
-            shelf.file_at(at, "/log.md", text).await;
+            setup.file_at(at, "/log.md", text).await;
         }
 
-        // T-2.3, T-5.6a to T-5.6d, T-8.3.
+        // Each strategy returns another version of the same data.
         let meta = json!({"filename": "log.md", "query": "whales in spring"});
         let mut answers = BTreeSet::new();
         for (body, wanted) in [
@@ -37,13 +36,13 @@ async fn the_same_data_have_five_answers() {
             (json!({"meta": meta, "strategy": "longest"}), 3),
             (json!({"meta": meta, "strategy": "score"}), 2),
         ] {
-            let found = shelf.find(body.clone()).await;
+            let found = setup.find(body.clone()).await;
             assert_eq!(found["version"], wanted, "{body}");
             answers.insert(wanted);
         }
 
         assert_eq!(answers.len(), 4);
-        let found = shelf
+        let found = setup
             .find(json!({"meta": meta, "strategy": "score", "explain": true}))
             .await;
         let scores: Vec<f64> = each(&found["explain"]["candidates"], "score")
@@ -56,24 +55,24 @@ async fn the_same_data_have_five_answers() {
             scores.iter().copied().max_by(f64::total_cmp)
         );
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
-    for shelf in Shelf::each().await {
-        // All came at the same moment.
+async fn ties_are_decided_by_length_then_match_then_age() {
+    for setup in Setup::each().await {
+        // All were ingested at the same time.
         for (path, text) in [
             ("/1.md", "short"),
             ("/2.md", "a red boat"),
             ("/3.md", "a red kite"),
             ("/4.md", "a red kite"),
         ] {
-            shelf.file_at("08:00", path, text).await;
+            setup.file_at("08:00", path, text).await;
         }
 
-        // T-5.6a, T-5.6c, T-5.6e.
+        // Ties: the longer text wins, then the better match, then the first version.
         for (strategy, query, wanted) in [
             ("latest", "kite", "/3.md"),
             ("latest", "boat", "/2.md"),
@@ -84,29 +83,29 @@ async fn ties_go_to_the_longer_then_to_the_one_that_fits_then_to_the_first() {
             ("score", "red", "/2.md"),
         ] {
             for _ in 0..20 {
-                let found = shelf
+                let found = setup
                     .find(json!({"meta": {"query": query}, "strategy": strategy}))
                     .await;
                 assert_eq!(found["metadata"]["path"], wanted, "{strategy} {query}");
             }
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn k_limits_what_is_looked_at_and_not_what_is_right() {
-    for shelf in Shelf::each().await {
+async fn k_limits_the_candidates_but_not_the_correctness() {
+    for setup in Setup::each().await {
         for minute in 10..22 {
-            shelf
+            setup
                 .file_at(
                     &format!("08:{minute}"),
                     "/a.md",
                     &format!("Version of minute {minute}."),
                 )
                 .await;
-            shelf
+            setup
                 .file_at(
                     &format!("08:{minute}"),
                     &format!("/{minute}.md"),
@@ -115,11 +114,11 @@ async fn k_limits_what_is_looked_at_and_not_what_is_right() {
                 .await;
         }
 
-        // T-4.2e.
+        // `k` limits the candidates.
         for (k, wanted) in [(1, 1), (5, 5), (50, 12)] {
             let body = json!({"meta": {"filename": "a.md"}, "k": k, "explain": true});
             assert_eq!(
-                shelf.find(body).await["explain"]["raw_candidates"],
+                setup.find(body).await["explain"]["raw_candidates"],
                 wanted,
                 "{k}"
             );
@@ -136,28 +135,28 @@ async fn k_limits_what_is_looked_at_and_not_what_is_right() {
                     .unwrap()
                     .extend(more.as_object().unwrap().clone());
                 assert_eq!(
-                    shelf.text(body.clone()).await,
+                    setup.text(body.clone()).await,
                     format!("Version of minute {wanted}."),
                     "{body}"
                 );
             }
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn words_find_a_document_without_its_name() {
-    for shelf in Shelf::each().await {
+async fn finds_a_source_by_words_without_its_name() {
+    for setup in Setup::each().await {
         let quasar = json!({"path": "/q.md", "text": "Far away a quasar shines, brighter than its galaxy.",
             "topic": "Radio astronomy", "provider": "Jodrell Bank"});
-        shelf.put_at("08:00", quasar).await;
+        setup.put_at("08:00", quasar).await;
         for number in 10..40 {
             let text = format!(
                 "Minutes of the council meeting, number {number}, about the annual budget."
             );
-            shelf
+            setup
                 .file_at(&format!("09:{number}"), &format!("/m{number}.md"), &text)
                 .await;
         }
@@ -168,48 +167,48 @@ async fn words_find_a_document_without_its_name() {
             json!({"provider": "Jodrell Bank"}),
             json!({"filename": "quasar.md"}),
         ] {
-            // Thirty are newer, and only three are looked at more closely.
+            // Thirty versions are newer, and only three are scored.
             let body = json!({"meta": meta, "strategy": "score", "k": 3});
             assert_eq!(
-                shelf.find(body).await["metadata"]["path"],
+                setup.find(body).await["metadata"]["path"],
                 "/q.md",
                 "{meta}"
             );
         }
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn a_version_whose_text_was_lost_is_told_and_not_given_as_empty() {
-    for shelf in Shelf::each().await {
-        shelf
+async fn a_version_without_its_text_is_an_error() {
+    for setup in Setup::each().await {
+        setup
             .file_at("10:00", "/a.md", "All that there was to say.")
             .await;
-        shelf
+        setup
             .app
             .database
             .execute("UPDATE source_versions SET content = ''")
             .await;
 
-        let reply = shelf.retrieve(&json!({"meta": {"filename": "a.md"}})).await;
+        let reply = setup.retrieve(&json!({"meta": {"filename": "a.md"}})).await;
         reply.assert_problem(500, "document_content_missing");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
 async fn finds_the_right_version_among_a_thousand() {
-    for shelf in Shelf::each().await {
-        let store = Store::connect(&load(&shelf.app.database.url, &[]).database)
+    for setup in Setup::each().await {
+        let store = Store::connect(&load(&setup.app.database.url, &[]).database)
             .await
             .unwrap();
         fill(&store, 100, 10).await;
         store.analyze().await.unwrap();
 
         for number in 0..60 {
-            let found = shelf
+            let found = setup
                 .find(json!({"meta": {"filename": format!("{number}.md"), "tags": ["even"]}}))
                 .await;
             assert_eq!(
@@ -219,11 +218,11 @@ async fn finds_the_right_version_among_a_thousand() {
         }
 
         store.close().await;
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
-/// Sources with versions, past the models.
+/// Writes sources with versions directly to the store, without models.
 async fn fill(store: &Store, sources: i64, versions: i64) {
     let space = Space::default();
     let mut tx = store.begin().await.unwrap();

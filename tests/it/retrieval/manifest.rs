@@ -1,33 +1,33 @@
-//! The manifest and what changed between two versions (R-ING-01, R-ING-05, T-2.2, T-3.1).
+//! The manifest, and the differences between two versions.
 
 use memoir::base::hash::sha256_hex;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::{Shelf, each, moment};
+use super::{Setup, each, moment};
 use crate::support::app::send;
 
 #[tokio::test]
-async fn the_manifest_has_what_the_file_is() {
-    for shelf in Shelf::each().await {
+async fn the_manifest_describes_each_file() {
+    for setup in Setup::each().await {
         let text = "Räder und Maße.\n";
         let mtime = "2025-11-30T10:20:30.123456Z";
-        let id = shelf
+        let id = setup
             .put_at(
                 "08:00",
                 json!({"path": "/docs/a.MD", "text": "Before.", "tags": ["docs"]}),
             )
             .await;
 
-        shelf
+        setup
             .put_at(
                 "09:00",
                 json!({"path": "/docs/a.MD", "text": text, "mtime": mtime}),
             )
             .await;
 
-        shelf
+        setup
             .app
             .post(
                 "/v1/sources",
@@ -35,8 +35,7 @@ async fn the_manifest_has_what_the_file_is() {
             )
             .await;
 
-        let manifest = shelf.app.get("/v1/manifest").await.json();
-        // R-ING-05, T-3.1, T-3.2.
+        let manifest = setup.app.get("/v1/manifest").await.json();
         let wanted = json!({
             "source_id": id, "user_id": "default", "path": "/docs/a.MD", "filename": "a.MD", "kind": "file_ingest",
             "type": "md", "sha256": sha256_hex(text.as_bytes()), "size_bytes": text.len(), "mtime": mtime,
@@ -57,8 +56,8 @@ async fn the_manifest_has_what_the_file_is() {
         );
 
         assert_eq!(manifest["next_cursor"], Value::Null);
-        // As it was.
-        let then = shelf
+        // As of an earlier time.
+        let then = setup
             .app
             .get(&format!("/v1/manifest?as_of={}", moment("08:30")))
             .await
@@ -70,22 +69,22 @@ async fn the_manifest_has_what_the_file_is() {
         );
 
         assert_eq!(each(&then["items"], "latest_version"), [1]);
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn the_manifest_comes_in_pages_and_parts() {
-    for shelf in Shelf::each().await {
+async fn the_manifest_can_be_paged_and_filtered() {
+    for setup in Setup::each().await {
         for minute in 10..17 {
             let user = if minute % 2 == 0 { "ann" } else { "bob" };
             let body = json!({"path": format!("/{minute}.md"), "text": "Text.", "user_id": user, "tags": [user]});
-            shelf.put_at(&format!("08:{minute}"), body).await;
+            setup.put_at(&format!("08:{minute}"), body).await;
         }
 
         let (mut paths, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = shelf
+            let page = setup
                 .app
                 .get(&format!("/v1/manifest?limit=3{cursor}"))
                 .await
@@ -109,7 +108,7 @@ async fn the_manifest_comes_in_pages_and_parts() {
             ("eligible=false", 0),
             ("user_id=nobody", 0),
         ] {
-            let page = shelf
+            let page = setup
                 .app
                 .get(&format!("/v1/manifest?{filter}"))
                 .await
@@ -117,42 +116,42 @@ async fn the_manifest_comes_in_pages_and_parts() {
             assert_eq!(page["items"].as_array().unwrap().len(), count, "{filter}");
         }
 
-        shelf
+        setup
             .app
             .get("/v1/manifest?limit=0")
             .await
             .assert_problem(422, "invalid_request");
 
-        shelf
+        setup
             .app
             .get("/v1/manifest?as_of=soon")
             .await
             .assert_problem(422, "invalid_request");
 
-        shelf
+        setup
             .app
             .get("/v1/manifest?colour=red")
             .await
             .assert_problem(422, "invalid_request");
 
-        shelf
+        setup
             .app
             .get("/v1/manifest?cursor=x")
             .await
             .assert_problem(400, "invalid_cursor");
 
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
 
 #[tokio::test]
-async fn five_kinds_of_files_are_taken_and_no_other() {
-    let shelf = Shelf::each().await.swap_remove(0);
+async fn accepts_five_file_types_and_no_others() {
+    let setup = Setup::each().await.swap_remove(0);
     let upload = |name: &str| {
         let form = format!(
             "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\nkey: value\r\n--b--\r\n"
         );
-        let request = shelf
+        let request = setup
             .app
             .request(Method::POST, "/v1/ingestions")
             .header(CONTENT_TYPE, "multipart/form-data; boundary=b");
@@ -160,7 +159,6 @@ async fn five_kinds_of_files_are_taken_and_no_other() {
         send(request.body(form))
     };
 
-    // R-ING-01.
     for name in ["a.txt", "a.md", "a.json", "a.yml", "a.yaml"] {
         assert_eq!(upload(name).await.status, 202, "{name}");
     }
@@ -171,16 +169,16 @@ async fn five_kinds_of_files_are_taken_and_no_other() {
         assert!(reply.text.contains(kind), "{}", reply.text);
     }
 
-    shelf.app.finish().await;
+    setup.app.finish().await;
 }
 
 #[tokio::test]
-async fn what_changed_is_told_as_unified_text() {
-    for shelf in Shelf::each().await {
-        let id = shelf.file_at("08:00", "/a.md", "one\ntwo\nthree\n").await;
-        shelf.file_at("09:00", "/a.md", "one\n2\nthree\n").await;
+async fn differences_are_returned_as_a_unified_diff() {
+    for setup in Setup::each().await {
+        let id = setup.file_at("08:00", "/a.md", "one\ntwo\nthree\n").await;
+        setup.file_at("09:00", "/a.md", "one\n2\nthree\n").await;
         let diff = |a: &str, b: &str| format!("/v1/sources/{id}/versions/{a}/diff/{b}");
-        let reply = shelf.app.get(&diff("1", "2")).await;
+        let reply = setup.app.get(&diff("1", "2")).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8");
         let wanted =
@@ -188,7 +186,7 @@ async fn what_changed_is_told_as_unified_text() {
 
         assert_eq!(reply.text, wanted);
         assert!(
-            shelf
+            setup
                 .app
                 .get(&diff("2", "1"))
                 .await
@@ -196,32 +194,32 @@ async fn what_changed_is_told_as_unified_text() {
                 .contains("-2\n+two\n")
         );
 
-        assert_eq!(shelf.app.get(&diff("2", "2")).await.text, "");
+        assert_eq!(setup.app.get(&diff("2", "2")).await.text, "");
         for (a, b) in [
             ("1", "3"),
             ("0", "1"),
             ("x", "1"),
             ("1", "99999999999999999999"),
         ] {
-            shelf
+            setup
                 .app
                 .get(&diff(a, b))
                 .await
                 .assert_problem(404, "not_found");
         }
 
-        shelf
+        setup
             .app
             .get("/v1/sources/nobody/versions/1/diff/2")
             .await
             .assert_problem(404, "not_found");
 
-        let other = shelf
+        let other = setup
             .app
             .request(Method::GET, &diff("1", "2"))
             .header("x-memoir-space", "other");
 
         send(other).await.assert_problem(404, "not_found");
-        shelf.app.finish().await;
+        setup.app.finish().await;
     }
 }
