@@ -202,7 +202,7 @@ impl Store {
         let mut statement = StatementBuilder::default();
         statement.text(
             "SELECT k.id, k.parent_key, k.name, COALESCE((SELECT r.value FROM counters r WHERE r.space = ? \
-             AND r.name = 'category_removals' AND r.window_start = 0), 0) FROM (SELECT 1 AS one) o",
+             AND r.name = 'category_removals' AND r.window_start = 0), 0) AS removals FROM (SELECT 1 AS one) o",
             space.as_str(),
         );
 
@@ -213,13 +213,13 @@ impl Store {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
             let removals = rows
                 .first()
-                .map(|row| row.try_get(3))
+                .map(|row| row.try_get("removals"))
                 .transpose()?
                 .unwrap_or(0);
 
             // The row that is always there is empty if nothing is new.
             let come = rows.iter().filter(|row| {
-                row.try_get::<Option<i64>, _>(0)
+                row.try_get::<Option<i64>, _>("id")
                     .is_ok_and(|id| id.is_some())
             });
 
@@ -428,9 +428,9 @@ fn padded<T>(values: &[T]) -> Vec<&T> {
 
 fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
     Ok(CategoryOption {
-        id: row.try_get(0)?,
-        parent_id: row.try_get(1)?,
-        name: row.try_get(2)?,
+        id: row.try_get("id")?,
+        parent_id: row.try_get("parent_key")?,
+        name: row.try_get("name")?,
     })
 }
 
@@ -451,8 +451,8 @@ fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
 
 fn read_helper(row: &AnyRow) -> Result<SourceHelper, StoreError> {
     Ok(SourceHelper {
-        source_id: SourceId::from_stored(row.try_get(0)?),
-        version: row.try_get(1)?,
-        text: row.try_get(2)?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        version: row.try_get("version")?,
+        text: row.try_get("text")?,
     })
 }

@@ -106,9 +106,9 @@ impl Store {
             });
             for row in rows.await? {
                 paths
-                    .entry(row.try_get(0)?)
+                    .entry(row.try_get("leaf")?)
                     .or_default()
-                    .push((row.try_get(1)?, row.try_get(2)?));
+                    .push((row.try_get("id")?, row.try_get("name")?));
             }
         }
 
@@ -138,7 +138,7 @@ impl Store {
                 .extend(some.iter().map(|id| Bound::Number(*id)));
             statement.text(
                 " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
-                 AND k.parent_id = below.id) SELECT below.top, COUNT(*) FROM below",
+                 AND k.parent_id = below.id) SELECT below.top, COUNT(*) AS chunks FROM below",
                 space.as_str(),
             );
 
@@ -155,7 +155,7 @@ impl Store {
             });
 
             for row in rows.await? {
-                counts.insert(row.try_get(0)?, row.try_get(1)?);
+                counts.insert(row.try_get("top")?, row.try_get("chunks")?);
             }
         }
 
@@ -169,10 +169,10 @@ impl Store {
         as_of: Option<Timestamp>,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
         self.retry("count_categories", || async {
-            let sql = "SELECT level, COUNT(*) FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
+            let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
             let query = self.sql(sql).bind(space.as_str()).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
             let rows = self.fetch_all(query).await?;
-            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+            rows.iter().map(|row| Ok((row.try_get("level")?, row.try_get("categories")?))).collect()
         })
         .await
     }
@@ -275,11 +275,12 @@ impl Tx {
         &mut self,
         space: &Space,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let query =
-            self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
+        let query = self.sql(
+            "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? GROUP BY level",
+        );
         let rows = self.fetch_all(query.bind(space.as_str())).await?;
         rows.iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get("level")?, row.try_get("categories")?)))
             .collect()
     }
 
@@ -343,7 +344,7 @@ impl Tx {
                 .fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
                 .await?
             {
-                counts.insert(row.try_get(0)?, row.try_get(1)?);
+                counts.insert(row.try_get("id")?, row.try_get("chunk_count")?);
             }
         }
 
@@ -364,7 +365,7 @@ impl Tx {
                 .fetch_all(select_paths(&self.backend.dialect, space, some))
                 .await?
             {
-                ids.insert(row.try_get::<i64, _>(1)?);
+                ids.insert(row.try_get::<i64, _>("id")?);
             }
             for some in ids.into_iter().collect::<Vec<_>>().chunks(AT_ONCE) {
                 let sql = "UPDATE categories SET created_at = ? WHERE COALESCE(space, '') = ? AND created_at > ? \
@@ -401,8 +402,8 @@ impl Tx {
                 .fetch_all(select_paths(&self.backend.dialect, space, some))
                 .await?
             {
-                let leaf: i64 = row.try_get(0)?;
-                *deltas.entry(row.try_get(1)?).or_default() +=
+                let leaf: i64 = row.try_get("leaf")?;
+                *deltas.entry(row.try_get("id")?).or_default() +=
                     leaves.get(&leaf).copied().unwrap_or(0);
             }
         }

@@ -162,7 +162,7 @@ impl Store {
         latest: i64,
         chars: i64,
     ) -> Result<Vec<Sample>, StoreError> {
-        let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) FROM (SELECT id, \
+        let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) AS beginning FROM (SELECT id, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at, id) AS place, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at DESC, id DESC) AS from_end \
                    FROM (SELECT p.id, p.category_id, p.created_at FROM chunks p JOIN sources s ON s.space = p.space \
@@ -180,10 +180,10 @@ impl Store {
 
             let read = |row: &AnyRow| {
                 Ok(Sample {
-                    category_id: row.try_get(0)?,
-                    created_at: Timestamp::from_micros(row.try_get(1)?),
-                    id: row.try_get(2)?,
-                    text: row.try_get::<String, _>(3)?.into(),
+                    category_id: row.try_get("category_id")?,
+                    created_at: Timestamp::from_micros(row.try_get("created_at")?),
+                    id: row.try_get("id")?,
+                    text: row.try_get::<String, _>("beginning")?.into(),
                 })
             };
 
@@ -318,7 +318,7 @@ impl Tx {
         space: &Space,
         version_id: i64,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let sql = "SELECT category_id, COUNT(*) FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
+        let sql = "SELECT category_id, COUNT(*) AS chunk_count FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
                    GROUP BY category_id";
         let query = self
             .sql(sql)
@@ -328,7 +328,7 @@ impl Tx {
 
         let rows = self.fetch_all(query).await?;
         rows.iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get("category_id")?, row.try_get("chunk_count")?)))
             .collect()
     }
 }

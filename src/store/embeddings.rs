@@ -191,7 +191,7 @@ impl Store {
                         .bind(model.to_owned()),
                 )
                 .await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            Ok(rows.first().map(|row| row.try_get("dim")).transpose()?)
         })
         .await
     }
@@ -203,7 +203,10 @@ impl Store {
             let rows = self
                 .fetch_all(query.bind(space.as_str()).bind(MODEL))
                 .await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            Ok(rows
+                .first()
+                .map(|row| row.try_get("value_json"))
+                .transpose()?)
         })
         .await
     }
@@ -220,7 +223,7 @@ impl Store {
                 .fetch_all(query.bind(MODEL).bind(model.to_owned()))
                 .await?;
             rows.iter()
-                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .map(|row| Ok((row.try_get("space")?, row.try_get("value_json")?)))
                 .collect()
         })
         .await

@@ -138,12 +138,12 @@ impl Store {
     }
 
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
-        let sql =
-            self.sql("SELECT space, COUNT(*) FROM jobs WHERE state = 'running' GROUP BY space");
+        let sql = self
+            .sql("SELECT space, COUNT(*) AS jobs FROM jobs WHERE state = 'running' GROUP BY space");
         self.fetch_all(sql)
             .await?
             .iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get("space")?, row.try_get("jobs")?)))
             .collect()
     }
 
@@ -205,21 +205,23 @@ impl Store {
     }
 
     pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
-        let counts = "SELECT state, COUNT(*) FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
+        let counts = "SELECT state, COUNT(*) AS jobs FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
         let mut depth = QueueDepth::default();
         for row in self.fetch_all(self.sql(counts)).await? {
-            let state: String = row.try_get(0)?;
+            let state: String = row.try_get("state")?;
             depth
                 .by_state
-                .extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>(1)?)));
+                .extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>("jobs")?)));
         }
 
         let oldest = self
-            .fetch_all(self.sql("SELECT MIN(created_at) FROM jobs WHERE state = 'queued'"))
+            .fetch_all(
+                self.sql("SELECT MIN(created_at) AS oldest FROM jobs WHERE state = 'queued'"),
+            )
             .await?;
         let oldest = oldest
             .first()
-            .map(|row| row.try_get::<Option<i64>, _>(0))
+            .map(|row| row.try_get::<Option<i64>, _>("oldest"))
             .transpose()?
             .flatten();
 
@@ -465,14 +467,14 @@ fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usiz
 }
 
 pub(super) fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
-    let space: String = row.try_get(0)?;
+    let space: String = row.try_get("space")?;
     let space = space.parse().map_err(|()| StoreError::Broken {
         cause: "a job's space is not one".to_owned(),
     })?;
     Ok(Claim {
         space,
-        id: JobId::from_stored(row.try_get(1)?),
-        fence: row.try_get(2)?,
+        id: JobId::from_stored(row.try_get("id")?),
+        fence: row.try_get("fence")?,
     })
 }
 

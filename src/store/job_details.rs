@@ -255,7 +255,7 @@ impl Tx {
 
         let each = vec!["(space = ? AND job_id = ?)"; jobs.len().max(1)].join(" OR ");
         let sql = format!(
-            "SELECT space, job_id, MAX(seq) FROM job_events WHERE {each} GROUP BY space, job_id"
+            "SELECT space, job_id, MAX(seq) AS last_seq FROM job_events WHERE {each} GROUP BY space, job_id"
         );
         let mut query = self
             .backend
@@ -269,7 +269,12 @@ impl Tx {
 
         let rows = self.fetch_all(query).await?;
         rows.iter()
-            .map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?)))
+            .map(|row| {
+                Ok((
+                    (row.try_get("space")?, row.try_get("job_id")?),
+                    row.try_get("last_seq")?,
+                ))
+            })
             .collect()
     }
 
@@ -340,8 +345,12 @@ impl Tx {
         let mut found: HashMap<(String, String, i64), i64> = HashMap::with_capacity(all.len());
         for row in self.fetch_all(query).await? {
             found.insert(
-                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
-                row.try_get(3)?,
+                (
+                    row.try_get("space")?,
+                    row.try_get("id")?,
+                    row.try_get("fence")?,
+                ),
+                row.try_get("losses")?,
             );
         }
 

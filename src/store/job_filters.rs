@@ -82,7 +82,7 @@ impl Store {
         self.retry("list_matching_jobs", || async {
             let rows = self.fetch_all(self.put_together(&statement, false)).await?;
             rows.iter()
-                .map(|row| Ok(JobId::from_stored(row.try_get(0)?)))
+                .map(|row| Ok(JobId::from_stored(row.try_get("id")?)))
                 .collect()
         })
         .await
@@ -98,7 +98,9 @@ impl Store {
         most: usize,
     ) -> Result<i64, StoreError> {
         let mut statement = StatementBuilder::jobs_in(space, state, filter);
-        statement.sql.insert_str(0, "SELECT COUNT(*) FROM (");
+        statement
+            .sql
+            .insert_str(0, "SELECT COUNT(*) AS jobs FROM (");
         statement.push(&format!(" AND {SUPERSEDED}"));
         statement.number(
             " LIMIT ?) AS superseded",
@@ -109,7 +111,7 @@ impl Store {
             let rows = self.fetch_all(self.put_together(&statement, false)).await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("jobs"))
                 .transpose()?
                 .unwrap_or(0))
         })

@@ -224,17 +224,17 @@ impl Tx {
                 .backend
                 .within(query.fetch_one(&mut *self.transaction))
                 .await;
-            return Ok(self.transaction.look_at(row)?.try_get(0)?);
+            return Ok(self.transaction.look_at(row)?.try_get("id")?);
         }
 
         self.execute(query).await?;
-        let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED)");
+        let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED) AS id");
         let row = self
             .backend
             .within(query.fetch_one(&mut *self.transaction))
             .await;
 
-        Ok(self.transaction.look_at(row)?.try_get(0)?)
+        Ok(self.transaction.look_at(row)?.try_get("id")?)
     }
 
     fn sql(&self, sql: &'static str) -> Statement {

@@ -148,7 +148,7 @@ impl Store {
             let mut removed = 0;
 
             for row in old {
-                let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+                let (space, id): (String, String) = (row.try_get("space")?, row.try_get("id")?);
                 tx.remove_calls_of(&space, &Payer::Query(id.clone()))
                     .await?;
                 let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");

@@ -9,11 +9,8 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::source_version::{SourceVersion, VersionFacts};
 
-pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
+pub(super) const COLUMNS: &str = "id AS version_id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
      provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
-
-/// Their number, which is the index of the next column in a wider row.
-pub(super) const WIDTH: usize = 16;
 
 /// A version `w` that is completely written: one that is written in batches gets its row in
 /// `document_versions` only at the end.
@@ -74,7 +71,7 @@ impl Store {
             self.fetch_all(query)
                 .await?
                 .first()
-                .map(|row| Ok(row.try_get(0)?))
+                .map(|row| Ok(row.try_get("content")?))
                 .transpose()
         })
         .await
@@ -255,8 +252,13 @@ impl Tx {
             )
             .await?;
 
-        row.map(|row| Ok((row.try_get(0)?, Timestamp::from_micros(row.try_get(1)?))))
-            .transpose()
+        row.map(|row| {
+            Ok((
+                row.try_get("version")?,
+                Timestamp::from_micros(row.try_get("ingested_at")?),
+            ))
+        })
+        .transpose()
     }
 
     /// Whether a version still exists.
@@ -300,32 +302,35 @@ impl Tx {
         let row = self
             .fetch_optional(query.bind(space.as_str()).bind(source_id.as_str()))
             .await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?.flatten())
+        Ok(row
+            .map(|row| row.try_get("content_version_id"))
+            .transpose()?
+            .flatten())
     }
 }
 
 pub(super) fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
-    let metadata: String = row.try_get(12)?;
+    let metadata: String = row.try_get("metadata_json")?;
     Ok(SourceVersion {
-        id: row.try_get(0)?,
-        source_id: SourceId::from_stored(row.try_get(1)?),
-        version: row.try_get(2)?,
+        id: row.try_get("version_id")?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        version: row.try_get("version")?,
         facts: VersionFacts {
-            sha256: row.try_get(3)?,
-            settings_key: row.try_get(4)?,
-            size_bytes: row.try_get(5)?,
+            sha256: row.try_get("sha256")?,
+            settings_key: row.try_get("settings_key")?,
+            size_bytes: row.try_get("size_bytes")?,
             mtime: row
-                .try_get::<Option<i64>, _>(6)?
+                .try_get::<Option<i64>, _>("mtime")?
                 .map(Timestamp::from_micros),
-            char_count: row.try_get(7)?,
-            token_count: row.try_get(8)?,
-            provider: row.try_get(9)?,
-            topic: row.try_get(10)?,
-            note: row.try_get(11)?,
+            char_count: row.try_get("char_count")?,
+            token_count: row.try_get("token_count")?,
+            provider: row.try_get("provider")?,
+            topic: row.try_get("topic")?,
+            note: row.try_get("note")?,
             metadata: serde_json::from_str(&metadata).unwrap_or(Value::Null),
-            job_id: row.try_get(13)?,
+            job_id: row.try_get("job_id")?,
         },
-        content_version_id: row.try_get(14)?,
-        ingested_at: Timestamp::from_micros(row.try_get(15)?),
+        content_version_id: row.try_get("content_version_id")?,
+        ingested_at: Timestamp::from_micros(row.try_get("ingested_at")?),
     })
 }

@@ -10,7 +10,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{Bound, StatementBuilder};
 use super::dialect::{Dialect, JOINT};
-use super::source_versions::{self, WIDTH, read_version};
+use super::source_versions::{self, read_version};
 use super::sources::read_source;
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
@@ -325,10 +325,10 @@ impl Finding<'_> {
         // In one column: one row per tag would repeat all other columns.
         let tags = self.dialect.joined("t.tag", "t.position");
         statement.push(&format!(
-            "(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id), "
+            "(SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id) AS tags, "
         ));
         statement.push(&format!(
-            "CASE WHEN c.choice = 1 OR c.total <= {texts} THEN v.content END "
+            "CASE WHEN c.choice = 1 OR c.total <= {texts} THEN v.content END AS content "
         ));
         statement.push("FROM (SELECT q.version_id, q.place, SUM(q.char_count) OVER (ORDER BY q.place) AS total, ");
         statement.push("RANK() OVER (ORDER BY q.named DESC, q.tagged DESC, q.in_time DESC, ");
@@ -524,8 +524,8 @@ fn carries(statement: &mut StatementBuilder, table: &str, tag: &str) {
 }
 
 fn read_candidate(row: &AnyRow) -> Result<VersionCandidate, StoreError> {
-    let tags: Option<String> = row.try_get(WIDTH + 9)?;
-    let mut source = read_source(row, WIDTH)?;
+    let tags: Option<String> = row.try_get("tags")?;
+    let mut source = read_source(row)?;
     source.tags = tags
         .iter()
         .flat_map(|tags| tags.split(JOINT))
@@ -535,6 +535,6 @@ fn read_candidate(row: &AnyRow) -> Result<VersionCandidate, StoreError> {
     Ok(VersionCandidate {
         source,
         version: read_version(row)?,
-        content: row.try_get(WIDTH + 10)?,
+        content: row.try_get("content")?,
     })
 }
