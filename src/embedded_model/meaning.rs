@@ -3,8 +3,9 @@
 //! for all others, and a small bounded memory of readings: the same names come
 //! with every call.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use hashlink::LruCache;
 
 use super::profile;
 use super::table::{self, Vector};
@@ -16,7 +17,7 @@ pub const MATTER: f32 = 0.7;
 pub const SYNONYM: f32 = 0.45;
 /// Share of the nearest topic's description in the meaning of a foreign name.
 const WIDENING: f32 = 0.7;
-/// Readings kept; the memory is emptied when it is full.
+/// Readings kept.
 const KEPT: usize = 512;
 
 /// A category that can be joined.
@@ -31,19 +32,15 @@ pub struct Choice {
 
 impl Choice {
     pub fn new(name: &str) -> Self {
-        static READ: Mutex<Option<HashMap<String, Choice>>> = Mutex::new(None);
+        static READ: LazyLock<Mutex<LruCache<String, Choice>>> =
+            LazyLock::new(|| Mutex::new(LruCache::new(KEPT)));
 
         let mut memory = READ.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = memory.get_or_insert_with(HashMap::new);
         if let Some(known) = memory.get(name) {
             return known.clone();
         }
 
         let choice = Self::read(name);
-        if memory.len() >= KEPT {
-            memory.clear();
-        }
-
         // A monstrous name is not worth the memory.
         if name.len() <= 256 {
             memory.insert(name.to_string(), choice.clone());

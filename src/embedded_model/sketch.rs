@@ -2,8 +2,9 @@
 //! one. Promises equal sketches of equal texts, and a bounded memory of sketches: the same samples
 //! come with every call.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use hashlink::LruCache;
 
 use super::clean;
 use super::hash;
@@ -18,7 +19,7 @@ const OPENING: usize = 600;
 const SHORT: usize = 60;
 /// Words kept of a text, the most telling ones.
 const WORDS: usize = 40;
-/// Sketches kept; the memory is emptied when it is full (about 1.4 kB each).
+/// Sketches kept (about 1.4 kB each).
 const KEPT: usize = 8_192;
 
 /// A text as far as it is compared.
@@ -38,25 +39,20 @@ pub struct Word {
 }
 
 /// Sketches by hash and length of their text.
-type Memory = HashMap<(u64, usize), Arc<Sketch>>;
+type Memory = LruCache<(u64, usize), Arc<Sketch>>;
 
 /// The sketch of a text, from memory when it is there.
 pub fn sketch(text: &str) -> Arc<Sketch> {
-    static MADE: Mutex<Option<Memory>> = Mutex::new(None);
+    static MADE: LazyLock<Mutex<Memory>> = LazyLock::new(|| Mutex::new(Memory::new(KEPT)));
 
     let text = opening(text);
     let key = (hash::mix(0, text), text.len());
     let mut memory = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let memory = memory.get_or_insert_with(HashMap::new);
     if let Some(known) = memory.get(&key) {
         return Arc::clone(known);
     }
 
     let made = Arc::new(Sketch::of(text));
-    if memory.len() >= KEPT {
-        memory.clear();
-    }
-
     memory.insert(key, Arc::clone(&made));
     made
 }
