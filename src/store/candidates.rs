@@ -9,7 +9,7 @@ use sqlx::any::AnyRow;
 
 use super::chunks::ChunkPlace;
 use super::dialect::Statement;
-use super::{Store, StoreError};
+use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::category::{Category, CategoryOption};
@@ -47,6 +47,20 @@ pub(super) struct StatementBuilder {
 }
 
 impl StatementBuilder {
+    /// A statement that begins with this text.
+    pub(super) fn of(sql: &str) -> Self {
+        Self {
+            sql: sql.to_owned(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Adds another statement as a part of this one.
+    pub(super) fn append(&mut self, part: Self) {
+        self.sql.push_str(&part.sql);
+        self.values.extend(part.values);
+    }
+
     pub(super) fn push(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
@@ -63,8 +77,8 @@ impl StatementBuilder {
 
     /// Appends a limit as text: SQLite plans by a bound limit, and so would prepare the statement
     /// again each time.
-    pub(super) fn limit(&mut self, sql: &str, most: i64) {
-        let _ = write!(self.sql, "{sql} LIMIT {most}");
+    pub(super) fn limit(&mut self, sql: &str, most: usize) {
+        let _ = write!(self.sql, "{sql} LIMIT {}", row_limit(most));
     }
 
     /// The conditions of a scope on chunks `c` of sources `s` with versions `v` (used only by a
@@ -208,7 +222,7 @@ impl Store {
 
         statement.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
         statement.number(" AND k.id > ?", after);
-        statement.limit(" ORDER BY k.id", i64::try_from(limit).unwrap_or(i64::MAX));
+        statement.limit(" ORDER BY k.id", limit);
         self.retry("list_options_after", || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
             let removals = rows
@@ -279,8 +293,7 @@ impl Store {
                 statement.number(" OR c.id > ?)", id);
             }
 
-            let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
-            statement.limit(" ORDER BY c.created_at, c.id", limit);
+            statement.limit(" ORDER BY c.created_at, c.id", part.limit);
             let _ = write!(statement.sql, ") p{number}");
         }
 

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
 use super::dialect::Statement;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::{Chunk, Move, NewChunk, RETRIEVAL, TAXONOMY};
@@ -84,7 +84,7 @@ impl Store {
             let query = query
                 .bind(profile.to_owned())
                 .bind(after)
-                .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+                .bind(row_limit(limit));
 
             self.fetch_all(query)
                 .await?
@@ -136,10 +136,7 @@ impl Store {
             statement.number(" OR c.id > ?)", id);
         }
 
-        statement.limit(
-            " ORDER BY c.created_at, c.id",
-            i64::try_from(limit).unwrap_or(i64::MAX),
-        );
+        statement.limit(" ORDER BY c.created_at, c.id", limit);
 
         self.retry("list_category_chunks", || async {
             self.fetch_all(self.put_together(&statement, true))

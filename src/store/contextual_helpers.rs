@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
@@ -21,7 +21,7 @@ impl Store {
                    ORDER BY version DESC LIMIT ?";
         self.retry("list_helpers", || async {
             let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            let query = query.bind(row_limit(limit));
             self.fetch_all(query)
                 .await?
                 .iter()

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::dialect::KEPT_ROWS;
 use super::jobs::read_json;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::batch::Batch;
@@ -63,9 +63,7 @@ impl Store {
                 .bind(id.as_str())
                 .bind(after);
 
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
-                .await?;
+            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
             rows.iter().map(read_event).collect()
         })
         .await

@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 
 use super::candidates::StatementBuilder;
-use super::{Store, StoreError};
+use super::{Store, StoreError, row_limit};
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{JobFilter, JobState};
 
@@ -74,10 +74,7 @@ impl Store {
             statement.push(&format!(" AND NOT {SUPERSEDED}"));
         }
 
-        statement.number(
-            " ORDER BY j.turn LIMIT ?",
-            i64::try_from(most).unwrap_or(i64::MAX),
-        );
+        statement.number(" ORDER BY j.turn LIMIT ?", row_limit(most));
 
         self.retry("list_matching_jobs", || async {
             let rows = self.fetch_all(self.put_together(&statement, false)).await?;
@@ -102,10 +99,7 @@ impl Store {
             .sql
             .insert_str(0, "SELECT COUNT(*) AS jobs FROM (");
         statement.push(&format!(" AND {SUPERSEDED}"));
-        statement.number(
-            " LIMIT ?) AS superseded",
-            i64::try_from(most).unwrap_or(i64::MAX),
-        );
+        statement.number(" LIMIT ?) AS superseded", row_limit(most));
 
         self.retry("count_superseded_jobs", || async {
             let rows = self.fetch_all(self.put_together(&statement, false)).await?;

@@ -13,7 +13,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
@@ -76,7 +76,7 @@ impl Store {
 
         statement.number(
             " ORDER BY j.created_at DESC, j.id DESC LIMIT ?",
-            i64::try_from(page.limit).unwrap_or(i64::MAX),
+            row_limit(page.limit),
         );
 
         self.retry("list_jobs", || async {

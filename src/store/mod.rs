@@ -10,6 +10,7 @@ mod batches;
 mod candidates;
 mod catalog;
 mod categories;
+mod category_counts;
 mod chunks;
 mod connection;
 mod contextual_helpers;
@@ -41,6 +42,7 @@ mod sources;
 mod space;
 mod spaces;
 mod transaction;
+mod usage;
 mod version_search;
 mod wal_file;
 mod writability;
@@ -66,7 +68,6 @@ pub use job_claims::QueueDepth;
 pub use job_endings::Ending;
 pub use jobs::JobPage;
 pub use journal::{CallEntry, Journal};
-pub use llm_calls::{UsageFilter, UsagePlace};
 pub use migrate::{Migrated, SCHEMA_VERSION};
 pub use queries::QueryPage;
 pub use retry::{AsStoreError, add_retries, count_retries};
@@ -74,6 +75,7 @@ pub use search_entries::NewEntry;
 pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};
 pub use spaces::{SPACE_TABLES, SpaceSize};
+pub use usage::{UsageFilter, UsagePlace};
 
 use crate::config;
 use backend::Backend;
@@ -90,6 +92,11 @@ pub struct Store {
 pub struct Tx {
     backend: Arc<Backend>,
     transaction: OpenTransaction,
+}
+
+/// A number of rows, as a statement takes it.
+fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 impl Store {

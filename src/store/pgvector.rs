@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, Executor as _, Row as _};
 
 use super::backend::Backend;
 use super::embeddings::NewEmbedding;
-use super::{Engine, Store, StoreError, Tx};
+use super::{Engine, Store, StoreError, Tx, row_limit};
 use crate::base::ids::Space;
 use crate::model::search::OwnerKind;
 
@@ -194,9 +194,7 @@ impl Store {
                 .bind(dims)
                 .bind(asked.clone());
 
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(most).unwrap_or(i64::MAX)))
-                .await?;
+            let rows = self.fetch_all(query.bind(row_limit(most))).await?;
             rows.iter()
                 .map(|row| Ok(row.try_get("entry_id")?))
                 .collect()

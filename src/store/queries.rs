@@ -4,7 +4,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::jobs::read_json;
-use super::{Store, StoreError};
+use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::model::llm_call::Payer;
@@ -118,7 +118,7 @@ impl Store {
                     .bind(id.as_str());
             }
 
-            let query = query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX));
+            let query = query.bind(row_limit(page.limit));
             self.fetch_all(query)
                 .await?
                 .iter()

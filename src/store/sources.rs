@@ -400,8 +400,7 @@ fn select_page(
         statement.text(" OR s.id > ?)", id.as_str());
     }
 
-    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-    statement.limit(" ORDER BY s.created_at, s.id", limit);
+    statement.limit(" ORDER BY s.created_at, s.id", page.limit);
     statement
 }
 
