@@ -376,7 +376,7 @@ async fn without_audit_nothing_is_kept() {
     let calls = async || {
         desk.library
             .store
-            .list_calls_of(&desk.library.space, &Payer::Query(id(&result).to_owned()))
+            .list_calls_of(&desk.library.space, &Payer::Query(id(&result).clone()))
             .await
             .unwrap()
     };
@@ -421,7 +421,7 @@ async fn old_receipts_go_with_their_calls_and_the_sums_of_their_days_stay() {
     let calls = desk
         .library
         .store
-        .list_calls_of(&desk.library.space, &Payer::Query(old.to_owned()))
+        .list_calls_of(&desk.library.space, &Payer::Query(old.clone()))
         .await
         .unwrap();
 
