@@ -9,6 +9,7 @@ pub mod hash;
 pub mod ids;
 pub mod metrics;
 pub mod problems;
+pub mod stop_words;
 pub mod text;
 pub mod tokens;
 pub mod words;

@@ -1,9 +1,11 @@
 //! The words by which sources are found: folded, without punctuation, without common words.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::stop_words;
 use super::text::name_key;
 
 /// Longer words are serial numbers and the like, which nobody searches for.
@@ -13,14 +15,8 @@ const MOST_READ: usize = 100_000;
 /// Maximum characters of a name's key.
 const MOST_KEY: usize = 256;
 
-/// Words that do not distinguish sources.
-const COMMON: &[&str] = &[
-    "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
-    "can", "do", "for", "from", "had", "has", "have", "he", "her", "his", "how", "if", "in",
-    "into", "is", "it", "its", "may", "more", "no", "not", "of", "on", "one", "or", "our", "she",
-    "so", "such", "than", "that", "the", "their", "there", "these", "they", "this", "to", "was",
-    "we", "were", "what", "when", "which", "who", "will", "with", "would", "you", "your",
-];
+/// The groups of words that do not distinguish sources.
+const COMMON: [&str; 2] = ["english_common", "number"];
 
 /// Calls back with every word in lower case. Scripts without spaces between words yield pairs of
 /// characters.
@@ -75,7 +71,10 @@ fn is_unparted(c: char) -> bool {
 
 /// Whether a word distinguishes sources.
 fn is_telling(word: &str) -> bool {
-    word.len() > 1 && word.chars().nth(MOST_CHARS).is_none() && COMMON.binary_search(&word).is_err()
+    static LIST: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| COMMON.into_iter().flat_map(stop_words::group).collect());
+
+    word.len() > 1 && word.chars().nth(MOST_CHARS).is_none() && !LIST.contains(word)
 }
 
 /// The distinct characteristic words of a text, in order.
@@ -130,7 +129,6 @@ mod tests {
 
     #[test]
     fn splits_and_folds_words() {
-        assert!(COMMON.is_sorted());
         for (text, wanted) in [
             (
                 "The Memory_Storage.md, and its design",

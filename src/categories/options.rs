@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use hashlink::LruCache;
+
 use crate::base::ids::Space;
 use crate::model::category::CategoryOption;
 use crate::store::{Store, StoreError};
@@ -20,7 +22,7 @@ const MOST_CATEGORIES: usize = 50_000;
 #[derive(Clone)]
 pub struct OptionCache {
     store: Store,
-    kept: Arc<Mutex<HashMap<Space, Arc<Options>>>>,
+    kept: Arc<Mutex<LruCache<Space, Arc<Options>>>>,
 }
 
 /// The categories of one space between two deletions.
@@ -42,7 +44,7 @@ impl OptionCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            kept: Arc::default(),
+            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
         }
     }
 
@@ -72,11 +74,13 @@ impl OptionCache {
 
     fn entry(&self, space: &Space) -> Arc<Options> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST_SPACES && !kept.contains_key(space) {
-            kept.clear();
+        if let Some(known) = kept.get(space) {
+            return Arc::clone(known);
         }
 
-        Arc::clone(kept.entry(space.clone()).or_default())
+        let fresh = Arc::<Options>::default();
+        kept.insert(space.clone(), Arc::clone(&fresh));
+        fresh
     }
 
     /// Starts over after a deletion, unless another task has; running walks keep the previous

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hashlink::LruCache;
+
 use crate::base::ids::Space;
 use crate::base::text::char_count;
 use crate::model::category::{Category, CategoryContents};
@@ -58,7 +60,7 @@ impl Samples {
 #[derive(Clone)]
 pub struct SampleCache {
     store: Store,
-    kept: Arc<Mutex<HashMap<Space, Kept>>>,
+    kept: Arc<Mutex<LruCache<Space, Kept>>>,
 }
 
 #[derive(Clone)]
@@ -74,7 +76,7 @@ impl SampleCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            kept: Arc::default(),
+            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
         }
     }
 
@@ -108,12 +110,10 @@ impl SampleCache {
             took: began.elapsed(),
         };
 
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST_SPACES {
-            kept.clear();
-        }
-
-        kept.insert(space.clone(), fresh);
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(space.clone(), fresh);
         Ok(samples)
     }
 

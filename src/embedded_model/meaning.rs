@@ -2,8 +2,9 @@
 //! names, an extended vector for all others, and a small bounded cache, because the same names
 //! occur in every call.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use hashlink::LruCache;
 
 use super::profile;
 use super::table::{self, Vector};
@@ -30,19 +31,15 @@ pub struct Choice {
 
 impl Choice {
     pub fn new(name: &str) -> Self {
-        static READ: Mutex<Option<HashMap<String, Choice>>> = Mutex::new(None);
+        static READ: LazyLock<Mutex<LruCache<String, Choice>>> =
+            LazyLock::new(|| Mutex::new(LruCache::new(KEPT)));
 
         let mut memory = READ.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = memory.get_or_insert_with(HashMap::new);
         if let Some(known) = memory.get(name) {
             return known.clone();
         }
 
         let choice = Self::read(name);
-        if memory.len() >= KEPT {
-            memory.clear();
-        }
-
         // A very long name is not cached.
         if name.len() <= 256 {
             memory.insert(name.to_string(), choice.clone());

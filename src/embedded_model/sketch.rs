@@ -2,8 +2,9 @@
 //! Guarantees equal sketches for equal texts, and a bounded cache, because the same samples occur
 //! in every call.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use hashlink::LruCache;
 
 use super::clean;
 use super::hash;
@@ -38,25 +39,20 @@ pub struct Word {
 }
 
 /// Sketches by hash and length of their text.
-type Memory = HashMap<(u64, usize), Arc<Sketch>>;
+type Memory = LruCache<(u64, usize), Arc<Sketch>>;
 
 /// The sketch of a text, from the cache if possible.
 pub fn sketch(text: &str) -> Arc<Sketch> {
-    static MADE: Mutex<Option<Memory>> = Mutex::new(None);
+    static MADE: LazyLock<Mutex<Memory>> = LazyLock::new(|| Mutex::new(Memory::new(KEPT)));
 
     let text = opening(text);
     let key = (hash::mix(0, text), text.len());
     let mut memory = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let memory = memory.get_or_insert_with(HashMap::new);
     if let Some(known) = memory.get(&key) {
         return Arc::clone(known);
     }
 
     let made = Arc::new(Sketch::of(text));
-    if memory.len() >= KEPT {
-        memory.clear();
-    }
-
     memory.insert(key, Arc::clone(&made));
     made
 }

@@ -6,8 +6,10 @@ use std::sync::OnceLock;
 
 use super::table;
 use super::tokens;
+use crate::base::stop_words::group;
 
-static LISTS: &str = include_str!("stopwords.txt");
+/// The groups of English stop words.
+const ENGLISH: [&str; 3] = ["english_common", "english", "english_mail"];
 
 /// How much a token says about the subject of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +40,11 @@ fn build() -> Vec<Kind> {
         })
         .collect();
 
-    for (list, kind) in [("generic", Kind::Generic), ("english", Kind::Stop)] {
-        for word in listed(list) {
+    for (groups, kind) in [
+        (&["generic"][..], Kind::Generic),
+        (&ENGLISH[..], Kind::Stop),
+    ] {
+        for word in groups.iter().flat_map(|name| group(name)) {
             if let Some(row) = tokens::whole_word(word) {
                 kinds[usize::from(row)] = kind;
             }
@@ -47,13 +52,6 @@ fn build() -> Vec<Kind> {
     }
 
     kinds
-}
-
-fn listed(name: &str) -> impl Iterator<Item = &'static str> {
-    LISTS
-        .lines()
-        .filter_map(move |line| line.strip_prefix(name)?.strip_prefix(": "))
-        .flat_map(str::split_whitespace)
 }
 
 /// Whether a lower-case word is grammar in any of the listed languages.
@@ -72,6 +70,18 @@ pub const LANGUAGES: [&str; 7] = [
     "Dutch",
 ];
 
+/// The stop words of one of `LANGUAGES`.
+fn listed(language: &str) -> Vec<&'static str> {
+    let name = language.to_lowercase();
+    if name == "english" {
+        return ENGLISH.into_iter().flat_map(group).collect();
+    }
+
+    group(&name)
+        .chain(group(&format!("{name}_ambiguous")))
+        .collect()
+}
+
 /// One bit per language of `LANGUAGES` in which the word is a stop word.
 pub fn languages_of(word: &str) -> u8 {
     static OF: OnceLock<HashMap<&'static str, u8>> = OnceLock::new();
@@ -79,7 +89,7 @@ pub fn languages_of(word: &str) -> u8 {
     let of = OF.get_or_init(|| {
         let mut of = HashMap::new();
         for (bit, language) in LANGUAGES.iter().enumerate() {
-            for word in listed(&language.to_lowercase()) {
+            for word in listed(language) {
                 *of.entry(word).or_insert(0) |= 1 << bit;
             }
         }

@@ -5,6 +5,7 @@
 //! first request failed. Only successes are stored. Requests that take too long for a transaction
 //! are in `running`.
 
+mod queueing;
 mod running;
 
 use std::str::FromStr as _;

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::fragments::{Fragment, Place, fragments};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
@@ -28,28 +29,6 @@ pub struct TextChunk {
     pub end_char: usize,
     pub token_count: usize,
 }
-
-/// How good a position is for a cut, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    Delimiter,
-    Sentence,
-    Line,
-    BlankLine,
-}
-
-/// The text between two possible cuts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fragment {
-    pub start: usize,
-    pub end: usize,
-    pub tokens: usize,
-    pub place: Place,
-}
-
-/// Maximum bytes of a run of delimiters before it may be cut: long enough to be counted together,
-/// short enough to be counted quickly.
-const LONGEST_RUN: usize = 256;
 
 /// Cuts the text. An empty text has no chunks.
 pub fn cut(text: &str, rules: &ChunkRules, counter: TokenCounter) -> Vec<TextChunk> {
@@ -258,109 +237,6 @@ fn join_short_tail(
     }
 }
 
-/// The text between possible cuts, each part counted once.
-pub(super) fn fragments(text: &str, delimiters: &[String], counter: TokenCounter) -> Vec<Fragment> {
-    let mut found = Vec::new();
-    let mut start = 0;
-    let mut delimiters: Vec<Delimiter<'_>> = delimiters
-        .iter()
-        .filter_map(|mark| Delimiter::first(text, mark))
-        .collect();
-
-    while let Some((end, place)) = next_place(text, start, &mut delimiters) {
-        found.push(Fragment {
-            start,
-            end,
-            tokens: counter.count(&text[start..end]),
-            place,
-        });
-        start = end;
-    }
-
-    if start < text.len() {
-        let (end, tokens) = (text.len(), counter.count(&text[start..]));
-        found.push(Fragment {
-            start,
-            end,
-            tokens,
-            place: Place::Delimiter,
-        });
-    }
-
-    found
-}
-
-/// A delimiter and its next end; searched again only once that is passed.
-struct Delimiter<'d> {
-    mark: &'d str,
-    end: usize,
-}
-
-impl<'d> Delimiter<'d> {
-    fn first(text: &str, mark: &'d str) -> Option<Self> {
-        let at = text.find(mark).filter(|_| !mark.is_empty())?;
-        Some(Self {
-            mark,
-            end: at + mark.len(),
-        })
-    }
-
-    /// Moves on to the first end after `start`; `false` if there is none.
-    fn advance(&mut self, text: &str, start: usize) -> bool {
-        while self.end <= start {
-            match text[self.end..].find(self.mark) {
-                Some(at) => self.end += at + self.mark.len(),
-                None => return false,
-            }
-        }
-        true
-    }
-}
-
-/// The first possible cut after `start`. An unbroken run of delimiters or of line breaks counts as
-/// one, because a run, for example of dots, has far fewer tokens than its parts.
-fn next_place(
-    text: &str,
-    start: usize,
-    delimiters: &mut Vec<Delimiter<'_>>,
-) -> Option<(usize, Place)> {
-    delimiters.retain_mut(|delimiter| delimiter.advance(text, start));
-    let mut end = delimiters.iter().map(|delimiter| delimiter.end).min()?;
-    let most = end.saturating_add(LONGEST_RUN);
-    let ends_line = |end: usize| text[..end].ends_with('\n');
-
-    while end < most
-        && !ends_line(end)
-        && let Some(next) = delimiters
-            .iter()
-            .find(|delimiter| text[end..].starts_with(delimiter.mark))
-    {
-        end += next.mark.len();
-    }
-    let sentence = text[..end].ends_with('.') && text[end..].starts_with(char::is_whitespace);
-    let mut breaks = usize::from(ends_line(end));
-
-    // Blank lines may contain spaces; any other character ends the run.
-    while end < most && (breaks > 0 || delimiters.iter().any(|delimiter| delimiter.mark == "\n")) {
-        let spaces = text[end..].len() - text[end..].trim_start_matches([' ', '\t', '\r']).len();
-        if !text[end + spaces..].starts_with('\n') {
-            break;
-        }
-
-        end += spaces + 1;
-        breaks += 1;
-    }
-
-    let place = match breaks {
-        0 if sentence => Place::Sentence,
-        0 => Place::Delimiter,
-        1 => Place::Line,
-        _ => Place::BlankLine,
-    };
-
-    Some((end, place))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
@@ -469,43 +345,6 @@ mod tests {
 
             assert!(last.token_count <= 500);
             assert_eq!(last.end_char, char_count(&text));
-        }
-    }
-
-    #[test]
-    fn a_run_of_delimiters_is_one_split_point() {
-        for (text, wanted) in [
-            (
-                "a... b",
-                vec![("a...", Place::Sentence), (" b", Place::Delimiter)],
-            ),
-            (
-                "a...b",
-                vec![("a...", Place::Delimiter), ("b", Place::Delimiter)],
-            ),
-            (
-                "a.\r\nb",
-                vec![("a.\r\n", Place::Line), ("b", Place::Delimiter)],
-            ),
-            (
-                "a. \n \n.b",
-                vec![
-                    ("a. \n \n", Place::BlankLine),
-                    (".", Place::Delimiter),
-                    ("b", Place::Delimiter),
-                ],
-            ),
-        ] {
-            let found = fragments(
-                text,
-                &[".".into(), "\n".into()],
-                TokenCounter::for_model(None),
-            );
-            let found: Vec<_> = found
-                .iter()
-                .map(|fragment| (&text[fragment.start..fragment.end], fragment.place))
-                .collect();
-            assert_eq!(found, wanted);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::chunker::{TextChunk, cut_at, fragments};
+use super::chunker::{TextChunk, cut_at};
+use super::fragments::fragments;
 use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;

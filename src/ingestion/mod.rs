@@ -10,6 +10,7 @@ mod cut_text;
 mod embedding;
 mod filed_so_far;
 mod filing;
+mod fragments;
 mod helper;
 mod hierarchy;
 mod overlapping;

@@ -4,7 +4,8 @@
 //! A chunk ends after a blank line, else a line break, else a sentence, else a word, in its last
 //! quarter; the next begins about `overlap` tokens before that, at such a position too.
 
-use super::chunker::{Fragment, Place, TextChunk};
+use super::chunker::TextChunk;
+use super::fragments::{Fragment, Place};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
@@ -255,7 +256,7 @@ fn split(
 mod tests {
     use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, proptest};
 
-    use super::super::chunker::fragments;
+    use super::super::fragments::fragments;
     use super::*;
 
     fn counter() -> TokenCounter {

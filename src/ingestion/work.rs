@@ -1,9 +1,11 @@
 //! The job of an ingestion, from the text to its rows. Running it again from any point repeats no
 //! call and no write.
 
+mod windows;
+
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use serde::Deserialize as _;
@@ -11,15 +13,10 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::IngestionSettings;
-use super::cut_text::{CutText, count};
+use super::cut_text::CutText;
 use super::embedding::Embedding;
-use super::filed_so_far::FiledSoFar;
-use super::filing::Filing;
 use super::helper::{HelperOutcome, HelperStep};
-use super::hierarchy::fullness;
 use super::request::Order;
-use super::saver::Saver;
-use super::second_look::SecondLook;
 use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name, result};
 use crate::base::fail_point::fail_point;
@@ -27,12 +24,10 @@ use crate::base::ids::SourceId;
 use crate::base::problems;
 use crate::base::text::char_count;
 use crate::categories::samples::SampleCache;
-use crate::categories::tree::Tree;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
 use crate::model::chunk::TAXONOMY;
-use crate::model::job::Record;
 use crate::model::source_version::SourceVersion;
 use crate::search::Search;
 use crate::sources::Sources;
@@ -40,11 +35,6 @@ use crate::store::Store;
 
 /// The name of this kind of job.
 pub const KIND: &str = "ingestion";
-/// How often a source is filed again because others filled the hierarchy before it was written.
-const MOST_REFILINGS: usize = 5;
-/// From this many chunks on, the write is reported before it begins: on SQLite nothing else can be
-/// written until it ends.
-const LONG_WRITE: usize = 200;
 /// Chunks written after which PostgreSQL's statistics are updated again.
 const ANALYZE_AFTER: i64 = 2000;
 
@@ -268,137 +258,6 @@ impl IngestionWork {
         }
     }
 
-    async fn file_and_write(
-        &self,
-        context: &JobContext,
-        session: &Session,
-        document: &CutText,
-        draft: &mut Draft<'_>,
-        helper: Option<Arc<str>>,
-    ) -> Result<Written, JobError> {
-        let (total, depth) = (document.chunks.len(), self.settings.taxonomy.depth());
-        let saver = Saver::new(context, &self.llm, session, count(total), depth);
-        let seq = context
-            .read_saved(|_, value| value["seq"].as_i64())
-            .into_iter()
-            .max()
-            .unwrap_or(0)
-            + 1;
-
-        let mut filing = Filing {
-            llm: &self.llm,
-            session,
-            saver: &saver,
-            clock: context.clock(),
-            taxonomy: &self.settings.taxonomy,
-            helper,
-            text: &draft.order.text,
-            chunks: &document.chunks,
-            batch_size: draft.order.batch_size,
-            concurrency: self.settings.max_concurrency,
-            places: Semaphore::new(self.settings.max_concurrency),
-            tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
-            filed_so_far: None,
-            seq: AtomicI64::new(seq),
-            failure: Mutex::default(),
-        };
-
-        let window = draft.order.window;
-        for _ in 0..MOST_REFILINGS {
-            let (mut written, mut all_leaves) = (None, Vec::with_capacity(total));
-            draft.paths.clear();
-            saver.restart().await;
-            *filing
-                .tree
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner) = self.load_tree(context).await?;
-
-            let mut samples = None;
-            if self.llm.capabilities("classify", session).samples {
-                let read = self.samples.of(context.space()).await?;
-                filing.filed_so_far = Some(Mutex::new(FiledSoFar::over(Arc::clone(&read))));
-                samples = Some(read);
-            }
-
-            let mut outcome = Ok(());
-            for start in (0..total).step_by(window) {
-                let range = start..total.min(start + window);
-                let leaves = filing
-                    .file(range.clone(), |parents| {
-                        self.load_children(context, &filing.tree, parents)
-                    })
-                    .await?;
-
-                {
-                    let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
-                    draft
-                        .paths
-                        .extend(leaves.iter().map(|leaf| tree.path(*leaf)));
-                    all_leaves.extend(leaves);
-                }
-
-                fail_point!("after_filing");
-                let full = {
-                    let tree = filing.tree.lock().unwrap_or_else(PoisonError::into_inner);
-                    fullness(&tree, &self.settings.taxonomy)
-                };
-
-                if let Some(message) = full {
-                    context.warn("level_full", &message).await?;
-                }
-
-                let last = range.end == total;
-                if let Some(samples) = samples.as_ref().filter(|_| last) {
-                    let looking = SecondLook {
-                        store: &self.store,
-                        llm: &self.llm,
-                        session,
-                        space: context.space(),
-                        taxonomy: &self.settings.taxonomy,
-                    };
-                    draft.moves = looking.look(&filing.tree, &all_leaves, samples).await?;
-                }
-
-                outcome = match draft.order.whole {
-                    true if last => {
-                        context.report("committing", json!({"chunks": total}));
-                        if total > LONG_WRITE && !context.write_reports().await {
-                            return Err(JobError::LeaseLost);
-                        }
-
-                        self.write_last(context, session, draft, 0..total, None)
-                            .await
-                            .map(|done| written = Some(done))
-                    }
-                    true => Ok(()),
-                    false => {
-                        if last {
-                            context.report("committing", json!({"chunks": total}));
-                        }
-                        self.write_batches(context, session, draft, range, &mut written, last)
-                            .await
-                    }
-                };
-
-                if outcome.is_err() {
-                    break;
-                }
-            }
-
-            match (outcome, written) {
-                (Err(WriteError::NoRoom), _) => {}
-                (Err(error), _) => return Err(error.into_job_error(context.attempt())),
-                (Ok(()), Some(written)) => return Ok(written),
-                (Ok(()), None) => break,
-            }
-        }
-
-        Err(JobError::retry(Failure::new(
-            problems::CATEGORY_LIMIT,
-            "other jobs filled the hierarchy again and again before this source could be stored",
-        )))
-    }
-
     /// Everything that is left, and the end of the job.
     async fn write_last(
         &self,
@@ -413,49 +272,6 @@ impl IngestionWork {
         self.writer(context)
             .write(draft, range, so_far, Some(&end))
             .await
-    }
-
-    /// Writes each batch of a window separately; written batches stay.
-    async fn write_batches(
-        &self,
-        context: &JobContext,
-        session: &Session,
-        draft: &Draft<'_>,
-        window: Range<usize>,
-        written: &mut Option<Written>,
-        last: bool,
-    ) -> Result<(), WriteError> {
-        for start in window.clone().step_by(draft.order.batch_size) {
-            let range = start..window.end.min(start + draft.order.batch_size);
-            let saved = context
-                .saved(&part_name(start))
-                .and_then(|saved| serde_json::from_value(saved).ok());
-            if let Some(saved) = saved {
-                *written = Some(saved);
-                continue;
-            }
-
-            if last && range.end == window.end {
-                *written = Some(
-                    self.write_last(context, session, draft, range, written.as_ref())
-                        .await?,
-                );
-                continue;
-            }
-
-            let done = self
-                .writer(context)
-                .write(draft, range, written.as_ref(), None)
-                .await?;
-
-            context.remember(&Record::step(
-                part_name(start),
-                serde_json::to_value(&done).unwrap_or_default(),
-            ));
-
-            *written = Some(done);
-        }
-        Ok(())
     }
 
     fn describing<'w>(&'w self, context: &'w JobContext) -> HelperStep<'w> {

@@ -11,7 +11,7 @@ use crate::store::{AsStoreError, StoreError};
 pub enum WriteError {
     /// Other jobs have filled the hierarchy in the meantime: some chunks must be filed again.
     NoRoom,
-    /// The lease of the job is lost.
+    /// The job must end in this way; for example, its lease is lost.
     Job(JobError),
     /// The named step failed.
     Store {
@@ -28,6 +28,12 @@ impl AsStoreError for WriteError {
         } else {
             None
         }
+    }
+}
+
+impl From<JobError> for WriteError {
+    fn from(error: JobError) -> Self {
+        Self::Job(error)
     }
 }
 

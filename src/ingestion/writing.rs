@@ -3,9 +3,10 @@
 //! transaction, including its search data; the version becomes current with the last one, so a
 //! failed or cancelled job hides nothing.
 
+mod chunks;
 mod moves;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -14,13 +15,10 @@ use super::request::Order;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point::fail_point;
-use crate::base::ids::SourceId;
 use crate::base::words::telling;
 use crate::categories::Taxonomy;
-use crate::categories::tree::{ROOT, Tree};
-use crate::config::taxonomy::LimitScope;
-use crate::jobs::{JobContext, JobError};
-use crate::model::chunk::{Move, NewChunk, TAXONOMY};
+use crate::jobs::{Ended, JobContext, JobError};
+use crate::model::chunk::{Move, NewChunk};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::{Record, WRITTEN};
 use crate::model::source::Source;
@@ -76,6 +74,25 @@ pub struct Written {
     pub moved: Vec<Move>,
 }
 
+/// The result of the job, made of what was written.
+pub type JobResult<'r> = dyn Fn(&Written) -> Value + Sync + 'r;
+
+/// A part of a draft.
+struct Part<'p> {
+    /// Its chunks.
+    range: Range<usize>,
+    /// What the parts before it wrote.
+    so_far: Option<&'p Written>,
+    /// Only for the last part, which ends the job.
+    result: Option<&'p JobResult<'p>>,
+}
+
+impl Part<'_> {
+    fn is_last(&self) -> bool {
+        self.result.is_some()
+    }
+}
+
 /// Writes parts of drafts.
 pub struct Writer<'w> {
     pub store: &'w Store,
@@ -92,99 +109,26 @@ impl Writer<'_> {
         draft: &Draft<'_>,
         range: Range<usize>,
         so_far: Option<&Written>,
-        result: Option<&(dyn Fn(&Written) -> Value + Sync)>,
+        result: Option<&JobResult<'_>>,
     ) -> Result<Written, WriteError> {
-        let ending = if result.is_some() {
-            Some(self.context.ending().await)
-        } else {
-            None
+        let part = Part {
+            range,
+            so_far,
+            result,
         };
 
-        let written = self.store.retry_as("write_ingestion", || async {
-            let now = draft
-                .order
-                .at
-                .map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
+        let ending = match result {
+            Some(_) => Some(self.context.ending().await),
+            None => None,
+        };
 
-            let name = if so_far.is_none() {
-                self.name(draft.order).await?
-            } else {
-                None
-            };
+        let written = self
+            .store
+            .retry_as("write_ingestion", || {
+                self.write_once(draft, &part, ending.as_ref())
+            })
+            .await;
 
-            let mut tx = self.store.begin().await.during("begin", "sources")?;
-            let (source, mut written, now) = match so_far {
-                Some(written) => (
-                    self.held_source(&mut tx, written).await?,
-                    written.clone(),
-                    now,
-                ),
-                None => {
-                    self.write_head(&mut tx, draft, name, result.is_some(), now)
-                        .await?
-                }
-            };
-
-            if result.is_some() {
-                self.write_words(&mut tx, draft, &source).await?;
-            }
-
-            // Only now: from here until the commit, all writers of the space wait.
-            let space = self.context.space();
-            tx.lock_chunks(space)
-                .await
-                .during("lock the space", "counters")?;
-            tx.settle_depth(space, self.taxonomy.depth(), now)
-                .await
-                .during("store the depth", "settings")?;
-            let mut counts = None;
-
-            if draft.same.is_none() && draft.order.is_filed() {
-                counts = Some(
-                    self.write_chunks(&mut tx, draft, range.clone(), &mut written, now)
-                        .await?,
-                );
-            }
-
-            if draft.same.is_none() {
-                self.write_searched(&mut tx, draft, &range, result.is_some(), &mut written, now)
-                    .await?;
-            }
-
-            if result.is_some() {
-                let counts = counts.filter(|_| so_far.is_none());
-                self.complete(
-                    &mut tx,
-                    draft,
-                    &source,
-                    (so_far.is_some(), counts),
-                    &mut written,
-                    now,
-                )
-                .await?;
-
-                // Last, so that the previous version of this source stays where it was.
-                self.move_others(&mut tx, draft, &mut written).await?;
-            }
-
-            fail_point!("in_transaction");
-            match result.zip(ending.as_ref()) {
-                Some((result, ending)) => {
-                    let ended = ending
-                        .finish_about(&mut tx, &written.source_id, result(&written))
-                        .await;
-                    held(ended.during("end the job", "jobs")?)?;
-                }
-                None => self.mark(&mut tx, &range, &written).await?,
-            }
-
-            fail_point!("before_commit");
-            tx.commit().await.during("commit", "chunks")?;
-            fail_point!("after_commit");
-            Ok(written)
-        });
-
-        let written = written.await;
         let uncertain = matches!(
             &written,
             Err(WriteError::Store {
@@ -198,6 +142,116 @@ impl Writer<'_> {
         }
 
         written
+    }
+
+    /// The transaction of a part.
+    async fn write_once(
+        &self,
+        draft: &Draft<'_>,
+        part: &Part<'_>,
+        ending: Option<&Ended<'_>>,
+    ) -> Result<Written, WriteError> {
+        let (mut tx, source, mut written, now) = self.begin(draft, part).await?;
+        if part.is_last() {
+            self.write_words(&mut tx, draft, &source).await?;
+        }
+
+        // Only now: from here until the commit, all writers of the space wait.
+        self.lock_space(&mut tx, now).await?;
+        let mut counts = None;
+        if draft.same.is_none() && draft.order.is_filed() {
+            counts = Some(
+                self.write_chunks(&mut tx, draft, part.range.clone(), &mut written, now)
+                    .await?,
+            );
+        }
+
+        if draft.same.is_none() {
+            self.write_searched(
+                &mut tx,
+                draft,
+                &part.range,
+                part.is_last(),
+                &mut written,
+                now,
+            )
+            .await?;
+        }
+
+        if part.is_last() {
+            let in_parts = part.so_far.is_some();
+            let counts = counts.filter(|_| !in_parts);
+            self.complete(
+                &mut tx,
+                draft,
+                &source,
+                (in_parts, counts),
+                &mut written,
+                now,
+            )
+            .await?;
+
+            // Last, so that the previous version of this source stays where it was.
+            self.move_others(&mut tx, draft, &mut written).await?;
+        }
+
+        fail_point!("in_transaction");
+        match part.result.zip(ending) {
+            Some((result, ending)) => {
+                let ended = ending
+                    .finish_about(&mut tx, &written.source_id, result(&written))
+                    .await;
+                held(ended.during("end the job", "jobs")?)?;
+            }
+            None => self.mark(&mut tx, &part.range, &written).await?,
+        }
+
+        fail_point!("before_commit");
+        tx.commit().await.during("commit", "chunks")?;
+        fail_point!("after_commit");
+        Ok(written)
+    }
+
+    /// Begins the transaction with the source: the one of the parts before, or a new version of it.
+    async fn begin(
+        &self,
+        draft: &Draft<'_>,
+        part: &Part<'_>,
+    ) -> Result<(Tx, Source, Written, Timestamp), WriteError> {
+        let now = draft
+            .order
+            .at
+            .map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
+
+        let name = match part.so_far {
+            Some(_) => None,
+            None => self.name(draft.order).await?,
+        };
+
+        let mut tx = self.store.begin().await.during("begin", "sources")?;
+        let (source, written, now) = match part.so_far {
+            Some(written) => (
+                self.held_source(&mut tx, written).await?,
+                written.clone(),
+                now,
+            ),
+            None => {
+                self.write_head(&mut tx, draft, name, part.is_last(), now)
+                    .await?
+            }
+        };
+
+        Ok((tx, source, written, now))
+    }
+
+    async fn lock_space(&self, tx: &mut Tx, now: Timestamp) -> Result<(), WriteError> {
+        let space = self.context.space();
+        tx.lock_chunks(space)
+            .await
+            .during("lock the space", "counters")?;
+        tx.settle_depth(space, self.taxonomy.depth(), now)
+            .await
+            .during("store the depth", "settings")
     }
 
     /// Records with the job that a part is written, in the same transaction.
@@ -347,191 +401,6 @@ impl Writer<'_> {
         }
 
         Ok(())
-    }
-
-    /// Adds the chunks of a version to the counts of their categories, or subtracts them.
-    async fn count(
-        &self,
-        tx: &mut Tx,
-        version_id: Option<i64>,
-        sign: i64,
-    ) -> Result<(), WriteError> {
-        let Some(version_id) = version_id else {
-            return Ok(());
-        };
-        let space = self.context.space();
-        let counts = tx
-            .count_version_chunks(space, version_id)
-            .await
-            .during("count chunks", "chunks")?;
-
-        self.add_counts(
-            tx,
-            &counts
-                .into_iter()
-                .map(|(id, count)| (id, sign * count))
-                .collect(),
-        )
-        .await
-    }
-
-    async fn add_counts(&self, tx: &mut Tx, counts: &BTreeMap<i64, i64>) -> Result<(), WriteError> {
-        tx.add_chunk_counts(self.context.space(), counts)
-            .await
-            .during("count chunks", "categories")
-    }
-
-    /// Returns the counts by category.
-    async fn write_chunks(
-        &self,
-        tx: &mut Tx,
-        draft: &Draft<'_>,
-        range: Range<usize>,
-        written: &mut Written,
-        now: Timestamp,
-    ) -> Result<BTreeMap<i64, i64>, WriteError> {
-        let space = self.context.space();
-        let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
-        let mut chunks = Vec::with_capacity(range.len());
-
-        for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
-            chunks.push(NewChunk {
-                category_id: leaf,
-                ..*chunk
-            });
-        }
-
-        let source_id = SourceId::from_stored(written.source_id.clone());
-        let added = tx
-            .add_chunks(space, &source_id, written.version_id, &chunks, now)
-            .await;
-        added.during("add chunks", "chunks")?;
-        written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
-        written.categories += made;
-        let mut counts = BTreeMap::new();
-
-        for chunk in &chunks {
-            *counts.entry(chunk.category_id).or_insert(0) += 1;
-        }
-
-        Ok(counts)
-    }
-
-    /// Writes the search entries of a range of chunks. Chunks that are only searched are written
-    /// with the last part.
-    async fn write_searched(
-        &self,
-        tx: &mut Tx,
-        draft: &Draft<'_>,
-        range: &Range<usize>,
-        last: bool,
-        written: &mut Written,
-        now: Timestamp,
-    ) -> Result<(), WriteError> {
-        let Some(searched) = &draft.searched else {
-            return Ok(());
-        };
-        let filed = searched.profile == TAXONOMY;
-        if !filed && !last {
-            return Ok(());
-        }
-
-        let space = self.context.space();
-        let source_id = SourceId::from_stored(written.source_id.clone());
-        if !searched.chunks.is_empty() {
-            let added = tx
-                .add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now)
-                .await;
-            added.during("add chunks to search", "chunks")?;
-        }
-
-        let chunks = (&source_id, written.version_id, searched.profile);
-        let indexed = if filed {
-            searched
-                .prepared
-                .write_part(tx, space, chunks, range.clone(), now)
-                .await
-        } else {
-            searched.prepared.write(tx, space, chunks, now).await
-        };
-
-        if !indexed.during("index chunks", "search_entries")? {
-            // The space has switched to another embedding model: the next run uses that one.
-            return Err(WriteError::Job(JobError::Interrupted));
-        }
-
-        written.searched += i64::try_from(searched.chunks.len()).unwrap_or(i64::MAX);
-        Ok(())
-    }
-
-    /// The ids of the leaves of these paths, created where missing; and how many were created.
-    async fn resolve(
-        &self,
-        tx: &mut Tx,
-        paths: &[Vec<String>],
-        now: Timestamp,
-    ) -> Result<(Vec<i64>, i64), WriteError> {
-        let space = self.context.space();
-        let mut tree = Tree::to_write(self.taxonomy.clone());
-        if self.taxonomy.scope() == LimitScope::Level {
-            let all = tx
-                .list_categories(space)
-                .await
-                .during("read the hierarchy", "categories")?;
-            tree.load(&all);
-        }
-
-        let mut nodes = vec![ROOT; paths.len()];
-        let mut made = 0;
-        for level in 1..=self.taxonomy.depth() {
-            if self.taxonomy.scope() == LimitScope::Parent {
-                let parents: BTreeSet<i64> =
-                    nodes.iter().filter_map(|node| tree.stored(*node)).collect();
-                let parents: Vec<i64> = parents.into_iter().collect();
-                tree.load(
-                    &tx.list_children(space, &parents)
-                        .await
-                        .during("read the hierarchy", "categories")?,
-                );
-            }
-
-            let place = usize::try_from(level - 1).unwrap_or(0);
-            for (node, path) in nodes.iter_mut().zip(paths) {
-                *node = tree
-                    .choose(*node, path.get(place).map_or("", String::as_str))
-                    .ok_or(WriteError::NoRoom)?;
-            }
-
-            let new = tree.new_on(level);
-            if new.is_empty() {
-                continue;
-            }
-
-            made += i64::try_from(new.len()).unwrap_or(i64::MAX);
-            tx.add_categories(space, &new, now)
-                .await
-                .during("add categories", "categories")?;
-            let parents: BTreeSet<i64> = new
-                .iter()
-                .map(|category| category.parent_id.unwrap_or(0))
-                .collect();
-
-            let parents: Vec<i64> = parents.into_iter().collect();
-            tree.load(
-                &tx.list_children(space, &parents)
-                    .await
-                    .during("read the hierarchy", "categories")?,
-            );
-        }
-
-        let ids: Option<Vec<i64>> = nodes.into_iter().map(|node| tree.stored(node)).collect();
-        ids.map(|ids| (ids, made)).ok_or_else(|| WriteError::Store {
-            operation: "add categories",
-            table: "categories",
-            error: StoreError::Broken {
-                cause: "a new category is missing".to_owned(),
-            },
-        })
     }
 }
 

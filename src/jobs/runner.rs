@@ -1,5 +1,6 @@
 //! Claims jobs, runs them, renews their leases, and hands them back on shutdown.
 
+mod ending;
 mod hold;
 mod waiting;
 
@@ -14,13 +15,11 @@ use tokio_util::task::TaskTracker;
 
 use super::error::Failure;
 use super::{JobContext, JobError, Jobs, Outcome, Work};
-use crate::base::backoff::with_jitter;
 use crate::base::clock::Clock;
 use crate::base::fail_point::fail_point;
 use crate::base::ids;
-use crate::base::metrics as names;
-use crate::model::job::{Claim, ClaimedJob, Job};
-use crate::store::{Ending, Store, StoreError, count_retries};
+use crate::model::job::ClaimedJob;
+use crate::store::{Store, count_retries};
 use hold::{Holds, Stopped};
 use waiting::Waited;
 
@@ -218,7 +217,7 @@ impl Shared {
         self.jobs.announce();
         let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
 
-        tracing::info!(%job_id, kind, attempt, outcome, ms, "job released");
+        tracing::info!(%job_id, kind, attempt, outcome = outcome.as_str(), ms, "job released");
     }
 
     /// Runs the work in its own task, so that a panic or a stop ends only that.
@@ -285,131 +284,4 @@ impl Shared {
 
         ended
     }
-
-    /// Writes how the job ended. While the database is unreachable it keeps trying, until the job
-    /// is lost or the process stops.
-    async fn end(
-        &self,
-        job: &Job,
-        claim: &Claim,
-        outcome: Result<Outcome, JobError>,
-        waited: Waited,
-    ) -> &'static str {
-        let outcome = waited.judge(outcome, &self.jobs.settings);
-        let problem = |failure: &Failure| failure.problem(job.id.as_str());
-        let (ending, name) = match outcome {
-            Ok(Outcome::Finished) => {
-                count_finished(&job.kind, "succeeded");
-                return "succeeded";
-            }
-            Ok(Outcome::Done(result)) => (Ending::Succeeded { result }, "succeeded"),
-            Ok(Outcome::AwaitInput(progress)) => {
-                (Ending::AwaitingInput { progress }, "waiting for input")
-            }
-            Err(JobError::LeaseLost) => return "cancelled or taken over",
-            Err(JobError::Interrupted) => (
-                Ending::HandedBack {
-                    after: Duration::ZERO,
-                },
-                "handed back",
-            ),
-            Err(JobError::Away) => (
-                Ending::HandedBack {
-                    after: with_jitter(LEAVE_ALONE),
-                },
-                "handed back",
-            ),
-            Err(JobError::Wait(failure, wait)) => {
-                let after = waited.pause(wait, &failure, &self.jobs.settings);
-                let goes_on = waited.goes_on(&failure);
-                (
-                    Ending::Waiting {
-                        error: problem(&failure),
-                        after,
-                        goes_on,
-                        phase: wait.phase(),
-                    },
-                    "waits",
-                )
-            }
-            Err(JobError::Fail(failure)) => (
-                Ending::Failed {
-                    error: problem(&failure),
-                },
-                "failed",
-            ),
-            Err(JobError::Retry(failure)) if job.attempt >= job.max_attempts => (
-                Ending::Failed {
-                    error: problem(&failure),
-                },
-                "failed",
-            ),
-            Err(JobError::Retry(failure)) => {
-                let after = with_jitter(self.jobs.settings.pause(job.attempt));
-                (
-                    Ending::Retried {
-                        error: problem(&failure),
-                        after,
-                    },
-                    "retried",
-                )
-            }
-        };
-
-        loop {
-            let now = self.clock.now();
-            let written = self.store().retry("end_job", || async {
-                let mut tx = self.store().begin().await?;
-                let written = tx.end_job(claim, &ending, now).await?;
-                if written && ending.state().is_final() {
-                    self.jobs.tidy(&mut tx, claim).await?;
-                }
-
-                fail_point!("before_commit");
-                tx.commit().await?;
-                fail_point!("after_commit");
-                Ok(written)
-            });
-
-            match written.await {
-                Ok(true) => break,
-                Ok(false) => return "cancelled or taken over",
-                // The fence makes a second write harmless, so an uncertain one may be repeated
-                // here.
-                Err(error)
-                    if may_be_written_later(&error) && self.holds.why_stopped(claim).is_none() =>
-                {
-                    tracing::warn!(job_id = %job.id, %error, "cannot store the end of a job; will retry");
-                    tokio::time::sleep(LEAVE_ALONE).await;
-                }
-                Err(error) => {
-                    tracing::error!(job_id = %job.id, %error, "cannot store the end of a job; its lease will expire");
-                    return "left";
-                }
-            }
-        }
-
-        match name {
-            "retried" => metrics::counter!(names::JOBS_RETRIED_TOTAL, "kind" => job.kind.clone())
-                .increment(1),
-            "failed" => {
-                metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone())
-                    .increment(1);
-                count_finished(&job.kind, name);
-            }
-            "succeeded" => count_finished(&job.kind, name),
-            _ => {}
-        }
-
-        name
-    }
-}
-
-fn may_be_written_later(error: &StoreError) -> bool {
-    error.may_pass() || matches!(error, StoreError::Full { .. })
-}
-
-fn count_finished(kind: &str, outcome: &'static str) {
-    metrics::counter!(names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => outcome)
-        .increment(1);
 }

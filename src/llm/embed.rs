@@ -7,9 +7,10 @@ use std::ops::Range;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::json;
 
+use super::explain::explain;
 use super::provider::{Finish, Mode, Reply};
 use super::record::{Attempts, Plan};
-use super::send::{Target, explain};
+use super::send::Target;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::tokens::quarter_estimate;
 use crate::model::llm_call::CallOutcome;

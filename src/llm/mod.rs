@@ -11,6 +11,7 @@ mod breaker;
 mod catalogue;
 mod embed;
 mod error;
+mod explain;
 mod gate;
 mod hint;
 mod measure;

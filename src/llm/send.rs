@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::explain::explain;
 use super::gate::NoEntry;
 use super::objection::{Objection, objection};
 use super::profile::{Learnt, Parameter, Profile};
@@ -427,56 +428,6 @@ fn downgrade(
     );
 
     Ok(learnt)
-}
-
-/// Turns a provider's error into the error for the caller.
-pub(super) fn explain(target: &Target, error: &ProviderError) -> LlmError {
-    let model = target.name();
-    let ProviderError::Status {
-        status,
-        message,
-        retry_after,
-        ..
-    } = error
-    else {
-        return LlmError::Unavailable {
-            model,
-            reason: error.to_string(),
-            wait: None,
-        };
-    };
-
-    let reason = format!("status {status}: {message}");
-    if let Some((refusal, concerns_one_model)) = error.refusal() {
-        // Another call has ended the pause in the meantime, so a retry is due immediately.
-        let at_once = (!concerns_one_model).then_some(Duration::from_secs(1));
-        let next_probe_in = target
-            .profile
-            .pauses
-            .next_probe_in(&target.model)
-            .or(at_once);
-
-        return refusal.error(
-            &target.profile.settings.name,
-            &target.model,
-            reason,
-            next_probe_in,
-        );
-    }
-
-    match status {
-        300..=399 => {
-            let reason =
-                format!("it redirects (status {status}); set base_url to the final address");
-            LlmError::Rejected { model, reason }
-        }
-        408 | 409 | 429 | 500..=599 => LlmError::Unavailable {
-            model,
-            reason,
-            wait: *retry_after,
-        },
-        _ => LlmError::Rejected { model, reason },
-    }
 }
 
 fn system_in<T: Task>(mode: Mode, schema: &Value) -> String {

@@ -7,6 +7,7 @@ pub mod contextual_helper;
 pub mod job;
 pub mod llm_call;
 pub mod query;
+pub mod scope;
 pub mod search;
 pub mod source;
 pub mod source_version;

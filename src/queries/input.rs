@@ -6,20 +6,17 @@ use utoipa::ToSchema;
 
 use super::QueryError;
 use super::strategy::Strategy;
-use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
-use crate::base::ids::SourceId;
-use crate::base::text::{char_count, has_control};
+use crate::base::text::char_count;
 use crate::config;
 use crate::config::query::{
     MOST_BUDGET, MOST_LIMIT, MOST_N, MOST_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,
 };
 use crate::model::query::QueryScope;
+use crate::model::scope::{ScopeInput, VersionScope};
 
 /// Maximum length of a query in characters.
 pub const MOST_QUERY_CHARS: usize = 100_000;
-/// Maximum number of sources, and of tags, in one query.
-pub const MOST_NAMED: usize = 100;
 
 /// What to do with the chunks that were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,17 +27,6 @@ pub enum Mode {
     Answer,
     /// Return the chunks without an answer.
     Retrieve,
-}
-
-/// Which versions chunks may come from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VersionScope {
-    /// Only the current version of each source.
-    #[default]
-    Latest,
-    /// All versions.
-    All,
 }
 
 /// A query as the caller sent it; omitted fields use the settings.
@@ -56,11 +42,7 @@ pub struct QueryInput {
     pub max_token_budget: Option<i64>,
     pub use_rankings: Option<bool>,
     pub overflow: Option<Overflow>,
-    pub source_ids: Vec<String>,
-    pub tags: Vec<String>,
-    pub user_id: Option<String>,
-    pub as_of: Option<String>,
-    pub version_scope: VersionScope,
+    pub scope: ScopeInput,
     pub per_path_limit: Option<i64>,
     pub limit: Option<i64>,
     pub cursor: Option<String>,
@@ -143,17 +125,16 @@ impl QuerySettings {
     }
 
     pub fn scope(&self) -> QueryScope {
-        QueryScope {
-            source_ids: self
-                .source_ids
-                .iter()
-                .filter_map(|id| id.parse().ok())
-                .collect(),
+        let input = ScopeInput {
+            source_ids: self.source_ids.clone(),
             tags: self.tags.clone(),
             user_id: self.user_id.clone(),
-            as_of: self.as_of.as_deref().and_then(Timestamp::parse_rfc3339),
-            all_versions: self.version_scope == VersionScope::All,
-        }
+            as_of: self.as_of.clone(),
+            version_scope: self.version_scope,
+        };
+
+        // It was checked when the query arrived.
+        input.resolve("", &mut Vec::new())
     }
 }
 
@@ -168,7 +149,9 @@ impl QueryInput {
         chunk_min_tokens: u64,
     ) -> Result<QuerySettings, QueryError> {
         let mut faults = Faults::default();
-        faults.check_texts(&self);
+        faults.check_query(&self.query);
+        let version_scope = self.scope.version_scope;
+        let scope = self.scope.resolve("", &mut faults.0);
         let strategy = self.strategy.unwrap_or(settings.strategy);
         let n = faults
             .number("n", self.n, 1..=MOST_N)
@@ -196,35 +179,6 @@ impl QueryInput {
             );
         }
 
-        let source_ids = self
-            .source_ids
-            .iter()
-            .enumerate()
-            .filter_map(|(place, id)| {
-                let parsed = id.parse::<SourceId>();
-                if parsed.is_err() {
-                    faults.add(
-                        &format!("source_ids[{place}]"),
-                        "must be the id of a source".to_owned(),
-                    );
-                }
-
-                Some(parsed.ok()?.to_string())
-            });
-
-        let source_ids = source_ids.collect();
-        let as_of = self.as_of.as_deref().and_then(|text| {
-            let moment = Timestamp::parse_rfc3339(text);
-            if moment.is_none() {
-                faults.add(
-                    "as_of",
-                    "must be a timestamp such as 2026-01-31T12:00:00Z".to_owned(),
-                );
-            }
-
-            Some(moment?.to_string())
-        });
-
         if self
             .max_cost_usd
             .is_some_and(|usd| !(usd.is_finite() && usd > 0.0))
@@ -250,11 +204,11 @@ impl QueryInput {
             budget_named: self.max_token_budget.is_some(),
             use_rankings: self.use_rankings.unwrap_or(settings.use_rankings),
             overflow: self.overflow.unwrap_or(settings.overflow),
-            source_ids,
-            tags: self.tags,
-            user_id: self.user_id,
-            as_of,
-            version_scope: self.version_scope,
+            source_ids: scope.source_ids.iter().map(ToString::to_string).collect(),
+            tags: scope.tags,
+            user_id: scope.user_id,
+            as_of: scope.as_of.map(|moment| moment.to_string()),
+            version_scope,
             per_path_limit: faults
                 .number("per_path_limit", self.per_path_limit, 1..=MOST_LIMIT)
                 .unwrap_or(settings.per_path_limit),
@@ -285,49 +239,15 @@ impl Faults {
         self.0.push(FieldError::new(field, message));
     }
 
-    fn check_texts(&mut self, wish: &QueryInput) {
-        if wish.query.trim().is_empty() {
+    fn check_query(&mut self, query: &str) {
+        if query.trim().is_empty() {
             self.add("query", "must not be empty".to_owned());
         }
 
-        if char_count(&wish.query) > MOST_QUERY_CHARS {
+        if char_count(query) > MOST_QUERY_CHARS {
             self.add(
                 "query",
                 format!("must have at most {MOST_QUERY_CHARS} characters"),
-            );
-        }
-
-        for (field, named) in [
-            ("source_ids", wish.source_ids.len()),
-            ("tags", wish.tags.len()),
-        ] {
-            if named > MOST_NAMED {
-                self.add(field, format!("must have at most {MOST_NAMED} entries"));
-            }
-        }
-
-        let plain = |text: &str, most: usize| {
-            !text.trim().is_empty() && !has_control(text) && char_count(text) <= most
-        };
-        let faulty = wish
-            .tags
-            .iter()
-            .enumerate()
-            .filter(|(_, tag)| !plain(tag, 100));
-
-        for (place, _) in faulty {
-            let message = "must have 1 to 100 characters and no control characters";
-            self.add(&format!("tags[{place}]"), message.to_owned());
-        }
-
-        if wish
-            .user_id
-            .as_deref()
-            .is_some_and(|user_id| !plain(user_id, 128))
-        {
-            self.add(
-                "user_id",
-                "must have 1 to 128 characters and no control characters".to_owned(),
             );
         }
     }

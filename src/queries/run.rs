@@ -1,24 +1,22 @@
 //! Runs one query from its first level to its answer. Whatever happens, what was done so far is
 //! kept.
 
+mod limiting;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::budget::prune::{self, prune};
-use super::budget::summarize::{NoPlan, Rules, plan};
-use super::budget::{BudgetChunk, ModeTokens, Sheet, Size, count_prompt, keywords};
+use super::budget::{BudgetChunk, ModeTokens, Sheet, Size, count_prompt};
 use super::candidates::{Found, LeafReader};
 use super::input::{Mode, QuerySettings};
 use super::page::Cursor;
 use super::receipt::RunRecord;
 use super::result::{
-    DroppedChunk, PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval,
-    Summarization, SummarizedChunk, SummaryPart, UsedChunk,
+    PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval, UsedChunk,
 };
 use super::traversal::{Hierarchy, Path, Reason, Walk, Walker};
 use super::{Inner, QueryError};
 use crate::base::ids::SourceId;
-use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::categories::samples::Samples;
 use crate::config::query::PromptLimiting;
@@ -290,170 +288,6 @@ impl QueryRun<'_> {
         })
     }
 
-    fn prune(
-        &mut self,
-        material: &Material,
-        chunks: &[QueryChunk],
-    ) -> Result<Vec<bool>, QueryError> {
-        let paths = &self.record.paths;
-        // Paths without chunks have nothing to drop.
-        let full = |place: &usize| self.result.paths[*place].chunk_count > 0;
-        let relevance: Vec<f64> = paths.iter().map(Path::relevance).collect();
-        let order: Vec<usize> = prune::order(&relevance, self.ask.use_rankings)
-            .into_iter()
-            .filter(full)
-            .collect();
-
-        let scores = |_| {
-            keywords::scores(
-                &self.ask.query,
-                material.chunks.iter().map(|chunk| &*chunk.text),
-            )
-        };
-
-        let pruned = prune(
-            &material.sheet,
-            self.budget(),
-            &order,
-            self.ask.overflow,
-            scores,
-        );
-
-        let dropped = match &pruned {
-            Ok(pruned) => &pruned.dropped,
-            Err(refused) => &refused.dropped,
-        };
-
-        for place in dropped {
-            let path = &paths[*place];
-            self.result.dropped_paths.push(super::result::DroppedPath {
-                path: path.names.clone(),
-                reason: Reason::Pruned.as_str().to_owned(),
-            });
-        }
-
-        let pruned = pruned.map_err(|_| {
-            let last = order.last().copied().unwrap_or(0);
-            let only: Vec<bool> = material
-                .chunks
-                .iter()
-                .map(|chunk| chunk.path == last)
-                .collect();
-
-            QueryError::BudgetExceeded {
-                budget: self.budget(),
-                needed: material.sheet.tokens(&only),
-            }
-        })?;
-
-        if pruned.trimmed {
-            let last = order.last().copied().unwrap_or(0);
-            let left_out = chunks.iter().zip(&material.chunks).zip(&pruned.kept);
-            let left_out = left_out.filter(|((_, chunk), kept)| chunk.path == last && !**kept);
-            let dropped = left_out.map(|((chunk, _), _)| DroppedChunk {
-                chunk_id: chunk.chunk_id,
-                category_path: chunk.category_path.clone(),
-                reason: "over_budget".to_owned(),
-            });
-
-            self.result.dropped_chunks = dropped.collect();
-        }
-
-        Ok(pruned.kept)
-    }
-
-    /// The summaries by chunk, if the chunks themselves do not fit.
-    async fn summarize(
-        &mut self,
-        material: &Material,
-    ) -> Result<Option<Vec<Arc<str>>>, QueryError> {
-        if self.ask.use_rankings {
-            self.result.warn(
-                "use_rankings_ignored",
-                "SUMMARIZE shortens every chunk and ignores rankings",
-            );
-        }
-
-        let rules = self.inner.rules(self.budget());
-        let planned = plan(self.counter, &material.sheet, &material.chunks, rules);
-        let planned = planned.map_err(|no_plan| QueryError::BudgetTooSmall {
-            budget: rules.budget,
-            reason: match no_plan {
-                NoPlan::NoRoom => "the query, helpers and frames use all of it".to_owned(),
-                NoPlan::TooLarge { chunk_id, tokens } => {
-                    format!("chunk {chunk_id} and its instruction have {tokens} tokens")
-                }
-            },
-        })?;
-
-        let Some(plan) = planned else { return Ok(None) };
-        let mut told: HashMap<i64, String> = HashMap::new();
-        let part = |part: &super::budget::summarize::Part| SummaryPart {
-            chunk_ids: material.chunks[part.from..part.to]
-                .iter()
-                .map(|chunk| chunk.chunk_id)
-                .collect(),
-            input_token_count: part.input_tokens,
-        };
-
-        self.result.summarization = Some(Summarization {
-            ratio: plan.ratio(),
-            part_token_cap: plan.part_cap,
-            parts: plan.parts.iter().map(part).collect(),
-            chunks: Vec::new(),
-            combined_char_count: 0,
-            allowed_char_count: plan.allowed_chars(rules),
-        });
-
-        for part in &plan.parts {
-            let task = plan.task(part, &material.chunks, rules.retries);
-            let answered = self.inner.llm.ask(self.session, task).await?;
-            told.extend(
-                answered
-                    .value
-                    .summaries
-                    .into_iter()
-                    .map(|summary| (summary.chunk_id, summary.summary)),
-            );
-        }
-
-        let chars = |text: &str| i64::try_from(char_count(text)).unwrap_or(i64::MAX);
-        let summaries: Vec<String> = material
-            .chunks
-            .iter()
-            .map(|chunk| told.remove(&chunk.chunk_id).unwrap_or_default())
-            .collect();
-
-        let chunks = material
-            .chunks
-            .iter()
-            .zip(&material.sheet.items)
-            .zip(&plan.targets)
-            .zip(&summaries);
-
-        let chunks = chunks.map(|(((chunk, item), target), summary)| SummarizedChunk {
-            chunk_id: chunk.chunk_id,
-            original_chars: item.text.chars,
-            target_chars: *target,
-            summary_chars: chars(summary),
-            summary: summary.clone(),
-        });
-
-        let chunks: Vec<SummarizedChunk> = chunks.collect();
-        let combined = chunks.iter().map(|chunk| chunk.summary_chars).sum();
-        if let Some(summarization) = &mut self.result.summarization {
-            summarization.chunks = chunks;
-            summarization.combined_char_count = combined;
-        }
-
-        let allowed = plan.allowed_chars(rules);
-        if combined > allowed {
-            return Err(QueryError::CharacterBudget { combined, allowed });
-        }
-
-        Ok(Some(summaries.into_iter().map(Into::into).collect()))
-    }
-
     async fn answer(
         &mut self,
         material: Material,
@@ -522,17 +356,5 @@ impl QueryRun<'_> {
 
     fn budget(&self) -> i64 {
         i64::try_from(self.ask.max_token_budget).unwrap_or(i64::MAX)
-    }
-}
-
-impl Inner {
-    fn rules(&self, budget: i64) -> Rules {
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        Rules {
-            budget,
-            headroom: number(self.settings.summarization_instruction_headroom_tokens),
-            tolerance_percent: number(self.settings.summary_char_overage_tolerance_percent),
-            retries: self.settings.summary_max_retries,
-        }
     }
 }

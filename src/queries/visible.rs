@@ -2,8 +2,9 @@
 //! Computed once, and cached until the next write to the space; a change of eligibility counts as a
 //! write.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use hashlink::LruCache;
 
 use crate::base::ids::Space;
 use crate::model::category::Category;
@@ -19,7 +20,7 @@ const MOST_CATEGORIES: usize = 50_000;
 pub struct VisibleCache {
     store: Store,
     depth: i64,
-    kept: Arc<Mutex<HashMap<(Space, bool), Kept>>>,
+    kept: Arc<Mutex<LruCache<(Space, bool), Kept>>>,
 }
 
 #[derive(Clone)]
@@ -35,7 +36,7 @@ impl VisibleCache {
         Self {
             store,
             depth,
-            kept: Arc::default(),
+            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
         }
     }
 
@@ -94,14 +95,17 @@ impl VisibleCache {
         let size = |kept: &Kept| kept.part.as_ref().map_or(0, |part| part.len());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.remove(&key);
-        if kept.len() >= MOST_SPACES
-            || kept.values().map(size).sum::<usize>() + size(&fresh) > MOST_CATEGORIES
-        {
-            kept.clear();
+        if size(&fresh) > MOST_CATEGORIES {
+            return;
         }
 
-        if size(&fresh) <= MOST_CATEGORIES {
-            kept.insert(key, fresh);
+        let mut total: usize = kept.iter().map(|(_, other)| size(other)).sum();
+        while total + size(&fresh) > MOST_CATEGORIES
+            && let Some((_, oldest)) = kept.remove_lru()
+        {
+            total -= size(&oldest);
         }
+
+        kept.insert(key, fresh);
     }
 }

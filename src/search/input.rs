@@ -2,11 +2,10 @@
 
 use super::SearchError;
 use super::rank::Kind;
-use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
-use crate::base::ids::SourceId;
-use crate::base::text::{char_count, has_control};
+use crate::base::text::char_count;
 use crate::model::query::QueryScope;
+use crate::model::scope::ScopeInput;
 
 /// Maximum characters of a search query.
 pub const MOST_QUERY_CHARS: usize = 10_000;
@@ -14,8 +13,6 @@ pub const MOST_QUERY_CHARS: usize = 10_000;
 pub const MOST_K: i64 = 200;
 /// The default number of results.
 pub const USUAL_K: usize = 20;
-/// Maximum sources, and maximum tags, that one search names.
-pub const MOST_NAMED: usize = 100;
 
 /// The query.
 #[derive(Debug, Clone, Default)]
@@ -26,11 +23,8 @@ pub struct SearchInput {
     pub by_source: bool,
     pub k: Option<i64>,
     pub min_score: Option<f64>,
-    pub tags: Vec<String>,
-    pub source_ids: Vec<String>,
-    pub user_id: Option<String>,
+    pub scope: ScopeInput,
     pub category_id: Option<i64>,
-    pub as_of: Option<String>,
 }
 
 /// The same after validation.
@@ -74,63 +68,12 @@ impl SearchInput {
         {
             refuse("min_score", "must be from 0 to 1".to_owned());
         }
-        for (field, named) in [
-            ("filters.source_ids", self.source_ids.len()),
-            ("filters.tags", self.tags.len()),
-        ] {
-            if named > MOST_NAMED {
-                refuse(field, format!("must have at most {MOST_NAMED} entries"));
-            }
-        }
 
-        let plain = |text: &str, most: usize| {
-            !text.trim().is_empty() && !has_control(text) && char_count(text) <= most
-        };
-        for (place, _) in self
-            .tags
-            .iter()
-            .enumerate()
-            .filter(|(_, tag)| !plain(tag, 100))
-        {
-            let rule = "must have 1 to 100 characters and no control characters";
-            refuse(&format!("filters.tags[{place}]"), rule.to_owned());
-        }
-
-        if self
-            .user_id
-            .as_deref()
-            .is_some_and(|user_id| !plain(user_id, 128))
-        {
-            refuse(
-                "filters.user_id",
-                "must have 1 to 128 characters and no control characters".to_owned(),
-            );
-        }
-
-        let mut source_ids = Vec::new();
-        for (place, id) in self.source_ids.iter().enumerate() {
-            match id.parse::<SourceId>() {
-                Ok(id) => source_ids.push(id),
-                Err(_) => refuse(
-                    &format!("filters.source_ids[{place}]"),
-                    "must be the id of a source".to_owned(),
-                ),
-            }
-        }
-
-        let as_of = self.as_of.as_deref().map(Timestamp::parse_rfc3339);
-        if as_of == Some(None) {
-            refuse(
-                "filters.as_of",
-                "must be a timestamp such as 2026-01-31T12:00:00Z".to_owned(),
-            );
-        }
-
+        let scope = self.scope.resolve("filters.", &mut errors);
         if !errors.is_empty() {
             return Err(SearchError::Invalid(errors));
         }
 
-        let (tags, user_id, as_of) = (self.tags, self.user_id, as_of.flatten());
         Ok(CheckedSearch {
             query: self.query,
             kind: self.kind.unwrap_or(Kind::Hybrid),
@@ -140,13 +83,7 @@ impl SearchInput {
                 .and_then(|k| usize::try_from(k).ok())
                 .unwrap_or(USUAL_K),
             min_score: self.min_score,
-            scope: QueryScope {
-                source_ids,
-                tags,
-                user_id,
-                as_of,
-                all_versions: false,
-            },
+            scope,
             category_id: self.category_id,
         })
     }

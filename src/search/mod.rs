@@ -23,6 +23,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hashlink::LruCache;
+
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
@@ -60,7 +62,7 @@ struct Inner {
     llm: Llm,
     settings: config::Vector,
     cache: IndexCache,
-    questions: Mutex<HashMap<(String, String), Vec<f32>>>,
+    questions: Mutex<LruCache<(String, String), Vec<f32>>>,
 }
 
 /// A search among the entries of one kind.
@@ -130,7 +132,7 @@ impl Search {
                 llm,
                 settings,
                 cache,
-                questions: Mutex::default(),
+                questions: Mutex::new(LruCache::new(KEPT_QUESTIONS)),
             }),
         }
     }
@@ -353,17 +355,12 @@ impl Search {
 
         let found = self.inner.llm.embed(session, model, &[query]).await?;
         let vector = found.into_iter().next().unwrap_or_default();
-        let mut questions = self
-            .inner
+        self.inner
             .questions
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key, vector.clone());
 
-        if questions.len() >= KEPT_QUESTIONS {
-            questions.clear();
-        }
-
-        questions.insert(key, vector.clone());
         Ok(vector)
     }
 

@@ -4,12 +4,14 @@
 //! endings removed (`stem`). Changing any rule here requires a new `VERSION` and a rebuild of the
 //! stored terms.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::stem::stem;
+use crate::base::stop_words;
 
 /// Version of these rules, to be stored with their terms.
 pub const VERSION: u32 = 1;
@@ -25,9 +27,17 @@ const MOST_ASKED: usize = 256;
 /// Maximum length of a stored token; `InnoDB` indexes no token above 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
-/// Words that say nothing about a subject, by language. Words with a meaning in another of the
-/// languages ("die", "son", "plus") are not listed.
-const STOP_WORDS: &str = include_str!("stopwords.txt");
+/// The groups of words that say nothing about a subject, in any of the languages.
+const STOP_WORDS: [&str; 8] = [
+    "english_common",
+    "english",
+    "german",
+    "french",
+    "spanish",
+    "italian",
+    "portuguese",
+    "dutch",
+];
 
 /// One term of a query and its number of occurrences.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,9 +305,16 @@ fn is_unspaced(c: char) -> bool {
 }
 
 fn is_stop(word: &str) -> bool {
-    static LIST: std::sync::OnceLock<std::collections::HashSet<&str>> = std::sync::OnceLock::new();
-    LIST.get_or_init(|| STOP_WORDS.split_whitespace().collect())
-        .contains(word)
+    static LIST: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        let mut list = HashSet::new();
+        for word in STOP_WORDS.into_iter().flat_map(stop_words::group) {
+            for_each_word(word, |word| _ = list.insert(word.to_owned()));
+        }
+
+        list
+    });
+
+    LIST.contains(word)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Store {
             let rows = self.fetch_all(query.bind(ALL_SPACES).bind(CHANGES)).await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("value"))
                 .transpose()?
                 .unwrap_or(0))
         })
@@ -188,7 +188,7 @@ impl Store {
             let taken: i64 = tx
                 .fetch_optional(sum)
                 .await?
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("value"))
                 .transpose()?
                 .unwrap_or(wanted);
 
@@ -208,9 +208,9 @@ impl Store {
                 .await?;
             let read = |row: &AnyRow| -> Result<Spent, StoreError> {
                 Ok(Spent {
-                    calls: row.try_get(0)?,
-                    tokens: row.try_get(1)?,
-                    usd: row.try_get(2)?,
+                    calls: row.try_get("calls")?,
+                    tokens: row.try_get("tokens")?,
+                    usd: row.try_get("cost_usd")?,
                 })
             };
 
@@ -261,7 +261,7 @@ impl Store {
 
             let text: Option<String> = rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("budget_json"))
                 .transpose()?
                 .flatten();
 

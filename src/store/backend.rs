@@ -280,7 +280,7 @@ impl Backend {
             .fetch_one(&mut *writer);
 
         let busy = self
-            .within(async { fold.await?.try_get::<i64, _>(0) })
+            .within(async { fold.await?.try_get::<i64, _>("busy") })
             .await;
         match busy {
             Ok(0) => {

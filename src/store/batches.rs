@@ -26,7 +26,7 @@ impl Store {
                 .await?;
             rows.iter()
                 .map(|row| {
-                    let ordinals = read_json(row, 3)?.unwrap_or_default();
+                    let ordinals = read_json(row, "chunk_ordinals_json")?.unwrap_or_default();
                     let ordinals = ordinals
                         .as_array()
                         .into_iter()
@@ -35,16 +35,16 @@ impl Store {
                         .collect();
 
                     Ok(Batch {
-                        seq: row.try_get(0)?,
-                        level: row.try_get(1)?,
-                        parent_path: row.try_get(2)?,
+                        seq: row.try_get("seq")?,
+                        level: row.try_get("level")?,
+                        parent_path: row.try_get("parent_path")?,
                         chunk_ordinals: ordinals,
-                        chunks_sent: row.try_get(4)?,
-                        successes: row.try_get(5)?,
-                        retries: row.try_get(6)?,
-                        failures: row.try_get(7)?,
-                        latency_ms: row.try_get(8)?,
-                        started_at: Timestamp::from_micros(row.try_get(9)?),
+                        chunks_sent: row.try_get("chunks_sent")?,
+                        successes: row.try_get("successes")?,
+                        retries: row.try_get("retries")?,
+                        failures: row.try_get("failures")?,
+                        latency_ms: row.try_get("latency_ms")?,
+                        started_at: Timestamp::from_micros(row.try_get("started_at")?),
                     })
                 })
                 .collect()

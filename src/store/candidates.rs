@@ -9,7 +9,7 @@ use sqlx::any::AnyRow;
 
 use super::chunks::ChunkPlace;
 use super::dialect::Statement;
-use super::{Store, StoreError};
+use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::category::{Category, CategoryOption};
@@ -47,6 +47,20 @@ pub(super) struct StatementBuilder {
 }
 
 impl StatementBuilder {
+    /// A statement that begins with this text.
+    pub(super) fn of(sql: &str) -> Self {
+        Self {
+            sql: sql.to_owned(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Adds another statement as a part of this one.
+    pub(super) fn append(&mut self, part: Self) {
+        self.sql.push_str(&part.sql);
+        self.values.extend(part.values);
+    }
+
     pub(super) fn push(&mut self, sql: &str) {
         self.sql.push_str(sql);
     }
@@ -63,8 +77,8 @@ impl StatementBuilder {
 
     /// Appends a limit as text: SQLite plans by a bound limit, and so would prepare the statement
     /// again each time.
-    pub(super) fn limit(&mut self, sql: &str, most: i64) {
-        let _ = write!(self.sql, "{sql} LIMIT {most}");
+    pub(super) fn limit(&mut self, sql: &str, most: usize) {
+        let _ = write!(self.sql, "{sql} LIMIT {}", row_limit(most));
     }
 
     /// The conditions of a scope on chunks `c` of sources `s` with versions `v` (used only by a
@@ -201,24 +215,24 @@ impl Store {
         let mut statement = StatementBuilder::default();
         statement.text(
             "SELECT k.id, k.parent_key, k.name, COALESCE((SELECT r.value FROM counters r WHERE r.space = ? \
-             AND r.name = 'category_removals' AND r.window_start = 0), 0) FROM (SELECT 1 AS one) o",
+             AND r.name = 'category_removals' AND r.window_start = 0), 0) AS removals FROM (SELECT 1 AS one) o",
             space.as_str(),
         );
 
         statement.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
         statement.number(" AND k.id > ?", after);
-        statement.limit(" ORDER BY k.id", i64::try_from(limit).unwrap_or(i64::MAX));
+        statement.limit(" ORDER BY k.id", limit);
         self.retry("list_options_after", || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
             let removals = rows
                 .first()
-                .map(|row| row.try_get(3))
+                .map(|row| row.try_get("removals"))
                 .transpose()?
                 .unwrap_or(0);
 
             // The row that is always there is empty if nothing is new.
             let come = rows.iter().filter(|row| {
-                row.try_get::<Option<i64>, _>(0)
+                row.try_get::<Option<i64>, _>("id")
                     .is_ok_and(|id| id.is_some())
             });
 
@@ -278,8 +292,7 @@ impl Store {
                 statement.number(" OR c.id > ?)", id);
             }
 
-            let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
-            statement.limit(" ORDER BY c.created_at, c.id", limit);
+            statement.limit(" ORDER BY c.created_at, c.id", part.limit);
             let _ = write!(statement.sql, ") p{number}");
         }
 
@@ -427,9 +440,9 @@ fn padded<T>(values: &[T]) -> Vec<&T> {
 
 fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
     Ok(CategoryOption {
-        id: row.try_get(0)?,
-        parent_id: row.try_get(1)?,
-        name: row.try_get(2)?,
+        id: row.try_get("id")?,
+        parent_id: row.try_get("parent_key")?,
+        name: row.try_get("name")?,
     })
 }
 
@@ -450,8 +463,8 @@ fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
 
 fn read_helper(row: &AnyRow) -> Result<SourceHelper, StoreError> {
     Ok(SourceHelper {
-        source_id: SourceId::from_stored(row.try_get(0)?),
-        version: row.try_get(1)?,
-        text: row.try_get(2)?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        version: row.try_get("version")?,
+        text: row.try_get("text")?,
     })
 }

@@ -74,15 +74,15 @@ async fn present(
 ) -> Result<HashSet<Missing>, StoreError> {
     let sql = match backend.engine {
         Engine::Sqlite => {
-            "SELECT CASE WHEN sql LIKE 'CREATE VIRTUAL TABLE%' THEN 'index' ELSE type END, name FROM sqlite_master \
+            "SELECT CASE WHEN sql LIKE 'CREATE VIRTUAL TABLE%' THEN 'index' ELSE type END AS kind, name FROM sqlite_master \
              WHERE type IN ('table', 'index')"
         }
         Engine::Postgres => {
-            "SELECT 'table' AS kind, CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema() \
+            "SELECT 'table' AS kind, CAST(tablename AS TEXT) AS name FROM pg_tables WHERE schemaname = current_schema() \
              UNION ALL SELECT 'index', CAST(indexname AS TEXT) FROM pg_indexes WHERE schemaname = current_schema()"
         }
         Engine::Mysql => {
-            "SELECT 'table' AS kind, CAST(table_name AS CHAR) FROM information_schema.tables \
+            "SELECT 'table' AS kind, CAST(table_name AS CHAR) AS name FROM information_schema.tables \
              WHERE table_schema = DATABASE() \
              UNION SELECT 'index', CAST(index_name AS CHAR) FROM information_schema.statistics \
              WHERE table_schema = DATABASE()"
@@ -97,11 +97,11 @@ async fn present(
         .map_err(|error| backend.explain(&error))?;
 
     let found = rows.iter().map(|row| {
-        let kind: String = row.try_get(0)?;
+        let kind: String = row.try_get("kind")?;
         let kind = if kind == "table" { "table" } else { "index" };
         Ok(Missing {
             kind,
-            name: row.try_get(1)?,
+            name: row.try_get("name")?,
         })
     });
 

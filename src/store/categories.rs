@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{Bound, StatementBuilder, of_then};
 use super::dialect::{Dialect, Statement};
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::category::{Category, CategoryPath, NewCategory};
@@ -16,7 +15,7 @@ const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
 
 /// Ids per statement: below every engine's limit of values, and of a size that planners handle
 /// well.
-const AT_ONCE: usize = 500;
+pub(super) const AT_ONCE: usize = 500;
 
 /// Which categories a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,60 +105,13 @@ impl Store {
             });
             for row in rows.await? {
                 paths
-                    .entry(row.try_get(0)?)
+                    .entry(row.try_get("leaf")?)
                     .or_default()
-                    .push((row.try_get(1)?, row.try_get(2)?));
+                    .push((row.try_get("id")?, row.try_get("name")?));
             }
         }
 
         Ok(paths)
-    }
-
-    /// How many chunks were below each of these categories at a time.
-    pub async fn count_chunks_of_then(
-        &self,
-        space: &Space,
-        ids: &[i64],
-        moment: Timestamp,
-    ) -> Result<HashMap<i64, i64>, StoreError> {
-        let mut counts = HashMap::new();
-        for some in ids.chunks(AT_ONCE) {
-            let mut statement = StatementBuilder::default();
-            statement
-                .push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
-            statement.text("WHERE k.space = ?", space.as_str());
-            statement.push(&format!(
-                " AND k.id IN ({})",
-                vec!["?"; some.len()].join(",")
-            ));
-
-            statement
-                .values
-                .extend(some.iter().map(|id| Bound::Number(*id)));
-            statement.text(
-                " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
-                 AND k.parent_id = below.id) SELECT below.top, COUNT(*) FROM below",
-                space.as_str(),
-            );
-
-            statement.text(
-                " JOIN chunks c ON c.space = ? AND c.category_id = below.id",
-                space.as_str(),
-            );
-
-            statement.number(" WHERE c.created_at <= ?", moment.as_micros());
-            statement.number(&of_then("c.source_id"), moment.as_micros());
-            statement.push(" GROUP BY below.top");
-            let rows = self.retry("count_chunks_of_then", || async {
-                self.fetch_all(self.put_together(&statement, false)).await
-            });
-
-            for row in rows.await? {
-                counts.insert(row.try_get(0)?, row.try_get(1)?);
-            }
-        }
-
-        Ok(counts)
     }
 
     /// The number of categories per level, now or at a time.
@@ -169,10 +121,10 @@ impl Store {
         as_of: Option<Timestamp>,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
         self.retry("count_categories", || async {
-            let sql = "SELECT level, COUNT(*) FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
+            let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
             let query = self.sql(sql).bind(space.as_str()).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
             let rows = self.fetch_all(query).await?;
-            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+            rows.iter().map(|row| Ok((row.try_get("level")?, row.try_get("categories")?))).collect()
         })
         .await
     }
@@ -275,11 +227,12 @@ impl Tx {
         &mut self,
         space: &Space,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let query =
-            self.sql("SELECT level, COUNT(*) FROM categories WHERE space = ? GROUP BY level");
+        let query = self.sql(
+            "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? GROUP BY level",
+        );
         let rows = self.fetch_all(query.bind(space.as_str())).await?;
         rows.iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get("level")?, row.try_get("categories")?)))
             .collect()
     }
 
@@ -324,32 +277,6 @@ impl Tx {
         Ok(())
     }
 
-    /// The number of chunks of current versions in each of these.
-    pub async fn find_chunk_counts(
-        &mut self,
-        space: &Space,
-        ids: &[i64],
-    ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let mut counts = BTreeMap::new();
-        for some in ids.chunks(AT_ONCE) {
-            let sql = "SELECT id, chunk_count FROM categories WHERE COALESCE(space, '') = ? AND id IN (??)";
-            let query = self
-                .backend
-                .dialect
-                .query_list(sql, some.len())
-                .bind(space.as_str());
-
-            for row in self
-                .fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
-                .await?
-            {
-                counts.insert(row.try_get(0)?, row.try_get(1)?);
-            }
-        }
-
-        Ok(counts)
-    }
-
     /// Makes leaves and their ancestors no younger than the chunks moved into them, so that a query
     /// as of an earlier time finds every chunk. The caller holds the space's lock.
     pub async fn date_back(
@@ -364,7 +291,7 @@ impl Tx {
                 .fetch_all(select_paths(&self.backend.dialect, space, some))
                 .await?
             {
-                ids.insert(row.try_get::<i64, _>(1)?);
+                ids.insert(row.try_get::<i64, _>("id")?);
             }
             for some in ids.into_iter().collect::<Vec<_>>().chunks(AT_ONCE) {
                 let sql = "UPDATE categories SET created_at = ? WHERE COALESCE(space, '') = ? AND created_at > ? \
@@ -380,57 +307,6 @@ impl Tx {
                     .await?;
             }
         }
-        Ok(())
-    }
-
-    /// Adds to the counts of leaves and their ancestors; the caller holds the space's lock.
-    pub async fn add_chunk_counts(
-        &mut self,
-        space: &Space,
-        leaves: &BTreeMap<i64, i64>,
-    ) -> Result<(), StoreError> {
-        let ids: Vec<i64> = leaves
-            .iter()
-            .filter(|(_, count)| **count != 0)
-            .map(|(id, _)| *id)
-            .collect();
-
-        let mut deltas: BTreeMap<i64, i64> = BTreeMap::new();
-        for some in ids.chunks(AT_ONCE) {
-            for row in self
-                .fetch_all(select_paths(&self.backend.dialect, space, some))
-                .await?
-            {
-                let leaf: i64 = row.try_get(0)?;
-                *deltas.entry(row.try_get(1)?).or_default() +=
-                    leaves.get(&leaf).copied().unwrap_or(0);
-            }
-        }
-
-        // Categories with the same change are updated together.
-        let mut alike: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-        for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
-            alike.entry(delta).or_default().push(id);
-        }
-
-        let sql = "UPDATE categories SET chunk_count = chunk_count + ? WHERE COALESCE(space, '') = ? AND id IN (??)";
-        for (delta, ids) in alike {
-            for some in ids.chunks(AT_ONCE) {
-                let mut update = self
-                    .backend
-                    .dialect
-                    .query_list(sql, some.len())
-                    .bind(delta)
-                    .bind(space.as_str());
-
-                for id in some {
-                    update = update.bind(*id);
-                }
-
-                self.execute(update).await?;
-            }
-        }
-
         Ok(())
     }
 }
@@ -452,7 +328,7 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
 }
 
 /// From each category up to level 1, then reversed.
-fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
+pub(super) fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
     let sql = "WITH RECURSIVE way (leaf, id, parent_id, level, name) AS (\
                SELECT id, id, parent_id, level, name FROM categories WHERE COALESCE(space, '') = ? AND id IN (??) \
                UNION ALL SELECT way.leaf, c.id, c.parent_id, c.level, c.name FROM way \
@@ -518,7 +394,7 @@ fn select_page(
     }
 
     match page.limit {
-        Some(limit) => query.bind(i64::try_from(limit).unwrap_or(i64::MAX)),
+        Some(limit) => query.bind(row_limit(limit)),
         None => query,
     }
 }

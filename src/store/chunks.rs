@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
 use super::dialect::Statement;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::{Chunk, Move, NewChunk, RETRIEVAL, TAXONOMY};
@@ -84,7 +84,7 @@ impl Store {
             let query = query
                 .bind(profile.to_owned())
                 .bind(after)
-                .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+                .bind(row_limit(limit));
 
             self.fetch_all(query)
                 .await?
@@ -136,10 +136,7 @@ impl Store {
             statement.number(" OR c.id > ?)", id);
         }
 
-        statement.limit(
-            " ORDER BY c.created_at, c.id",
-            i64::try_from(limit).unwrap_or(i64::MAX),
-        );
+        statement.limit(" ORDER BY c.created_at, c.id", limit);
 
         self.retry("list_category_chunks", || async {
             self.fetch_all(self.put_together(&statement, true))
@@ -162,7 +159,7 @@ impl Store {
         latest: i64,
         chars: i64,
     ) -> Result<Vec<Sample>, StoreError> {
-        let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) FROM (SELECT id, \
+        let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) AS beginning FROM (SELECT id, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at, id) AS place, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at DESC, id DESC) AS from_end \
                    FROM (SELECT p.id, p.category_id, p.created_at FROM chunks p JOIN sources s ON s.space = p.space \
@@ -180,10 +177,10 @@ impl Store {
 
             let read = |row: &AnyRow| {
                 Ok(Sample {
-                    category_id: row.try_get(0)?,
-                    created_at: Timestamp::from_micros(row.try_get(1)?),
-                    id: row.try_get(2)?,
-                    text: row.try_get::<String, _>(3)?.into(),
+                    category_id: row.try_get("category_id")?,
+                    created_at: Timestamp::from_micros(row.try_get("created_at")?),
+                    id: row.try_get("id")?,
+                    text: row.try_get::<String, _>("beginning")?.into(),
                 })
             };
 
@@ -318,7 +315,7 @@ impl Tx {
         space: &Space,
         version_id: i64,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let sql = "SELECT category_id, COUNT(*) FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
+        let sql = "SELECT category_id, COUNT(*) AS chunk_count FROM chunks WHERE space = ? AND version_id = ? AND profile = ? \
                    GROUP BY category_id";
         let query = self
             .sql(sql)
@@ -328,7 +325,7 @@ impl Tx {
 
         let rows = self.fetch_all(query).await?;
         rows.iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get("category_id")?, row.try_get("chunk_count")?)))
             .collect()
     }
 }

@@ -133,7 +133,7 @@ async fn keeps_log(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> 
     let mode: String = connection
         .fetch_one("PRAGMA journal_mode")
         .await?
-        .try_get(0)?;
+        .try_get("journal_mode")?;
     Ok(mode == "wal")
 }
 
@@ -149,7 +149,7 @@ pub async fn find_logged_file(
     let file: String = connection
         .fetch_one("SELECT file FROM pragma_database_list WHERE name = 'main'")
         .await?
-        .try_get(0)?;
+        .try_get("file")?;
 
     Ok((!file.is_empty()).then(|| file.into()))
 }

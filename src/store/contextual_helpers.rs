@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
@@ -21,7 +21,7 @@ impl Store {
                    ORDER BY version DESC LIMIT ?";
         self.retry("list_helpers", || async {
             let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            let query = query.bind(row_limit(limit));
             self.fetch_all(query)
                 .await?
                 .iter()
@@ -56,7 +56,7 @@ impl Tx {
         let row = self
             .fetch_optional(self.sql(sql).bind(space.as_str()).bind(source_id.as_str()))
             .await?;
-        let origin: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        let origin: Option<String> = row.map(|row| row.try_get("origin")).transpose()?;
         Ok(origin.as_deref().map(HelperOrigin::parse))
     }
 
@@ -70,11 +70,11 @@ impl Tx {
         now: Timestamp,
     ) -> Result<i64, StoreError> {
         let last = self
-            .sql("SELECT MAX(version) FROM contextual_helpers WHERE space = ? AND source_id = ?");
+            .sql("SELECT MAX(version) AS newest FROM contextual_helpers WHERE space = ? AND source_id = ?");
         let last = self
             .fetch_optional(last.bind(space.as_str()).bind(source_id.as_str()))
             .await?;
-        let last: Option<i64> = last.map(|row| row.try_get(0)).transpose()?.flatten();
+        let last: Option<i64> = last.map(|row| row.try_get("newest")).transpose()?.flatten();
         let version = last.unwrap_or(0) + 1;
         let insert = "INSERT INTO contextual_helpers (space, source_id, version, text, origin, author, doc_date, topic, \
                       description, token_count, tokens_prompt, tokens_completion, created_at) \

@@ -76,12 +76,13 @@ async fn count_keys(database: &Path, key: &str) -> Option<i64> {
     let mut connection = AnyConnection::connect(&format!("sqlite://{}", database.display()))
         .await
         .unwrap();
-    let sql = format!("SELECT COUNT(*) FROM idempotency_keys WHERE idempotency_key = '{key}'");
+    let sql =
+        format!("SELECT COUNT(*) AS keys FROM idempotency_keys WHERE idempotency_key = '{key}'");
     let counted = connection
         .fetch_one(AssertSqlSafe(sql))
         .await
         .ok()
-        .map(|row| row.get(0));
+        .map(|row| row.get("keys"));
 
     connection.close().await.unwrap();
     counted

@@ -6,8 +6,9 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::dialect::Statement;
 use super::search_entries::OF_SOURCE;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
@@ -15,6 +16,17 @@ use crate::model::search::{OwnerKind, Unembedded, VectorRow};
 
 /// The setting with the embedding model of a space.
 const MODEL: &str = "embedding_model";
+const SELECT_MODEL: &str = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
+
+/// Vectors `e` of one model whose entry has none of another; binds as [`of_model`], then the other.
+macro_rules! unembedded {
+    () => {
+        " WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
+         AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space \
+         AND n.owner_kind = e.owner_kind AND n.entry_id = e.entry_id AND n.model = ?)"
+    };
+}
+
 /// Rows and bytes per insert.
 const ROWS: usize = 200;
 const BYTES: usize = 1_000_000;
@@ -60,17 +72,14 @@ impl Store {
         let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
                    AND entry_id > ? ORDER BY entry_id LIMIT ?";
         self.retry("list_vectors", || async {
-            let query = self
-                .sql(sql)
-                .bind(space.as_str())
-                .bind(kind.as_str())
-                .bind(model.to_owned())
-                .bind(after);
-
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
-                .await?;
-            rows.iter().map(read_vector).collect()
+            let query = of_model(self.sql(sql), space, kind, model)
+                .bind(after)
+                .bind(row_limit(limit));
+            self.fetch_all(query)
+                .await?
+                .iter()
+                .map(read_vector)
+                .collect()
         })
         .await
     }
@@ -118,10 +127,7 @@ impl Store {
             statement.scope(scope);
         }
 
-        statement.limit(
-            " ORDER BY e.entry_id",
-            i64::try_from(limit).unwrap_or(i64::MAX),
-        );
+        statement.limit(" ORDER BY e.entry_id", limit);
 
         self.retry("list_placed_vectors", || async {
             let read = |row: &AnyRow| {
@@ -157,18 +163,13 @@ impl Store {
         let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
                    AND entry_id IN (??) ORDER BY entry_id";
         self.retry("list_vectors_of", || async {
-            let query = self
-                .backend
-                .dialect
-                .query_list(sql, ids.len())
-                .bind(space.as_str())
-                .bind(kind.as_str());
-
-            let query = query.bind(model.to_owned());
-            let rows = self
-                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
-                .await?;
-            rows.iter().map(read_vector).collect()
+            let query = self.backend.dialect.query_list(sql, ids.len());
+            let query = of_model(query, space, kind, model);
+            self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+                .await?
+                .iter()
+                .map(read_vector)
+                .collect()
         })
         .await
     }
@@ -184,14 +185,9 @@ impl Store {
             "SELECT dim FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? LIMIT 1";
         self.retry("find_vector_dim", || async {
             let rows = self
-                .fetch_all(
-                    self.sql(sql)
-                        .bind(space.as_str())
-                        .bind(kind.as_str())
-                        .bind(model.to_owned()),
-                )
+                .fetch_all(of_model(self.sql(sql), space, kind, model))
                 .await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            Ok(rows.first().map(|row| row.try_get("dim")).transpose()?)
         })
         .await
     }
@@ -199,11 +195,14 @@ impl Store {
     /// The embedding model of a space, once it has vectors.
     pub async fn find_embedding_model(&self, space: &Space) -> Result<Option<String>, StoreError> {
         self.retry("find_embedding_model", || async {
-            let query = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
+            let query = self.sql(SELECT_MODEL);
             let rows = self
                 .fetch_all(query.bind(space.as_str()).bind(MODEL))
                 .await?;
-            Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            Ok(rows
+                .first()
+                .map(|row| row.try_get("value_json"))
+                .transpose()?)
         })
         .await
     }
@@ -220,7 +219,7 @@ impl Store {
                 .fetch_all(query.bind(MODEL).bind(model.to_owned()))
                 .await?;
             rows.iter()
-                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .map(|row| Ok((row.try_get("space")?, row.try_get("value_json")?)))
                 .collect()
         })
         .await
@@ -234,21 +233,17 @@ impl Store {
         new: &str,
         limit: usize,
     ) -> Result<Vec<Unembedded>, StoreError> {
-        let sql = "SELECT e.entry_id, c.text_content FROM embeddings e JOIN search_entries t ON t.id = e.entry_id \
-                   JOIN chunks c ON c.id = t.owner_id WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
-                   AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space AND n.owner_kind = e.owner_kind \
-                   AND n.entry_id = e.entry_id AND n.model = ?) ORDER BY e.entry_id LIMIT ?";
+        let sql = concat!(
+            "SELECT e.entry_id, c.text_content FROM embeddings e \
+             JOIN search_entries t ON t.id = e.entry_id JOIN chunks c ON c.id = t.owner_id",
+            unembedded!(),
+            " ORDER BY e.entry_id LIMIT ?"
+        );
         self.retry("list_unembedded", || async {
-            let query = self
-                .sql(sql)
-                .bind(space.as_str())
-                .bind(OwnerKind::Chunk.as_str())
-                .bind(old.to_owned())
-                .bind(new.to_owned());
-
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
-                .await?;
+            let query = of_model(self.sql(sql), space, OwnerKind::Chunk, old)
+                .bind(new.to_owned())
+                .bind(row_limit(limit));
+            let rows = self.fetch_all(query).await?;
             rows.iter()
                 .map(|row| {
                     Ok(Unembedded {
@@ -355,12 +350,8 @@ impl Tx {
     }
 
     async fn hold_embedding_model(&mut self, space: &Space) -> Result<Option<String>, StoreError> {
-        let find = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
-        let find = self.backend.dialect.query_for_share(find);
-        let found = self
-            .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
-            .await?;
-        Ok(found.map(|row| row.try_get("value_json")).transpose()?)
+        let find = self.backend.dialect.query_for_share(SELECT_MODEL);
+        self.read_embedding_model(find, space).await
     }
 
     /// The same for a transaction that may switch the space to another model; all other users of
@@ -369,8 +360,15 @@ impl Tx {
         &mut self,
         space: &Space,
     ) -> Result<Option<String>, StoreError> {
-        let find = "SELECT value_json FROM settings WHERE space = ? AND name = ?";
-        let find = self.backend.dialect.query_for_update(find);
+        let find = self.backend.dialect.query_for_update(SELECT_MODEL);
+        self.read_embedding_model(find, space).await
+    }
+
+    async fn read_embedding_model(
+        &mut self,
+        find: Statement,
+        space: &Space,
+    ) -> Result<Option<String>, StoreError> {
         let found = self
             .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
             .await?;
@@ -425,18 +423,21 @@ impl Tx {
         old: &str,
         new: &str,
     ) -> Result<bool, StoreError> {
-        let sql = "SELECT e.entry_id FROM embeddings e WHERE e.space = ? AND e.owner_kind = ? AND e.model = ? \
-                   AND NOT EXISTS (SELECT 1 FROM embeddings n WHERE n.space = e.space \
-                   AND n.owner_kind = e.owner_kind AND n.entry_id = e.entry_id AND n.model = ?) LIMIT 1";
-        let query = self
-            .sql(sql)
-            .bind(space.as_str())
-            .bind(OwnerKind::Chunk.as_str())
-            .bind(old.to_owned())
-            .bind(new.to_owned());
-
+        let sql = concat!(
+            "SELECT e.entry_id FROM embeddings e",
+            unembedded!(),
+            " LIMIT 1"
+        );
+        let query = of_model(self.sql(sql), space, OwnerKind::Chunk, old).bind(new.to_owned());
         Ok(self.fetch_optional(query).await?.is_some())
     }
+}
+
+fn of_model(query: Statement, space: &Space, kind: OwnerKind, model: &str) -> Statement {
+    query
+        .bind(space.as_str().to_owned())
+        .bind(kind.as_str())
+        .bind(model.to_owned())
 }
 
 fn read_vector(row: &AnyRow) -> Result<VectorRow, StoreError> {

@@ -62,7 +62,7 @@ impl Store {
         since: Timestamp,
     ) -> Result<Option<RunClaim>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS}, lease_owner, lease_until - @now FROM idempotency_keys \
+            "SELECT {COLUMNS}, lease_owner, lease_until - @now AS lease_left FROM idempotency_keys \
              WHERE space = ? AND idempotency_key = ? AND created_at >= ?"
         );
 
@@ -79,7 +79,8 @@ impl Store {
             return Ok(None);
         };
         let answer = read_answer(row)?;
-        let (owner, left): (Option<String>, Option<i64>) = (row.try_get(4)?, row.try_get(5)?);
+        let (owner, left): (Option<String>, Option<i64>) =
+            (row.try_get("lease_owner")?, row.try_get("lease_left")?);
 
         let same = answer.route == run.route && answer.body_hash == run.body_hash;
         Ok(Some(if answer.status.is_some() || !same {

@@ -1,4 +1,4 @@
-//! Rows of `jobs` as workers see them: claim, hold and hand back, each write fenced.
+//! Rows of `jobs` as workers see them: claim and hold, each write fenced. `job_endings` ends a claim.
 //!
 //! A claim is one conditional update that exactly one process can win; it increments the job's
 //! `fence`, and every later write of the claimer names that fence. After a lost lease, such a write
@@ -12,9 +12,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::dialect::Statement;
-use super::job_waits::{WAIT_ANEW, WAIT_ON};
 use super::jobs::{COLUMNS, check_transition, read_job, read_json};
-use super::retry::retries_so_far;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
@@ -23,53 +21,6 @@ use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 /// How many jobs at the head of the queue one claim examines. Several processes see the same head,
 /// and concurrent requests of one space may share a turn, which must not crowd out the others.
 const CANDIDATES: usize = 64;
-
-/// How a running job ends, or returns to the queue.
-#[derive(Debug, Clone)]
-pub enum Ending {
-    Succeeded {
-        result: Value,
-    },
-    Failed {
-        error: Value,
-    },
-    /// Retried after a pause.
-    Retried {
-        error: Value,
-        after: Duration,
-    },
-    /// Handed back until its provider answers or the database has space; the attempt does not
-    /// count.
-    Waiting {
-        error: Value,
-        after: Duration,
-        /// Whether the wait continues without progress since the last one.
-        goes_on: bool,
-        /// What it waits for.
-        phase: &'static str,
-    },
-    /// Handed back through no fault of its own; the attempt does not count.
-    HandedBack {
-        after: Duration,
-    },
-    /// Waits for its user; the attempt does not count.
-    AwaitingInput {
-        progress: Value,
-    },
-}
-
-impl Ending {
-    pub fn state(&self) -> JobState {
-        match self {
-            Self::Succeeded { .. } => JobState::Succeeded,
-            Self::Failed { .. } => JobState::Failed,
-            Self::Retried { .. } | Self::Waiting { .. } | Self::HandedBack { .. } => {
-                JobState::Queued
-            }
-            Self::AwaitingInput { .. } => JobState::AwaitingInput,
-        }
-    }
-}
 
 /// How many jobs are waiting or running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -138,12 +89,12 @@ impl Store {
     }
 
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
-        let sql =
-            self.sql("SELECT space, COUNT(*) FROM jobs WHERE state = 'running' GROUP BY space");
+        let sql = self
+            .sql("SELECT space, COUNT(*) AS jobs FROM jobs WHERE state = 'running' GROUP BY space");
         self.fetch_all(sql)
             .await?
             .iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .map(|row| Ok((row.try_get("space")?, row.try_get("jobs")?)))
             .collect()
     }
 
@@ -205,21 +156,23 @@ impl Store {
     }
 
     pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
-        let counts = "SELECT state, COUNT(*) FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
+        let counts = "SELECT state, COUNT(*) AS jobs FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
         let mut depth = QueueDepth::default();
         for row in self.fetch_all(self.sql(counts)).await? {
-            let state: String = row.try_get(0)?;
+            let state: String = row.try_get("state")?;
             depth
                 .by_state
-                .extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>(1)?)));
+                .extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>("jobs")?)));
         }
 
         let oldest = self
-            .fetch_all(self.sql("SELECT MIN(created_at) FROM jobs WHERE state = 'queued'"))
+            .fetch_all(
+                self.sql("SELECT MIN(created_at) AS oldest FROM jobs WHERE state = 'queued'"),
+            )
             .await?;
         let oldest = oldest
             .first()
-            .map(|row| row.try_get::<Option<i64>, _>(0))
+            .map(|row| row.try_get::<Option<i64>, _>("oldest"))
             .transpose()?
             .flatten();
 
@@ -286,109 +239,6 @@ impl Tx {
             request,
             waited,
         }))
-    }
-
-    /// Ends a claimed job or hands it back; `false`, and nothing written, if the claim is lost.
-    pub async fn end_job(
-        &mut self,
-        claim: &Claim,
-        ending: &Ending,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        check_transition(JobState::Running, ending.state())?;
-        let update = match ending {
-            Ending::Succeeded { result } => self
-                .sql(
-                    "UPDATE jobs SET state = 'succeeded', result_json = ?, error_json = NULL, losses = 0, \
-                     finished_at = ?, phase = NULL, lease_owner = NULL, lease_until = NULL \
-                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
-                )
-                .bind(result.to_string())
-                .bind(now.as_micros()),
-            Ending::Failed { error } => self
-                .sql(
-                    "UPDATE jobs SET state = 'failed', error_json = ?, finished_at = ?, phase = NULL, \
-                     lease_owner = NULL, lease_until = NULL \
-                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
-                )
-                .bind(error.to_string())
-                .bind(now.as_micros()),
-            Ending::Retried { error, after } => {
-                let turn = self.next_turn(&claim.space).await?;
-                self.sql(
-                    "UPDATE jobs SET state = 'queued', error_json = ?, turn = ?, run_after = @now + ?, phase = NULL, \
-                     waiting_since = NULL, waits = 0, lease_owner = NULL, lease_until = NULL \
-                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
-                )
-                .bind(error.to_string())
-                .bind(turn)
-                .bind(micros(*after))
-            }
-            Ending::Waiting { error, after, goes_on, phase } => self
-                .sql(if *goes_on { WAIT_ON } else { WAIT_ANEW })
-                .bind(error.to_string())
-                .bind(micros(*after))
-                .bind(*phase),
-            // Keeps its turn: it was at the front already.
-            Ending::HandedBack { after } => self
-                .sql(
-                    "UPDATE jobs SET state = 'queued', attempt = attempt - 1, run_after = @now + ?, phase = NULL, \
-                     lease_owner = NULL, lease_until = NULL \
-                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
-                )
-                .bind(micros(*after)),
-            Ending::AwaitingInput { progress } => self
-                .sql(
-                    "UPDATE jobs SET state = 'awaiting_helper', attempt = attempt - 1, progress_json = ?, phase = NULL, \
-                     lease_owner = NULL, lease_until = NULL \
-                     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'",
-                )
-                .bind(progress.to_string()),
-        };
-
-        if self.execute(bind_claim(update, claim)).await? == 0 {
-            return Ok(false);
-        }
-
-        if matches!(ending, Ending::Succeeded { .. }) {
-            // Its request and its steps are no longer needed, and may contain a long text.
-            for clear in [
-                "DELETE FROM job_requests WHERE space = ? AND job_id = ?",
-                "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?",
-            ] {
-                let clear = self.sql(clear).bind(claim.space.as_str().to_owned());
-                self.execute(clear.bind(claim.id.as_str().to_owned()))
-                    .await?;
-            }
-        }
-
-        // Repeating the same error adds nothing, and the wait for a paused provider may be very
-        // long.
-        if let Ending::Failed { error }
-        | Ending::Retried { error, .. }
-        | Ending::Waiting {
-            error,
-            goes_on: false,
-            ..
-        } = ending
-        {
-            self.add_job_event(&claim.space, &claim.id, "error", error, now)
-                .await?;
-        }
-
-        let retries = retries_so_far();
-        if retries > 0 {
-            let data = serde_json::json!({"count": retries});
-            self.add_job_event(&claim.space, &claim.id, "db_retries", &data, now)
-                .await?;
-        }
-
-        if !matches!(ending, Ending::Waiting { goes_on: true, .. }) {
-            self.add_state_event(&claim.space, &claim.id, ending.state(), now)
-                .await?;
-        }
-
-        Ok(true)
     }
 
     /// Sets the source of a running job; the job becomes the last one for that source.
@@ -465,14 +315,14 @@ fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usiz
 }
 
 pub(super) fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
-    let space: String = row.try_get(0)?;
+    let space: String = row.try_get("space")?;
     let space = space.parse().map_err(|()| StoreError::Broken {
         cause: "a job's space is not one".to_owned(),
     })?;
     Ok(Claim {
         space,
-        id: JobId::from_stored(row.try_get(1)?),
-        fence: row.try_get(2)?,
+        id: JobId::from_stored(row.try_get("id")?),
+        fence: row.try_get("fence")?,
     })
 }
 
@@ -483,6 +333,6 @@ pub(super) fn bind_claim(statement: Statement, claim: &Claim) -> Statement {
         .bind(claim.fence)
 }
 
-fn micros(duration: Duration) -> i64 {
+pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
 }

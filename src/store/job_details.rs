@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::dialect::KEPT_ROWS;
 use super::jobs::read_json;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::batch::Batch;
@@ -63,9 +63,7 @@ impl Store {
                 .bind(id.as_str())
                 .bind(after);
 
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
-                .await?;
+            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
             rows.iter().map(read_event).collect()
         })
         .await
@@ -255,7 +253,7 @@ impl Tx {
 
         let each = vec!["(space = ? AND job_id = ?)"; jobs.len().max(1)].join(" OR ");
         let sql = format!(
-            "SELECT space, job_id, MAX(seq) FROM job_events WHERE {each} GROUP BY space, job_id"
+            "SELECT space, job_id, MAX(seq) AS last_seq FROM job_events WHERE {each} GROUP BY space, job_id"
         );
         let mut query = self
             .backend
@@ -269,7 +267,12 @@ impl Tx {
 
         let rows = self.fetch_all(query).await?;
         rows.iter()
-            .map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?)))
+            .map(|row| {
+                Ok((
+                    (row.try_get("space")?, row.try_get("job_id")?),
+                    row.try_get("last_seq")?,
+                ))
+            })
             .collect()
     }
 
@@ -340,8 +343,12 @@ impl Tx {
         let mut found: HashMap<(String, String, i64), i64> = HashMap::with_capacity(all.len());
         for row in self.fetch_all(query).await? {
             found.insert(
-                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
-                row.try_get(3)?,
+                (
+                    row.try_get("space")?,
+                    row.try_get("id")?,
+                    row.try_get("fence")?,
+                ),
+                row.try_get("losses")?,
             );
         }
 

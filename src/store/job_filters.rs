@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 
 use super::candidates::StatementBuilder;
-use super::{Store, StoreError};
+use super::{Store, StoreError, row_limit};
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{JobFilter, JobState};
 
@@ -74,15 +74,12 @@ impl Store {
             statement.push(&format!(" AND NOT {SUPERSEDED}"));
         }
 
-        statement.number(
-            " ORDER BY j.turn LIMIT ?",
-            i64::try_from(most).unwrap_or(i64::MAX),
-        );
+        statement.number(" ORDER BY j.turn LIMIT ?", row_limit(most));
 
         self.retry("list_matching_jobs", || async {
             let rows = self.fetch_all(self.put_together(&statement, false)).await?;
             rows.iter()
-                .map(|row| Ok(JobId::from_stored(row.try_get(0)?)))
+                .map(|row| Ok(JobId::from_stored(row.try_get("id")?)))
                 .collect()
         })
         .await
@@ -98,18 +95,17 @@ impl Store {
         most: usize,
     ) -> Result<i64, StoreError> {
         let mut statement = StatementBuilder::jobs_in(space, state, filter);
-        statement.sql.insert_str(0, "SELECT COUNT(*) FROM (");
+        statement
+            .sql
+            .insert_str(0, "SELECT COUNT(*) AS jobs FROM (");
         statement.push(&format!(" AND {SUPERSEDED}"));
-        statement.number(
-            " LIMIT ?) AS superseded",
-            i64::try_from(most).unwrap_or(i64::MAX),
-        );
+        statement.number(" LIMIT ?) AS superseded", row_limit(most));
 
         self.retry("count_superseded_jobs", || async {
             let rows = self.fetch_all(self.put_together(&statement, false)).await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("jobs"))
                 .transpose()?
                 .unwrap_or(0))
         })

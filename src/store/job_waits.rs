@@ -7,15 +7,6 @@ use crate::model::job::{Claim, WAITING_FOR_PROVIDER};
 /// How many waiting jobs one transaction wakes up.
 const WOKEN_AT_ONCE: usize = 100;
 
-/// Returns to the queue a running job that waits for its provider, for the first time or again; the
-/// attempt does not count.
-pub(super) const WAIT_ON: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, run_after = @now + ?, \
-     phase = ?, waiting_since = COALESCE(waiting_since, @now), waits = waits + 1, lease_owner = NULL, \
-     lease_until = NULL WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-pub(super) const WAIT_ANEW: &str = "UPDATE jobs SET state = 'queued', error_json = ?, attempt = attempt - 1, \
-     run_after = @now + ?, phase = ?, waiting_since = @now, waits = 1, lease_owner = NULL, lease_until = NULL \
-     WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
-
 impl Store {
     /// Makes jobs that wait for a provider runnable now; returns how many.
     pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {

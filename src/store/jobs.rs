@@ -9,11 +9,11 @@
 //! them their ids. Concurrent requests may share a number; then the ids decide.
 
 use serde_json::Value;
+use sqlx::Row as _;
 use sqlx::any::AnyRow;
-use sqlx::{ColumnIndex, Row as _};
 
 use super::candidates::StatementBuilder;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
@@ -76,7 +76,7 @@ impl Store {
 
         statement.number(
             " ORDER BY j.created_at DESC, j.id DESC LIMIT ?",
-            i64::try_from(page.limit).unwrap_or(i64::MAX),
+            row_limit(page.limit),
         );
 
         self.retry("list_jobs", || async {
@@ -104,7 +104,7 @@ impl Store {
                 // A job that was queued again meanwhile is no longer finished.
                 let delete =
                     tx.sql("DELETE FROM jobs WHERE space = ? AND id = ? AND finished_at < ?");
-                let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+                let (space, id): (String, String) = (row.try_get("space")?, row.try_get("id")?);
                 let delete = delete.bind(space.clone()).bind(id.clone());
                 if tx.execute(delete.bind(before.as_micros())).await? == 1 {
                     tx.remove_calls_of(&space, &Payer::Job(JobId::from_stored(id)))
@@ -365,11 +365,11 @@ impl Tx {
             return Ok(true);
         }
 
-        let sql = "SELECT COUNT(*) FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
+        let sql = "SELECT COUNT(*) AS jobs FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
         let row = self
             .fetch_optional(self.sql(sql).bind(space.as_str()).bind(most))
             .await?;
-        let waiting: i64 = row.map(|row| row.try_get(0)).transpose()?.unwrap_or(0);
+        let waiting: i64 = row.map(|row| row.try_get("jobs")).transpose()?.unwrap_or(0);
         Ok(waiting < most)
     }
 
@@ -380,11 +380,15 @@ impl Tx {
         space: &Space,
         source_id: &str,
     ) -> Result<i64, StoreError> {
-        let last = self.sql("SELECT MAX(source_seq) FROM jobs WHERE space = ? AND source_id = ?");
+        let last = self
+            .sql("SELECT MAX(source_seq) AS last_seq FROM jobs WHERE space = ? AND source_id = ?");
         let row = self
             .fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned()))
             .await?;
-        let last: Option<i64> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+        let last: Option<i64> = row
+            .map(|row| row.try_get("last_seq"))
+            .transpose()?
+            .flatten();
         Ok(last.unwrap_or(0) + 1)
     }
 
@@ -394,9 +398,10 @@ impl Tx {
 
     async fn look_at_queue(&mut self, space: &Space) -> Result<Queue, StoreError> {
         // One select each, because SQLite uses the index only for a single MIN or MAX.
-        let sql = "SELECT @now, (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
-                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued'), \
-                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running')";
+        let sql = "SELECT @now AS moment, \
+                   (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued') AS first_turn, \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued') AS last_turn, \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running') AS running_turn";
         let query = self
             .sql(sql)
             .bind(space.as_str())
@@ -407,10 +412,10 @@ impl Tx {
             return Ok(Queue::default());
         };
         Ok(Queue {
-            now: row.try_get(0)?,
-            first: row.try_get(1)?,
-            last: row.try_get(2)?,
-            running: row.try_get(3)?,
+            now: row.try_get("moment")?,
+            first: row.try_get("first_turn")?,
+            last: row.try_get("last_turn")?,
+            running: row.try_get("running_turn")?,
         })
     }
 }
@@ -492,10 +497,7 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
 }
 
 /// Text that we serialized as JSON ourselves.
-pub(super) fn read_json(
-    row: &AnyRow,
-    column: impl ColumnIndex<AnyRow>,
-) -> Result<Option<Value>, StoreError> {
+pub(super) fn read_json(row: &AnyRow, column: &str) -> Result<Option<Value>, StoreError> {
     let text: Option<&str> = row.try_get(column)?;
     text.map(serde_json::from_str)
         .transpose()

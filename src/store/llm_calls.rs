@@ -1,35 +1,21 @@
-//! Rows of `llm_calls` and `usage_days`: every model call, and the sums by day.
+//! Rows of `llm_calls`: every model call. `usage` has the sums by day.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::dialect::{KEPT_ROWS, Statement};
 use super::jobs::read_json;
+use super::usage::read_spent;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::job::JobRecord;
-use crate::model::llm_call::{LlmCall, Payer, Spent, UsageDay};
+use crate::model::llm_call::{LlmCall, Payer, Spent};
 
 const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
                        tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
-
-/// Which days and calls to include.
-#[derive(Debug, Clone, Default)]
-pub struct UsageFilter {
-    /// First day, `YYYY-MM-DD`.
-    pub from: String,
-    /// Last day.
-    pub to: String,
-    pub stage: Option<String>,
-    pub provider: Option<String>,
-    pub model: Option<String>,
-}
-
-/// The key of a row: day, stage, provider, model.
-pub type UsagePlace = [String; 4];
 
 /// A deleted job takes its calls with it; the day still counts them.
 const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
@@ -43,7 +29,8 @@ const ANY: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, 
 /// Calls per insert.
 const AT_ONCE: usize = 100;
 
-type Row<'a> = (&'a Space, &'a Payer, &'a LlmCall);
+/// A call, its space, and who pays for it.
+pub(super) type Row<'a> = (&'a Space, &'a Payer, &'a LlmCall);
 
 impl Store {
     /// Writes calls and adds them to their days, all or nothing. An existing call changes nothing,
@@ -155,125 +142,6 @@ impl Store {
             })
         })
         .await
-    }
-
-    /// What a space has spent on a day.
-    pub async fn find_spent_on(&self, space: &Space, day: &str) -> Result<Spent, StoreError> {
-        let dialect = &self.backend.dialect;
-        let sql = format!(
-            "SELECT {} AS calls, {} AS tokens_prompt, {} AS tokens_completion, COALESCE(SUM(cost_usd), 0.0) AS cost_usd \
-             FROM usage_days WHERE space = ? AND day = ?",
-            dialect.whole_sum("calls"),
-            dialect.whole_sum("tokens_prompt"),
-            dialect.whole_sum("tokens_completion"),
-        );
-
-        self.retry("find_spent_on", || async {
-            let rows = self
-                .fetch_all(
-                    dialect
-                        .assembled(&sql)
-                        .bind(space.as_str())
-                        .bind(day.to_owned()),
-                )
-                .await?;
-            rows.first().map_or(Ok(Spent::default()), read_spent)
-        })
-        .await
-    }
-
-    /// The ledger by day, newest first, then by stage, provider and model; one more than `limit`
-    /// shows that there is another page.
-    pub async fn list_usage_days(
-        &self,
-        space: &Space,
-        filter: &UsageFilter,
-        after: Option<&UsagePlace>,
-        limit: usize,
-    ) -> Result<Vec<UsageDay>, StoreError> {
-        let (mut sql, mut values) = filter.apply(
-            "SELECT day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd",
-            space,
-        );
-
-        if let Some([day, stage, provider, model]) = after {
-            sql.push_str(
-                " AND day <= ? AND (day < ? OR stage > ? OR (stage = ? AND (provider > ? OR (provider = ? AND model > ?))))",
-            );
-            values.extend([day, day, stage, stage, provider, provider, model].map(Clone::clone));
-        }
-
-        sql.push_str(" ORDER BY day DESC, stage, provider, model LIMIT ?");
-        self.retry("list_usage_days", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let query = values
-                .iter()
-                .fold(query, |query, value| query.bind(value.clone()));
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
-                .await?;
-            rows.iter().map(read_day).collect()
-        })
-        .await
-    }
-}
-
-impl Store {
-    /// The sum over everything that the filter matches; its text fields are empty.
-    pub async fn find_usage_total(
-        &self,
-        space: &Space,
-        filter: &UsageFilter,
-    ) -> Result<UsageDay, StoreError> {
-        let sum = |column| format!("{} AS {column}", self.backend.dialect.whole_sum(column));
-        let columns = [
-            "calls",
-            "tokens_prompt",
-            "tokens_completion",
-            "tokens_cached",
-        ]
-        .map(sum)
-        .join(", ");
-
-        let select = format!(
-            "SELECT '' AS day, '' AS stage, '' AS provider, '' AS model, {columns}, \
-             COALESCE(SUM(cost_usd), 0.0) AS cost_usd"
-        );
-        let (sql, values) = filter.apply(&select, space);
-        self.retry("find_usage_total", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let query = values
-                .iter()
-                .fold(query, |query, value| query.bind(value.clone()));
-            let rows = self.fetch_all(query).await?;
-            rows.first()
-                .map(read_day)
-                .transpose()?
-                .ok_or_else(|| StoreError::Broken {
-                    cause: "a sum without a row".to_owned(),
-                })
-        })
-        .await
-    }
-}
-
-impl UsageFilter {
-    /// The statement with its conditions, and their values.
-    fn apply(&self, select: &str, space: &Space) -> (String, Vec<String>) {
-        let mut sql = format!("{select} FROM usage_days WHERE space = ? AND day >= ? AND day <= ?");
-        let mut values = vec![space.to_string(), self.from.clone(), self.to.clone()];
-        for (column, value) in [
-            ("stage", &self.stage),
-            ("provider", &self.provider),
-            ("model", &self.model),
-        ] {
-            if let Some(value) = value {
-                sql = format!("{sql} AND {column} = ?");
-                values.push(value.clone());
-            }
-        }
-
-        (sql, values)
     }
 }
 
@@ -407,67 +275,6 @@ impl Tx {
             seq = last + 1;
         }
     }
-
-    /// Adds calls to their days.
-    async fn add_usages(&mut self, rows: &[Row<'_>]) -> Result<(), StoreError> {
-        for ((space, day, stage, provider, model), sum) in sums(rows) {
-            self.add_usage(
-                space,
-                &UsageDay {
-                    day,
-                    stage,
-                    provider,
-                    model,
-                    ..sum
-                },
-            )
-            .await?;
-        }
-
-        for ((key_id, day), spent) in key_sums(rows) {
-            self.add_key_day(key_id, &day, spent).await?;
-        }
-
-        Ok(())
-    }
-
-    async fn add_usage(&mut self, space: &Space, sum: &UsageDay) -> Result<(), StoreError> {
-        let insert = "INSERT INTO usage_days (space, day, stage, provider, model, calls, tokens_prompt, tokens_completion, \
-                      tokens_cached, cost_usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let columns = [
-            "calls",
-            "tokens_prompt",
-            "tokens_completion",
-            "tokens_cached",
-            "cost_usd",
-        ];
-
-        let insert = self.backend.dialect.insert_or_add(
-            insert,
-            "space, day, stage, provider, model",
-            &columns,
-        );
-
-        let insert = insert
-            .bind(space.as_str().to_owned())
-            .bind(sum.day.clone())
-            .bind(sum.stage.clone());
-
-        let insert = insert
-            .bind(sum.provider.clone())
-            .bind(sum.model.clone())
-            .bind(sum.calls)
-            .bind(sum.tokens_prompt);
-
-        self.execute(
-            insert
-                .bind(sum.tokens_completion)
-                .bind(sum.tokens_cached)
-                .bind(sum.cost_usd),
-        )
-        .await
-        .map(|_| ())
-    }
 }
 
 fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
@@ -494,58 +301,6 @@ fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
     insert.bind(call.cost_usd).bind(call.timestamp.as_micros())
 }
 
-type UsageKey<'a> = (&'a Space, String, String, String, String);
-
-/// In key order, so that two writers lock their rows in the same order.
-fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
-    let mut sums: BTreeMap<UsageKey<'a>, UsageDay> = BTreeMap::new();
-    for (space, _, call) in rows {
-        let key = (
-            *space,
-            call.timestamp.day(),
-            call.stage.clone(),
-            call.provider.clone(),
-            call.model.clone(),
-        );
-
-        let sum = sums.entry(key).or_insert_with(|| UsageDay {
-            day: String::new(),
-            stage: String::new(),
-            provider: String::new(),
-            model: String::new(),
-            calls: 0,
-            tokens_prompt: 0,
-            tokens_completion: 0,
-            tokens_cached: 0,
-            cost_usd: 0.0,
-        });
-
-        sum.calls += 1;
-        sum.tokens_prompt = sum.tokens_prompt.saturating_add(call.tokens_prompt);
-        sum.tokens_completion = sum.tokens_completion.saturating_add(call.tokens_completion);
-        sum.tokens_cached = sum.tokens_cached.saturating_add(call.tokens_cached);
-
-        sum.cost_usd += call.cost_usd.unwrap_or(0.0);
-    }
-
-    sums
-}
-
-/// What each key pays, in row order.
-fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
-    let mut sums: BTreeMap<(&'a str, String), Spent> = BTreeMap::new();
-    for (_, _, call) in rows {
-        if let Some(key_id) = &call.key_id {
-            let sum = sums
-                .entry((key_id.as_str(), call.timestamp.day()))
-                .or_default();
-            *sum = sum.plus(call.spent());
-        }
-    }
-
-    sums
-}
-
 fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
     Ok(LlmCall {
         call_id: row.try_get("call_id")?,
@@ -566,28 +321,5 @@ fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
         cost_usd: row.try_get("cost_usd")?,
         provider_params: read_json(row, "params_json")?.unwrap_or_default(),
         key_id: None,
-    })
-}
-
-fn read_spent(row: &AnyRow) -> Result<Spent, StoreError> {
-    let sent: i64 = row.try_get("tokens_prompt")?;
-    Ok(Spent {
-        calls: row.try_get("calls")?,
-        tokens: sent.saturating_add(row.try_get("tokens_completion")?),
-        usd: row.try_get("cost_usd")?,
-    })
-}
-
-fn read_day(row: &AnyRow) -> Result<UsageDay, StoreError> {
-    Ok(UsageDay {
-        day: row.try_get("day")?,
-        stage: row.try_get("stage")?,
-        provider: row.try_get("provider")?,
-        model: row.try_get("model")?,
-        calls: row.try_get("calls")?,
-        tokens_prompt: row.try_get("tokens_prompt")?,
-        tokens_completion: row.try_get("tokens_completion")?,
-        tokens_cached: row.try_get("tokens_cached")?,
-        cost_usd: row.try_get("cost_usd")?,
     })
 }

@@ -98,13 +98,14 @@ pub async fn version(connection: &mut AnyConnection, backend: &Backend) -> Resul
 
     let row = backend
         .dialect
-        .query("SELECT COALESCE(MAX(version), 0) FROM schema_migrations");
+        .query("SELECT COALESCE(MAX(version), 0) AS newest FROM schema_migrations");
     let row = row
         .fetch_one(connection)
         .await
         .map_err(|error| backend.explain(&error))?;
 
-    row.try_get(0).map_err(|error| backend.explain(&error))
+    row.try_get("newest")
+        .map_err(|error| backend.explain(&error))
 }
 
 async fn apply_pending(
@@ -208,7 +209,13 @@ async fn load_done(
         .map_err(|error| backend.explain(&error))?;
 
     rows.iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
+        .map(|row| {
+            Ok((
+                row.try_get("version")?,
+                row.try_get("name")?,
+                row.try_get("checksum")?,
+            ))
+        })
         .collect::<Result<_, sqlx::Error>>()
         .map_err(|error| backend.explain(&error))
 }
@@ -244,7 +251,8 @@ async fn lock(connection: &mut AnyConnection, backend: &Backend) -> Result<(), S
 }
 
 async fn lock_mysql(connection: &mut AnyConnection, backend: &Backend) -> Result<(), StoreError> {
-    let query = "SELECT COALESCE(GET_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64), 120), 0)";
+    let query =
+        "SELECT COALESCE(GET_LOCK(LEFT(CONCAT('memoir.', DATABASE()), 64), 120), 0) AS locked";
     let row = backend
         .dialect
         .query(query)
@@ -252,7 +260,7 @@ async fn lock_mysql(connection: &mut AnyConnection, backend: &Backend) -> Result
         .await
         .map_err(|error| backend.explain(&error))?;
 
-    if row.try_get::<i64, _>(0)? == 1 {
+    if row.try_get::<i64, _>("locked")? == 1 {
         return Ok(());
     }
 

@@ -10,6 +10,7 @@ mod batches;
 mod candidates;
 mod catalog;
 mod categories;
+mod category_counts;
 mod chunks;
 mod connection;
 mod contextual_helpers;
@@ -23,6 +24,7 @@ mod idempotency;
 mod idempotency_runs;
 mod job_claims;
 mod job_details;
+mod job_endings;
 mod job_filters;
 mod job_losses;
 mod job_waits;
@@ -41,6 +43,7 @@ mod sources;
 mod space;
 mod spaces;
 mod transaction;
+mod usage;
 mod version_search;
 mod wal_file;
 mod writability;
@@ -62,10 +65,10 @@ pub use embeddings::{NewEmbedding, PlacedVector, VectorPart};
 pub use error::StoreError;
 pub use idempotency::StoredAnswer;
 pub use idempotency_runs::{IdempotentRun, RunClaim};
-pub use job_claims::{Ending, QueueDepth};
+pub use job_claims::QueueDepth;
+pub use job_endings::Ending;
 pub use jobs::JobPage;
 pub use journal::{CallEntry, Journal};
-pub use llm_calls::{UsageFilter, UsagePlace};
 pub use migrate::{Migrated, SCHEMA_VERSION};
 pub use queries::QueryPage;
 pub use retry::{AsStoreError, add_retries, count_retries};
@@ -74,6 +77,7 @@ pub use source_versions::NewVersion;
 pub use sources::{SourceFilter, SourcePage};
 pub use space::{CHUNK_RESETS, CHUNK_WRITES};
 pub use spaces::{SPACE_TABLES, SpaceSize};
+pub use usage::{UsageFilter, UsagePlace};
 
 use crate::config;
 use backend::Backend;
@@ -90,6 +94,11 @@ pub struct Store {
 pub struct Tx {
     backend: Arc<Backend>,
     transaction: OpenTransaction,
+}
+
+/// A number of rows, as a statement takes it.
+fn row_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 impl Store {
@@ -226,17 +235,17 @@ impl Tx {
                 .backend
                 .within(query.fetch_one(&mut *self.transaction))
                 .await;
-            return Ok(self.transaction.look_at(row)?.try_get(0)?);
+            return Ok(self.transaction.look_at(row)?.try_get("id")?);
         }
 
         self.execute(query).await?;
-        let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED)");
+        let query = self.sql("SELECT CAST(LAST_INSERT_ID() AS SIGNED) AS id");
         let row = self
             .backend
             .within(query.fetch_one(&mut *self.transaction))
             .await;
 
-        Ok(self.transaction.look_at(row)?.try_get(0)?)
+        Ok(self.transaction.look_at(row)?.try_get("id")?)
     }
 
     fn sql(&self, sql: &'static str) -> Statement {

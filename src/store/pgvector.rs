@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, Executor as _, Row as _};
 
 use super::backend::Backend;
 use super::embeddings::NewEmbedding;
-use super::{Engine, Store, StoreError, Tx};
+use super::{Engine, Store, StoreError, Tx, row_limit};
 use crate::base::ids::Space;
 use crate::model::search::OwnerKind;
 
@@ -27,9 +27,13 @@ const STATE: &str = concat!(
     " THEN CASE WHEN has_table_privilege('embedding_vectors', 'SELECT') AND has_table_privilege('embedding_vectors', \
      'INSERT') AND has_table_privilege('embedding_vectors', 'DELETE') THEN 0 ELSE 2 END \
      WHEN to_regtype('vector') IS NOT NULL AND has_schema_privilege(current_schema(), 'CREATE') \
-     AND has_table_privilege('search_entries', 'REFERENCES') THEN 1 ELSE 0 END"
+     AND has_table_privilege('search_entries', 'REFERENCES') THEN 1 ELSE 0 END AS state"
 );
-const THERE: &str = concat!("SELECT CASE WHEN ", column!(), " THEN 1 ELSE 0 END");
+const THERE: &str = concat!(
+    "SELECT CASE WHEN ",
+    column!(),
+    " THEN 1 ELSE 0 END AS there"
+);
 const TABLE: &str = "CREATE TABLE embedding_vectors (space VARCHAR(64) NOT NULL, owner_kind VARCHAR(16) NOT NULL, \
                      model VARCHAR(255) NOT NULL, entry_id BIGINT NOT NULL REFERENCES search_entries (id) ON DELETE CASCADE, \
                      embedding vector NOT NULL, PRIMARY KEY (space, owner_kind, model, entry_id))";
@@ -61,7 +65,7 @@ pub async fn make_table(
         .fetch_one(&mut *connection)
         .await;
 
-    match state.and_then(|row| row.try_get::<i32, _>(0)).map_err(|error| backend.explain(&error))? {
+    match state.and_then(|row| row.try_get::<i32, _>("state")).map_err(|error| backend.explain(&error))? {
         1 => {
             for statement in ["DROP TABLE IF EXISTS embedding_vectors", TABLE, INDEX] {
                 connection.execute(statement).await.map_err(|error| backend.explain(&error))?;
@@ -117,7 +121,7 @@ impl Store {
 
     /// Copies what is missing among the next rows after an id; returns the last id.
     async fn copy_vectors(&self, after: i64) -> Result<Option<i64>, StoreError> {
-        let last = "SELECT MAX(w.id) FROM (SELECT e.id FROM embeddings e WHERE e.id > ? ORDER BY e.id LIMIT ?) w";
+        let last = "SELECT MAX(w.id) AS last_id FROM (SELECT e.id FROM embeddings e WHERE e.id > ? ORDER BY e.id LIMIT ?) w";
         let find = "SELECT e.id, e.vector FROM embeddings e WHERE e.id > ? AND e.id <= ? AND NOT EXISTS \
                     (SELECT 1 FROM embedding_vectors v WHERE v.space = e.space AND v.owner_kind = e.owner_kind \
                     AND v.model = e.model AND v.entry_id = e.entry_id) ORDER BY e.id";
@@ -127,7 +131,7 @@ impl Store {
                 .await?;
             let Some(end) = row
                 .first()
-                .map(|row| row.try_get::<Option<i64>, _>(0))
+                .map(|row| row.try_get::<Option<i64>, _>("last_id"))
                 .transpose()?
                 .flatten()
             else {
@@ -153,8 +157,8 @@ impl Store {
                     .persistent(some.len() == ROWS);
                 for row in some {
                     insert = insert
-                        .bind(row.try_get::<i64, _>(0)?)
-                        .bind(written(&row.try_get::<Vec<u8>, _>(1)?));
+                        .bind(row.try_get::<i64, _>("id")?)
+                        .bind(written(&row.try_get::<Vec<u8>, _>("vector")?));
                 }
 
                 let mut tx = self.begin().await?;
@@ -190,9 +194,7 @@ impl Store {
                 .bind(dims)
                 .bind(asked.clone());
 
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(most).unwrap_or(i64::MAX)))
-                .await?;
+            let rows = self.fetch_all(query.bind(row_limit(most))).await?;
             rows.iter()
                 .map(|row| Ok(row.try_get("entry_id")?))
                 .collect()
@@ -262,7 +264,7 @@ impl Tx {
         }
 
         let row = self.fetch_optional(self.sql(THERE)).await?;
-        let there = row.map(|row| row.try_get::<i32, _>(0)).transpose()? == Some(1);
+        let there = row.map(|row| row.try_get::<i32, _>("there")).transpose()? == Some(1);
         self.backend.pgvector.there.store(there, Ordering::Relaxed);
         Ok(there)
     }

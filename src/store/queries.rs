@@ -4,7 +4,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::jobs::read_json;
-use super::{Store, StoreError};
+use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::model::llm_call::Payer;
@@ -118,7 +118,7 @@ impl Store {
                     .bind(id.as_str());
             }
 
-            let query = query.bind(i64::try_from(page.limit).unwrap_or(i64::MAX));
+            let query = query.bind(row_limit(page.limit));
             self.fetch_all(query)
                 .await?
                 .iter()
@@ -148,7 +148,7 @@ impl Store {
             let mut removed = 0;
 
             for row in old {
-                let (space, id): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+                let (space, id): (String, String) = (row.try_get("space")?, row.try_get("id")?);
                 tx.remove_calls_of(&space, &Payer::Query(id.clone()))
                     .await?;
                 let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");

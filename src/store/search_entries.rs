@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::{Store, StoreError, Tx};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
@@ -59,9 +59,7 @@ impl Store {
                 .bind(kind.as_str())
                 .bind(after);
 
-            let rows = self
-                .fetch_all(query.bind(i64::try_from(limit).unwrap_or(i64::MAX)))
-                .await?;
+            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
             rows.iter().map(read_row).collect()
         })
         .await
@@ -195,7 +193,7 @@ impl Store {
             statement.scope(scope);
         }
 
-        statement.limit(" ORDER BY c.id", i64::try_from(limit).unwrap_or(i64::MAX));
+        statement.limit(" ORDER BY c.id", limit);
 
         self.retry("list_holders", || async {
             self.fetch_all(self.put_together(&statement, false))

@@ -4,16 +4,14 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::{Store, StoreError, Tx};
+use super::dialect::Statement;
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::source_version::{SourceVersion, VersionFacts};
 
-pub(super) const COLUMNS: &str = "id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
+pub(super) const COLUMNS: &str = "id AS version_id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
      provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
-
-/// Their number, which is the index of the next column in a wider row.
-pub(super) const WIDTH: usize = 16;
 
 /// A version `w` that is completely written: one that is written in batches gets its row in
 /// `document_versions` only at the end.
@@ -37,23 +35,11 @@ impl Store {
         source_id: &SourceId,
         version: i64,
     ) -> Result<Option<SourceVersion>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND version = ?"
-        );
-        self.retry("find_source_version", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(source_id.as_str());
-            self.fetch_all(query.bind(version))
-                .await?
-                .first()
-                .map(read_version)
-                .transpose()
-        })
-        .await
+        let (name, condition) = ("find_source_version", " AND version = ?");
+        let found = self.list_versions_where(space, source_id, name, condition, |query| {
+            query.bind(version)
+        });
+        Ok(found.await?.pop())
     }
 
     /// The text of a version.
@@ -74,7 +60,7 @@ impl Store {
             self.fetch_all(query)
                 .await?
                 .first()
-                .map(|row| Ok(row.try_get(0)?))
+                .map(|row| Ok(row.try_get("content")?))
                 .transpose()
         })
         .await
@@ -89,29 +75,19 @@ impl Store {
         as_of: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<SourceVersion>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM source_versions w WHERE space = ? AND source_id = ? AND version < ? \
-             AND ingested_at <= ? AND {IS_WHOLE} ORDER BY version DESC LIMIT ?"
+        let condition = format!(
+            " AND version < ? AND ingested_at <= ? AND {IS_WHOLE} ORDER BY version DESC LIMIT ?"
         );
-        self.retry("list_source_versions", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(source_id.as_str());
-
-            let query = query
+        let bind = |query: Statement| {
+            query
                 .bind(before.unwrap_or(i64::MAX))
-                .bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
-            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_version)
-                .collect()
-        })
-        .await
+                .bind(as_of.map_or(i64::MAX, Timestamp::as_micros))
+                .bind(row_limit(limit))
+        };
+
+        let name = "list_source_versions";
+        self.list_versions_where(space, source_id, name, &condition, bind)
+            .await
     }
 
     /// The newest version of a source, completely written or not.
@@ -120,23 +96,9 @@ impl Store {
         space: &Space,
         source_id: &SourceId,
     ) -> Result<Option<SourceVersion>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1"
-        );
-        self.retry("find_newest_version", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(source_id.as_str());
-            self.fetch_all(query)
-                .await?
-                .first()
-                .map(read_version)
-                .transpose()
-        })
-        .await
+        let (name, newest) = ("find_newest_version", " ORDER BY version DESC LIMIT 1");
+        let found = self.list_versions_where(space, source_id, name, newest, |query| query);
+        Ok(found.await?.pop())
     }
 
     /// The newest version of a source that has its own chunks and this content with these settings.
@@ -150,15 +112,39 @@ impl Store {
         settings_key: &str,
         profile: Option<&'static str>,
     ) -> Result<Option<SourceVersion>, StoreError> {
-        let whole = " AND char_count = (SELECT c.end_char FROM chunks c WHERE c.space = source_versions.space \
-                     AND c.version_id = source_versions.id AND c.profile = ? ORDER BY c.ordinal DESC LIMIT 1)";
+        let whole = " AND char_count = (SELECT c.end_char FROM chunks c WHERE c.space = w.space \
+                     AND c.version_id = w.id AND c.profile = ? ORDER BY c.ordinal DESC LIMIT 1)";
         let whole = if profile.is_some() { whole } else { "" };
-        let sql = format!(
-            "SELECT {COLUMNS} FROM source_versions WHERE space = ? AND source_id = ? AND sha256 = ? AND settings_key = ? \
-             AND content_version_id IS NULL{whole} ORDER BY version DESC LIMIT 1"
+        let condition = format!(
+            " AND sha256 = ? AND settings_key = ? AND content_version_id IS NULL{whole} ORDER BY version DESC LIMIT 1"
         );
 
-        self.retry("find_same_content", || async {
+        let bind = |query: Statement| {
+            let query = query.bind(sha256.to_owned()).bind(settings_key.to_owned());
+            match profile {
+                Some(profile) => query.bind(profile),
+                None => query,
+            }
+        };
+
+        let name = "find_same_content";
+        let found = self.list_versions_where(space, source_id, name, &condition, bind);
+        Ok(found.await?.pop())
+    }
+
+    /// The versions `w` of a source that meet further conditions; `bind` adds their values.
+    async fn list_versions_where(
+        &self,
+        space: &Space,
+        source_id: &SourceId,
+        name: &'static str,
+        condition: &str,
+        bind: impl Fn(Statement) -> Statement,
+    ) -> Result<Vec<SourceVersion>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM source_versions w WHERE space = ? AND source_id = ?{condition}"
+        );
+        self.retry(name, || async {
             let query = self
                 .backend
                 .dialect
@@ -166,16 +152,11 @@ impl Store {
                 .bind(space.as_str())
                 .bind(source_id.as_str());
 
-            let mut query = query.bind(sha256.to_owned()).bind(settings_key.to_owned());
-            if let Some(profile) = profile {
-                query = query.bind(profile);
-            }
-
-            self.fetch_all(query)
+            self.fetch_all(bind(query))
                 .await?
-                .first()
+                .iter()
                 .map(read_version)
-                .transpose()
+                .collect()
         })
         .await
     }
@@ -255,8 +236,13 @@ impl Tx {
             )
             .await?;
 
-        row.map(|row| Ok((row.try_get(0)?, Timestamp::from_micros(row.try_get(1)?))))
-            .transpose()
+        row.map(|row| {
+            Ok((
+                row.try_get("version")?,
+                Timestamp::from_micros(row.try_get("ingested_at")?),
+            ))
+        })
+        .transpose()
     }
 
     /// Whether a version still exists.
@@ -300,32 +286,35 @@ impl Tx {
         let row = self
             .fetch_optional(query.bind(space.as_str()).bind(source_id.as_str()))
             .await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?.flatten())
+        Ok(row
+            .map(|row| row.try_get("content_version_id"))
+            .transpose()?
+            .flatten())
     }
 }
 
 pub(super) fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
-    let metadata: String = row.try_get(12)?;
+    let metadata: String = row.try_get("metadata_json")?;
     Ok(SourceVersion {
-        id: row.try_get(0)?,
-        source_id: SourceId::from_stored(row.try_get(1)?),
-        version: row.try_get(2)?,
+        id: row.try_get("version_id")?,
+        source_id: SourceId::from_stored(row.try_get("source_id")?),
+        version: row.try_get("version")?,
         facts: VersionFacts {
-            sha256: row.try_get(3)?,
-            settings_key: row.try_get(4)?,
-            size_bytes: row.try_get(5)?,
+            sha256: row.try_get("sha256")?,
+            settings_key: row.try_get("settings_key")?,
+            size_bytes: row.try_get("size_bytes")?,
             mtime: row
-                .try_get::<Option<i64>, _>(6)?
+                .try_get::<Option<i64>, _>("mtime")?
                 .map(Timestamp::from_micros),
-            char_count: row.try_get(7)?,
-            token_count: row.try_get(8)?,
-            provider: row.try_get(9)?,
-            topic: row.try_get(10)?,
-            note: row.try_get(11)?,
+            char_count: row.try_get("char_count")?,
+            token_count: row.try_get("token_count")?,
+            provider: row.try_get("provider")?,
+            topic: row.try_get("topic")?,
+            note: row.try_get("note")?,
             metadata: serde_json::from_str(&metadata).unwrap_or(Value::Null),
-            job_id: row.try_get(13)?,
+            job_id: row.try_get("job_id")?,
         },
-        content_version_id: row.try_get(14)?,
-        ingested_at: Timestamp::from_micros(row.try_get(15)?),
+        content_version_id: row.try_get("content_version_id")?,
+        ingested_at: Timestamp::from_micros(row.try_get("ingested_at")?),
     })
 }

@@ -74,7 +74,7 @@ impl Store {
                 .await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("id"))
                 .transpose()?
                 .map(SourceId::from_stored))
         })
@@ -93,7 +93,7 @@ impl Store {
                 .await?;
             let mut sources = rows
                 .iter()
-                .map(|row| read_source(row, 0))
+                .map(read_source)
                 .collect::<Result<Vec<_>, _>>()?;
 
             self.read_tags(space, sources.iter_mut()).await?;
@@ -114,10 +114,10 @@ impl Store {
                 .fetch_all(self.put_together(&select_page(space, filter, page, true), true))
                 .await?;
             let read = |row: &AnyRow| {
-                let known = row.try_get::<Option<i64>, _>(0)?.is_some();
+                let known = row.try_get::<Option<i64>, _>("version_id")?.is_some();
                 let version = known.then(|| read_version(row)).transpose()?;
                 Ok::<_, StoreError>(ManifestEntry {
-                    source: read_source(row, source_versions::WIDTH)?,
+                    source: read_source(row)?,
                     version,
                 })
             };
@@ -141,7 +141,7 @@ impl Store {
         let mut statement = StatementBuilder::default();
         statement.push("SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
         latest(&mut statement, Some(moment));
-        statement.push(", s.created_at, s.updated_at, t.tag FROM sources s ");
+        statement.push(" AS latest_version, s.created_at, s.updated_at, t.tag FROM sources s ");
         statement.push("LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id ");
         statement.text("WHERE s.space = ?", space.as_str());
         statement.text(" AND s.id = ?", id.as_str());
@@ -180,9 +180,9 @@ impl Store {
 
         let mut tags: HashMap<String, Vec<String>> = HashMap::new();
         for row in self.fetch_all(query).await? {
-            tags.entry(row.try_get(0)?)
+            tags.entry(row.try_get("source_id")?)
                 .or_default()
-                .push(row.try_get(1)?);
+                .push(row.try_get("tag")?);
         }
 
         for source in sources {
@@ -264,7 +264,7 @@ impl Tx {
 
         let row = self.fetch_optional(query).await?;
         Ok(row
-            .map(|row| row.try_get(0))
+            .map(|row| row.try_get("id"))
             .transpose()?
             .map(SourceId::from_stored))
     }
@@ -360,7 +360,7 @@ fn select_page(
 
     statement.push("s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
     latest(&mut statement, filter.as_of);
-    statement.push(", s.created_at, s.updated_at FROM sources s");
+    statement.push(" AS latest_version, s.created_at, s.updated_at FROM sources s");
     if versions {
         statement.push(" LEFT JOIN source_versions v ON v.space = s.space AND v.source_id = s.id AND v.version = ");
         latest(&mut statement, filter.as_of);
@@ -400,8 +400,7 @@ fn select_page(
         statement.text(" OR s.id > ?)", id.as_str());
     }
 
-    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-    statement.limit(" ORDER BY s.created_at, s.id", limit);
+    statement.limit(" ORDER BY s.created_at, s.id", page.limit);
     statement
 }
 
@@ -409,26 +408,26 @@ fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };
-    let mut source = read_source(first, 0)?;
+    let mut source = read_source(first)?;
     for row in rows {
-        source.tags.extend(row.try_get::<Option<String>, _>(9)?);
+        source.tags.extend(row.try_get::<Option<String>, _>("tag")?);
     }
 
     Ok(Some(source))
 }
 
-/// A source whose columns begin at this index of the row; its tags are read separately.
-pub(super) fn read_source(row: &AnyRow, first: usize) -> Result<Source, StoreError> {
+/// A source; its tags are read separately.
+pub(super) fn read_source(row: &AnyRow) -> Result<Source, StoreError> {
     Ok(Source {
-        id: SourceId::from_stored(row.try_get(first)?),
-        user_id: row.try_get(first + 1)?,
-        filename: row.try_get(first + 2)?,
-        path: row.try_get(first + 3)?,
-        file_type: row.try_get(first + 4)?,
-        eligible: row.try_get::<i64, _>(first + 5)? != 0,
+        id: SourceId::from_stored(row.try_get("id")?),
+        user_id: row.try_get("user_id")?,
+        filename: row.try_get("filename")?,
+        path: row.try_get("path")?,
+        file_type: row.try_get("type")?,
+        eligible: row.try_get::<i64, _>("eligible")? != 0,
         tags: Vec::new(),
-        latest_version: row.try_get(first + 6)?,
-        created_at: Timestamp::from_micros(row.try_get(first + 7)?),
-        updated_at: Timestamp::from_micros(row.try_get(first + 8)?),
+        latest_version: row.try_get("latest_version")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        updated_at: Timestamp::from_micros(row.try_get("updated_at")?),
     })
 }

@@ -35,7 +35,7 @@ impl Store {
                 .await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("value"))
                 .transpose()?
                 .unwrap_or(0))
         })
@@ -99,7 +99,10 @@ impl Store {
                 .await?;
             tx.commit().await?;
 
-            Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or(1))
+            Ok(row
+                .map(|row| row.try_get("value"))
+                .transpose()?
+                .unwrap_or(1))
         })
         .await
     }
@@ -113,8 +116,8 @@ impl Store {
                 .fetch_all(self.sql(sql).bind(DEPTH).bind(depth.to_string()))
                 .await?;
             let read = |row: &AnyRow| {
-                let stored: String = row.try_get(1)?;
-                Ok((row.try_get(0)?, stored.parse().unwrap_or(0)))
+                let stored: String = row.try_get("value_json")?;
+                Ok((row.try_get("space")?, stored.parse().unwrap_or(0)))
             };
 
             rows.iter().map(read).collect()
@@ -212,7 +215,7 @@ impl Tx {
         let found = self
             .fetch_optional(find.bind(space.as_str()).bind(DEPTH))
             .await?;
-        let known: Option<String> = found.map(|row| row.try_get(0)).transpose()?;
+        let known: Option<String> = found.map(|row| row.try_get("value_json")).transpose()?;
         let depth = depth.to_string();
 
         let write = match known {

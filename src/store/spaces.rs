@@ -97,7 +97,7 @@ impl Store {
 
         let parts: Vec<String> = SPACE_TABLES.iter().map(next).collect();
         let sql = format!(
-            "SELECT MIN(space) FROM ({}) AS found",
+            "SELECT MIN(space) AS next_space FROM ({}) AS found",
             parts.join(" UNION ALL ")
         );
 
@@ -112,7 +112,7 @@ impl Store {
                 let rows = self.fetch_all(query).await?;
                 Ok(rows
                     .first()
-                    .map(|row| row.try_get::<Option<String>, _>(0))
+                    .map(|row| row.try_get::<Option<String>, _>("next_space"))
                     .transpose()?
                     .flatten())
             });
@@ -132,7 +132,7 @@ impl Store {
             format!("(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE space = ? LIMIT 1) AS t)")
         };
         let parts: Vec<String> = SPACE_TABLES.iter().map(one).collect();
-        let sql = format!("SELECT {}", parts.join(" + "));
+        let sql = format!("SELECT {} AS found", parts.join(" + "));
         self.retry("has_space", || async {
             let query = self.backend.dialect.assembled(&sql);
             let query = SPACE_TABLES
@@ -141,7 +141,7 @@ impl Store {
             let rows = self.fetch_all(query).await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get::<i64, _>(0))
+                .map(|row| row.try_get::<i64, _>("found"))
                 .transpose()?
                 .unwrap_or(0)
                 > 0)
@@ -152,13 +152,13 @@ impl Store {
     /// What a space contains now.
     pub async fn find_space_size(&self, space: &Space) -> Result<SpaceSize, StoreError> {
         let bytes = self.backend.dialect.whole_sum("size_bytes");
-        let count = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE space = ?");
+        let count = |table: &str| format!("SELECT COUNT(*) AS number FROM {table} WHERE space = ?");
         Ok(SpaceSize {
             sources: self.find_number(&count("sources"), space).await?,
             versions: self.find_number(&count("source_versions"), space).await?,
             text_bytes: self
                 .find_number(
-                    &format!("SELECT {bytes} FROM source_versions WHERE space = ?"),
+                    &format!("SELECT {bytes} AS number FROM source_versions WHERE space = ?"),
                     space,
                 )
                 .await?,
@@ -192,7 +192,7 @@ impl Store {
                 .await?;
             Ok(rows
                 .first()
-                .map(|row| row.try_get(0))
+                .map(|row| row.try_get("number"))
                 .transpose()?
                 .unwrap_or(0))
         })
@@ -204,12 +204,13 @@ impl Store {
         space: &Space,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
         self.retry("count_jobs_by_state", || async {
-            let query = self.sql("SELECT state, COUNT(*) FROM jobs WHERE space = ? GROUP BY state");
+            let query =
+                self.sql("SELECT state, COUNT(*) AS jobs FROM jobs WHERE space = ? GROUP BY state");
             let rows = self
                 .fetch_all(query.bind(space.as_str().to_owned()))
                 .await?;
             rows.iter()
-                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .map(|row| Ok((row.try_get("state")?, row.try_get("jobs")?)))
                 .collect()
         })
         .await

@@ -16,11 +16,10 @@ use super::jobs::JobResponse;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{self, media_type};
-use crate::http::idempotency::{self, Begun, Idempotency, location};
+use crate::http::idempotency::{self, Idempotency};
 use crate::http::state::AppState;
 use crate::http::{body, wait};
 use crate::ingestion::NewIngestion;
-use crate::model::job::NewJob;
 pub use wire::{CreateIngestionRequest, HelperFieldsRequest, IngestionUpload};
 
 /// Bodies above this size are parsed on a separate thread, so that they do not delay other
@@ -102,9 +101,9 @@ pub async fn create_ingestion(
             .prepare(&caller.space, new, caller.now)
             .await?;
 
-        let response = queue(&state, &caller, &idempotency, &new).await?;
-        state.jobs.announce();
-        response
+        idempotency
+            .queue(&state, &caller, &new, JobResponse::fresh)
+            .await?
     };
 
     // The text is in the database by now, so a waiting request holds no memory.
@@ -130,39 +129,6 @@ async fn read_json(bytes: axum::body::Bytes) -> Result<CreateIngestionRequest, A
     )]
     let parsed = tokio::task::spawn_blocking(parse).await;
     parsed.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))
-}
-
-async fn queue(
-    state: &AppState,
-    caller: &Caller,
-    idempotency: &Idempotency,
-    new: &NewJob,
-) -> Result<Response, ApiError> {
-    let queued = state.store.retry_as("create_ingestion", || async {
-        let mut tx = match idempotency.begin(&state.store, caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
-        let job = state
-            .jobs
-            .enqueue(&mut tx, &caller.space, new, caller.now)
-            .await?;
-
-        caller.pay_for(&mut tx, &job.id).await?;
-        let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
-        let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
-        idempotency
-            .finish(
-                tx,
-                caller,
-                StatusCode::ACCEPTED,
-                headers,
-                &JobResponse::fresh(&job),
-            )
-            .await
-    });
-    Ok(queued.await?)
 }
 
 /// Returns the job once it is over, or its current state when the timeout ends. Returns immediately

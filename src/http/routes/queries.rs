@@ -6,7 +6,7 @@ mod wire;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use crate::config::auth::Role;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
-use crate::http::idempotency::{Begun, Idempotency, Turn, location};
+use crate::http::idempotency::{Idempotency, Turn};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
@@ -142,30 +142,9 @@ async fn queue(
         max_attempts: state.jobs.max_attempts(),
     };
 
-    let queued = state.store.retry_as("create_query", || async {
-        let mut tx = match idempotency.begin(&state.store, caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
-        let job = state
-            .jobs
-            .enqueue(&mut tx, &caller.space, &new, caller.now)
-            .await?;
-
-        caller.pay_for(&mut tx, &job.id).await?;
-        let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
-        let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
-        let body = JobSummaryResponse::from(&job);
-
-        idempotency
-            .finish(tx, caller, StatusCode::ACCEPTED, headers, &body)
-            .await
-    });
-
-    let response = queued.await?;
-    state.jobs.announce();
-    Ok(response)
+    idempotency
+        .queue(state, caller, &new, |job| JobSummaryResponse::from(job))
+        .await
 }
 
 /// Estimate a query

@@ -10,6 +10,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, object_or_null};
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
+use crate::model::scope::ScopeInput;
 use crate::model::search::Found;
 use crate::search::{Hit, Kind, Results, Search, SearchInput};
 
@@ -194,11 +195,14 @@ impl From<SearchRequest> for SearchInput {
             by_source: request.scope == Some(SearchScope::Sources),
             k: request.k,
             min_score: request.min_score,
-            tags: filters.tags,
-            source_ids: filters.source_ids,
-            user_id: filters.user_id,
+            scope: ScopeInput {
+                source_ids: filters.source_ids,
+                tags: filters.tags,
+                user_id: filters.user_id,
+                as_of: filters.as_of,
+                ..ScopeInput::default()
+            },
             category_id: filters.category_id,
-            as_of: filters.as_of,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
 
@@ -10,7 +10,7 @@ use super::jobs::JobSummaryResponse;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
-use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::idempotency::Idempotency;
 use crate::http::state::AppState;
 use crate::model::job::NewJob;
 use crate::probe::{KIND, ProbeRequest};
@@ -65,28 +65,7 @@ pub async fn create_probe(
         max_attempts,
     };
 
-    let queued = state.store.retry_as("create_probe", || async {
-        let mut tx = match idempotency.begin(&state.store, &caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
-        let job = state
-            .jobs
-            .enqueue(&mut tx, &caller.space, &new, caller.now)
-            .await?;
-
-        caller.pay_for(&mut tx, &job.id).await?;
-        let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
-        let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
-        let body = JobSummaryResponse::from(&job);
-
-        idempotency
-            .finish(tx, &caller, StatusCode::ACCEPTED, headers, &body)
-            .await
-    });
-
-    let response = queued.await?;
-    state.jobs.announce();
-    Ok(response)
+    idempotency
+        .queue(&state, &caller, &new, |job| JobSummaryResponse::from(job))
+        .await
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, count_finished};
+use super::Shared;
+use super::ending::RunEnd;
 use crate::base::fail_point::fail_point;
 use crate::base::ids::JobId;
 use crate::base::metrics as names;
@@ -165,9 +166,7 @@ async fn rescue(shared: &Shared) {
                     .increment(1);
 
                 if job.state == JobState::Failed {
-                    metrics::counter!(names::JOBS_FAILED_TOTAL, "kind" => job.kind.clone())
-                        .increment(1);
-                    count_finished(&job.kind, "failed");
+                    RunEnd::Failed.count(&job.kind);
                 }
             }
             if !rescued.is_empty() {

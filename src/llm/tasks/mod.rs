@@ -41,8 +41,12 @@ macro_rules! from_task {
 
 from_task!(Helper, Classify, Select, Summarize, Answer, Probe);
 
+/// What stands between a heading and its chunk, and after the chunk.
+pub const OPENING: &str = ":\n\"\"\"\n";
+pub const CLOSING: &str = "\n\"\"\"\n";
+
 /// The first line of a prompt: the helper of the source, or none.
-fn helper_line(helper: Option<&str>) -> String {
+pub fn helper_line(helper: Option<&str>) -> String {
     format!(
         "contextual_helper: {}\n",
         helper
@@ -55,5 +59,5 @@ fn helper_line(helper: Option<&str>) -> String {
 
 /// A chunk in its delimited block, under a heading.
 fn framed(heading: &str, text: &str) -> String {
-    format!("{heading}:\n\"\"\"\n{}\n\"\"\"\n", quoted(text))
+    format!("{heading}{OPENING}{}{CLOSING}", quoted(text))
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{BudgetChunk, Sheet, Size};
 use crate::base::tokens::TokenCounter;
 use crate::llm::Task;
-use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk};
+use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk, heading};
+use crate::llm::tasks::{CLOSING, OPENING};
 
 /// The settings.
 #[derive(Debug, Clone, Copy)]
@@ -126,9 +127,8 @@ pub fn plan(
         .zip(&targets)
         .map(|((chunk, item), target)| {
             let (id, chars) = (chunk.chunk_id, item.text.chars);
-            let heading =
-                format!("Chunk {id} (original_chars={chars}, target_chars={target}):\n\"\"\"\n");
-            Size::of(counter, &heading).tokens + Size::of(counter, "\n\"\"\"\n").tokens + item.sent
+            let heading = format!("{}{OPENING}", heading(id, chars, target));
+            Size::of(counter, &heading).tokens + Size::of(counter, CLOSING).tokens + item.sent
         });
 
     let sizes: Vec<i64> = sizes.collect();

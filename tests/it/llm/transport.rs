@@ -36,8 +36,7 @@ async fn temporary_errors_are_retried_in_every_mode_and_protocol() {
                 door.model.push(status(code, &[], "busy"));
                 door.model
                     .push(status(code, &[], r#"{"detail": "still busy"}"#));
-                let session = door.session().with_model(Some(format!("{kind}:m")));
-                let answered = door.llm.ask(&session, five_chunks()).await;
+                let answered = door.ask(kind).await;
                 let answered =
                     answered.unwrap_or_else(|error| panic!("{kind} {mode} {code}: {error}"));
                 let outcomes: Vec<&str> = answered
@@ -71,8 +70,7 @@ async fn broken_connections_are_retried() {
             for fault in [Fault::Close, Fault::ResetMidBody, Fault::Html] {
                 door.model.clear();
                 door.model.push(fault.clone());
-                let session = door.session().with_model(Some(format!("{kind}:m")));
-                let answered = door.llm.ask(&session, five_chunks()).await;
+                let answered = door.ask(kind).await;
                 let answered =
                     answered.unwrap_or_else(|error| panic!("{kind} {mode} {fault:?}: {error}"));
 
@@ -93,9 +91,8 @@ async fn a_silent_provider_meets_the_read_timeout() {
         let door = Door::with(&[("LLM__TRANSPORT__READ_TIMEOUT", "1")]).await;
         for fault in [Fault::Stall, Fault::StallMidBody] {
             door.model.push(fault.clone());
-            let session = door.session().with_model(Some(format!("{kind}:m")));
             let begun = Instant::now();
-            let answered = door.llm.ask(&session, five_chunks()).await.unwrap();
+            let answered = door.ask(kind).await.unwrap();
             assert_eq!(
                 answered.calls[0].provider_params["error"], "timeout",
                 "{kind} {fault:?}"
@@ -139,9 +136,8 @@ async fn retries_wait_as_long_as_the_provider_asks() {
         for kind in KINDS {
             let door = Door::open().await;
             door.model.push(status(429, headers, "slow down"));
-            let session = door.session().with_model(Some(format!("{kind}:m")));
             let begun = Instant::now();
-            door.llm.ask(&session, five_chunks()).await.unwrap();
+            door.ask(kind).await.unwrap();
 
             assert!(
                 begun.elapsed() >= Duration::from_millis(300),
@@ -338,8 +334,7 @@ async fn a_rejected_key_or_model_is_reported_at_once() {
                 door.model.clear();
                 door.model.clear_faults();
                 door.model.always(status(code, &[], body));
-                let session = door.session().with_model(Some(format!("{kind}:m")));
-                let error = door.llm.ask(&session, five_chunks()).await.unwrap_err();
+                let error = door.ask(kind).await.unwrap_err();
                 assert_eq!(error.code(), wanted, "{kind} {code} {error}");
                 assert_eq!(door.model.requests().len(), 1, "{kind} {code}: no retry");
                 assert!(!error.remediation().is_empty());

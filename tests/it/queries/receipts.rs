@@ -376,7 +376,7 @@ async fn without_audit_nothing_is_stored() {
     let calls = async || {
         desk.library
             .store
-            .list_calls_of(&desk.library.space, &Payer::Query(id(&result).to_owned()))
+            .list_calls_of(&desk.library.space, &Payer::Query(id(&result).clone()))
             .await
             .unwrap()
     };
@@ -421,7 +421,7 @@ async fn old_receipts_are_deleted_with_their_calls_but_daily_totals_stay() {
     let calls = desk
         .library
         .store
-        .list_calls_of(&desk.library.space, &Payer::Query(old.to_owned()))
+        .list_calls_of(&desk.library.space, &Payer::Query(old.clone()))
         .await
         .unwrap();
 

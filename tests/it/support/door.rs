@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use memoir::base::clock::SystemClock;
 use memoir::base::ids::Space;
-use memoir::llm::tasks::classify::Classify;
+use memoir::llm::tasks::classify::{Classify, ClassifyOutput};
 use memoir::llm::tasks::select::Select;
-use memoir::llm::{Hint, Llm, Session};
+use memoir::llm::{Answered, Hint, Llm, LlmError, Session};
 use memoir::scripted_model::{OutputMode, ScriptedModel};
 use memoir::store::Store;
 
@@ -99,6 +99,12 @@ impl Door {
     )]
     pub fn session(&self) -> Session {
         Session::of_caller(Space::default())
+    }
+
+    /// Asks the model `m` of a provider to classify [`five_chunks`].
+    pub async fn ask(&self, provider: &str) -> Result<Answered<ClassifyOutput>, LlmError> {
+        let session = self.session().with_model(Some(format!("{provider}:m")));
+        self.llm.ask(&session, five_chunks()).await
     }
 }
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::query::{Overflow, PromptLimiting, StrategyName};
-use crate::queries::input::{Mode, VersionScope};
+use crate::model::scope::{ScopeInput, VersionScope};
+use crate::queries::input::Mode;
 use crate::queries::{Bound, Estimates, LevelBound, QueryInput};
 
 /// A query. Omitted fields use the settings (`GET /v1/info`, section `query`).
@@ -186,13 +187,15 @@ impl From<QueryRequest> for QueryInput {
             max_token_budget: request.max_token_budget,
             use_rankings: request.use_rankings,
             overflow: request.overflow.map(overflow),
-            source_ids: request.source_ids,
-            tags: request.tags,
-            user_id: request.user_id,
-            as_of: request.as_of,
-            version_scope: match request.version_scope {
-                Some(QueryVersionScope::All) => VersionScope::All,
-                _ => VersionScope::Latest,
+            scope: ScopeInput {
+                source_ids: request.source_ids,
+                tags: request.tags,
+                user_id: request.user_id,
+                as_of: request.as_of,
+                version_scope: match request.version_scope {
+                    Some(QueryVersionScope::All) => VersionScope::All,
+                    _ => VersionScope::Latest,
+                },
             },
             per_path_limit: request.per_path_limit,
             limit: request.limit,

@@ -1,0 +1,273 @@
+//! Files a text window by window and writes it; once more if others have filled the hierarchy
+//! meanwhile.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::IngestionWork;
+use crate::base::fail_point::fail_point;
+use crate::base::problems;
+use crate::categories::samples::Samples;
+use crate::categories::tree::{Node, Tree};
+use crate::ingestion::cut_text::{CutText, count};
+use crate::ingestion::filed_so_far::FiledSoFar;
+use crate::ingestion::filing::Filing;
+use crate::ingestion::hierarchy::fullness;
+use crate::ingestion::saver::Saver;
+use crate::ingestion::second_look::SecondLook;
+use crate::ingestion::write_error::WriteError;
+use crate::ingestion::writing::{Draft, Written, part_name};
+use crate::jobs::{Failure, JobContext, JobError};
+use crate::llm::Session;
+use crate::model::job::Record;
+
+/// How often a source is filed again because others filled the hierarchy before it was written.
+const MOST_REFILINGS: usize = 5;
+/// From this many chunks on, the write is reported before it begins: on SQLite nothing else can be
+/// written until it ends.
+const LONG_WRITE: usize = 200;
+
+impl IngestionWork {
+    /// Files every chunk and writes everything.
+    pub(super) async fn file_and_write(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        document: &CutText,
+        draft: &mut Draft<'_>,
+        helper: Option<Arc<str>>,
+    ) -> Result<Written, JobError> {
+        let (total, depth) = (document.chunks.len(), self.settings.taxonomy.depth());
+        let saver = Saver::new(context, &self.llm, session, count(total), depth);
+        let mut filing = Filing {
+            llm: &self.llm,
+            session,
+            saver: &saver,
+            clock: context.clock(),
+            taxonomy: &self.settings.taxonomy,
+            helper,
+            text: &draft.order.text,
+            chunks: &document.chunks,
+            batch_size: draft.order.batch_size,
+            concurrency: self.settings.max_concurrency,
+            places: Semaphore::new(self.settings.max_concurrency),
+            tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
+            filed_so_far: None,
+            seq: AtomicI64::new(next_seq(context)),
+            failure: Mutex::default(),
+        };
+
+        for _ in 0..MOST_REFILINGS {
+            draft.paths.clear();
+            saver.restart().await;
+            let samples = self.reload(context, session, &mut filing).await?;
+            let windows = Windows {
+                work: self,
+                context,
+                session,
+                filing: &filing,
+                samples,
+                total,
+            };
+
+            match windows.run(draft).await {
+                Ok(Some(written)) => return Ok(written),
+                Ok(None) => break,
+                Err(WriteError::NoRoom) => {}
+                Err(error) => return Err(error.into_job_error(context.attempt())),
+            }
+        }
+
+        Err(JobError::retry(Failure::new(
+            problems::CATEGORY_LIMIT,
+            "other jobs filled the hierarchy again and again before this source could be stored",
+        )))
+    }
+
+    /// Reads the hierarchy as it is now, and what its categories contain, if the model uses that.
+    async fn reload(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        filing: &mut Filing<'_>,
+    ) -> Result<Option<Arc<Samples>>, JobError> {
+        filing.tree = Mutex::new(self.load_tree(context).await?);
+        if !self.llm.capabilities("classify", session).samples {
+            return Ok(None);
+        }
+
+        let samples = self.samples.of(context.space()).await?;
+        filing.filed_so_far = Some(Mutex::new(FiledSoFar::over(Arc::clone(&samples))));
+        Ok(Some(samples))
+    }
+}
+
+/// The number after the last batch that an earlier run saved.
+fn next_seq(context: &JobContext) -> i64 {
+    let saved = context.read_saved(|_, value| value["seq"].as_i64());
+    saved.into_iter().max().unwrap_or(0) + 1
+}
+
+/// One try to file and write all windows of a text.
+struct Windows<'w> {
+    work: &'w IngestionWork,
+    context: &'w JobContext,
+    session: &'w Session,
+    filing: &'w Filing<'w>,
+    /// What categories contain, if the model uses it.
+    samples: Option<Arc<Samples>>,
+    /// All chunks of the text.
+    total: usize,
+}
+
+impl Windows<'_> {
+    /// Returns what was written; `None` if there was nothing to write.
+    async fn run(&self, draft: &mut Draft<'_>) -> Result<Option<Written>, WriteError> {
+        let (mut written, mut leaves) = (None, Vec::with_capacity(self.total));
+        for start in (0..self.total).step_by(draft.order.window) {
+            let range = start..self.total.min(start + draft.order.window);
+            let last = range.end == self.total;
+
+            leaves.extend(self.file(range.clone(), draft).await?);
+            fail_point!("after_filing");
+            self.warn_if_full().await?;
+            if last {
+                self.look_again(&leaves, draft).await?;
+            }
+
+            self.write(draft, range, last, &mut written).await?;
+        }
+
+        Ok(written)
+    }
+
+    /// Chooses a leaf for each chunk of a window.
+    async fn file(
+        &self,
+        range: Range<usize>,
+        draft: &mut Draft<'_>,
+    ) -> Result<Vec<Node>, JobError> {
+        let load = |parents| {
+            self.work
+                .load_children(self.context, &self.filing.tree, parents)
+        };
+        let leaves = self.filing.file(range, load).await?;
+
+        let tree = self.tree();
+        draft
+            .paths
+            .extend(leaves.iter().map(|leaf| tree.path(*leaf)));
+        drop(tree);
+        Ok(leaves)
+    }
+
+    async fn warn_if_full(&self) -> Result<(), JobError> {
+        let full = fullness(&self.tree(), self.filing.taxonomy);
+        match full {
+            Some(message) => self.context.warn("level_full", &message).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Re-examines filed chunks of other sources.
+    async fn look_again(&self, leaves: &[Node], draft: &mut Draft<'_>) -> Result<(), JobError> {
+        let Some(samples) = &self.samples else {
+            return Ok(());
+        };
+        let looking = SecondLook {
+            store: &self.work.store,
+            llm: &self.work.llm,
+            session: self.session,
+            space: self.context.space(),
+            taxonomy: self.filing.taxonomy,
+        };
+
+        draft.moves = looking.look(&self.filing.tree, leaves, samples).await?;
+        Ok(())
+    }
+
+    /// Writes a filed window; a source that is written whole waits for the last one.
+    async fn write(
+        &self,
+        draft: &Draft<'_>,
+        range: Range<usize>,
+        last: bool,
+        written: &mut Option<Written>,
+    ) -> Result<(), WriteError> {
+        let (context, total) = (self.context, self.total);
+        if last {
+            context.report("committing", json!({"chunks": total}));
+        }
+
+        match (draft.order.whole, last) {
+            (false, _) => self.write_batches(draft, range, last, written).await,
+            (true, false) => Ok(()),
+            (true, true) => {
+                if total > LONG_WRITE && !context.write_reports().await {
+                    return Err(JobError::LeaseLost.into());
+                }
+
+                let writing = self
+                    .work
+                    .write_last(context, self.session, draft, 0..total, None);
+                *written = Some(writing.await?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes each batch of a window separately; written batches stay.
+    async fn write_batches(
+        &self,
+        draft: &Draft<'_>,
+        window: Range<usize>,
+        last: bool,
+        written: &mut Option<Written>,
+    ) -> Result<(), WriteError> {
+        let context = self.context;
+        for start in window.clone().step_by(draft.order.batch_size) {
+            let range = start..window.end.min(start + draft.order.batch_size);
+            let saved = context
+                .saved(&part_name(start))
+                .and_then(|saved| serde_json::from_value(saved).ok());
+            if let Some(saved) = saved {
+                *written = Some(saved);
+                continue;
+            }
+
+            if last && range.end == window.end {
+                *written = Some(
+                    self.work
+                        .write_last(context, self.session, draft, range, written.as_ref())
+                        .await?,
+                );
+                continue;
+            }
+
+            let done = self
+                .work
+                .writer(context)
+                .write(draft, range, written.as_ref(), None)
+                .await?;
+
+            context.remember(&Record::step(
+                part_name(start),
+                serde_json::to_value(&done).unwrap_or_default(),
+            ));
+
+            *written = Some(done);
+        }
+        Ok(())
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.filing
+            .tree
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

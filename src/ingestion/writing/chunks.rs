@@ -1,0 +1,205 @@
+//! Writes chunks: those that are filed with their categories and counts, and what searches find.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::{Draft, Writer, Written};
+use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
+use crate::categories::tree::{ROOT, Tree};
+use crate::config::taxonomy::LimitScope;
+use crate::ingestion::write_error::{During, WriteError};
+use crate::jobs::JobError;
+use crate::model::chunk::{NewChunk, TAXONOMY};
+use crate::store::{StoreError, Tx};
+
+impl Writer<'_> {
+    /// Writes the filed chunks of a range and their categories; returns the counts by category.
+    pub(super) async fn write_chunks(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        range: Range<usize>,
+        written: &mut Written,
+        now: Timestamp,
+    ) -> Result<BTreeMap<i64, i64>, WriteError> {
+        let space = self.context.space();
+        let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
+        let mut chunks = Vec::with_capacity(range.len());
+
+        for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
+            chunks.push(NewChunk {
+                category_id: leaf,
+                ..*chunk
+            });
+        }
+
+        let source_id = SourceId::from_stored(written.source_id.clone());
+        let added = tx
+            .add_chunks(space, &source_id, written.version_id, &chunks, now)
+            .await;
+        added.during("add chunks", "chunks")?;
+        written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
+        written.categories += made;
+        let mut counts = BTreeMap::new();
+
+        for chunk in &chunks {
+            *counts.entry(chunk.category_id).or_insert(0) += 1;
+        }
+
+        Ok(counts)
+    }
+
+    /// What makes the chunks of a range found by searches. Chunks for searches alone come with
+    /// the last part.
+    pub(super) async fn write_searched(
+        &self,
+        tx: &mut Tx,
+        draft: &Draft<'_>,
+        range: &Range<usize>,
+        last: bool,
+        written: &mut Written,
+        now: Timestamp,
+    ) -> Result<(), WriteError> {
+        let Some(searched) = &draft.searched else {
+            return Ok(());
+        };
+        let filed = searched.profile == TAXONOMY;
+        if !filed && !last {
+            return Ok(());
+        }
+
+        let space = self.context.space();
+        let source_id = SourceId::from_stored(written.source_id.clone());
+        if !searched.chunks.is_empty() {
+            let added = tx
+                .add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now)
+                .await;
+            added.during("add chunks to search", "chunks")?;
+        }
+
+        let chunks = (&source_id, written.version_id, searched.profile);
+        let indexed = if filed {
+            searched
+                .prepared
+                .write_part(tx, space, chunks, range.clone(), now)
+                .await
+        } else {
+            searched.prepared.write(tx, space, chunks, now).await
+        };
+
+        if !indexed.during("index chunks", "search_entries")? {
+            // The space has switched to another embedding model: the next run uses that one.
+            return Err(WriteError::Job(JobError::Interrupted));
+        }
+
+        written.searched += i64::try_from(searched.chunks.len()).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Adds the chunks of a version to the counts of their categories, or subtracts them.
+    pub(super) async fn count(
+        &self,
+        tx: &mut Tx,
+        version_id: Option<i64>,
+        sign: i64,
+    ) -> Result<(), WriteError> {
+        let Some(version_id) = version_id else {
+            return Ok(());
+        };
+        let space = self.context.space();
+        let counts = tx
+            .count_version_chunks(space, version_id)
+            .await
+            .during("count chunks", "chunks")?;
+
+        self.add_counts(
+            tx,
+            &counts
+                .into_iter()
+                .map(|(id, count)| (id, sign * count))
+                .collect(),
+        )
+        .await
+    }
+
+    pub(super) async fn add_counts(
+        &self,
+        tx: &mut Tx,
+        counts: &BTreeMap<i64, i64>,
+    ) -> Result<(), WriteError> {
+        tx.add_chunk_counts(self.context.space(), counts)
+            .await
+            .during("count chunks", "categories")
+    }
+
+    /// The ids of the leaves of these paths, created where missing; and how many were created.
+    async fn resolve(
+        &self,
+        tx: &mut Tx,
+        paths: &[Vec<String>],
+        now: Timestamp,
+    ) -> Result<(Vec<i64>, i64), WriteError> {
+        let space = self.context.space();
+        let mut tree = Tree::to_write(self.taxonomy.clone());
+        if self.taxonomy.scope() == LimitScope::Level {
+            let all = tx
+                .list_categories(space)
+                .await
+                .during("read the hierarchy", "categories")?;
+            tree.load(&all);
+        }
+
+        let mut nodes = vec![ROOT; paths.len()];
+        let mut made = 0;
+        for level in 1..=self.taxonomy.depth() {
+            if self.taxonomy.scope() == LimitScope::Parent {
+                let parents: BTreeSet<i64> =
+                    nodes.iter().filter_map(|node| tree.stored(*node)).collect();
+                let parents: Vec<i64> = parents.into_iter().collect();
+                tree.load(
+                    &tx.list_children(space, &parents)
+                        .await
+                        .during("read the hierarchy", "categories")?,
+                );
+            }
+
+            let place = usize::try_from(level - 1).unwrap_or(0);
+            for (node, path) in nodes.iter_mut().zip(paths) {
+                *node = tree
+                    .choose(*node, path.get(place).map_or("", String::as_str))
+                    .ok_or(WriteError::NoRoom)?;
+            }
+
+            let new = tree.new_on(level);
+            if new.is_empty() {
+                continue;
+            }
+
+            made += i64::try_from(new.len()).unwrap_or(i64::MAX);
+            tx.add_categories(space, &new, now)
+                .await
+                .during("add categories", "categories")?;
+            let parents: BTreeSet<i64> = new
+                .iter()
+                .map(|category| category.parent_id.unwrap_or(0))
+                .collect();
+
+            let parents: Vec<i64> = parents.into_iter().collect();
+            tree.load(
+                &tx.list_children(space, &parents)
+                    .await
+                    .during("read the hierarchy", "categories")?,
+            );
+        }
+
+        let ids: Option<Vec<i64>> = nodes.into_iter().map(|node| tree.stored(node)).collect();
+        ids.map(|ids| (ids, made)).ok_or_else(|| WriteError::Store {
+            operation: "add categories",
+            table: "categories",
+            error: StoreError::Broken {
+                cause: "a new category is missing".to_owned(),
+            },
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! Which chunks a request may find, as a caller states it, and the rules for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::text::{char_count, has_control};
+use crate::model::query::QueryScope;
+
+/// Maximum number of sources, and of tags, in one request.
+pub const MOST_NAMED: usize = 100;
+const MOST_TAG_CHARS: usize = 100;
+const MOST_USER_CHARS: usize = 128;
+
+/// Which versions chunks may come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionScope {
+    /// Only the current version of each source.
+    #[default]
+    Latest,
+    /// All versions.
+    All,
+}
+
+/// A scope as the caller sent it.
+#[derive(Debug, Clone, Default)]
+pub struct ScopeInput {
+    pub source_ids: Vec<String>,
+    pub tags: Vec<String>,
+    pub user_id: Option<String>,
+    pub as_of: Option<String>,
+    pub version_scope: VersionScope,
+}
+
+impl ScopeInput {
+    /// Checks everything and adds each violation to `errors`, its field after `prefix`. What is
+    /// invalid is missing in the returned scope.
+    pub fn resolve(self, prefix: &str, errors: &mut Vec<FieldError>) -> QueryScope {
+        let mut refuse = |field: &str, rule: String| {
+            errors.push(FieldError::new(format!("{prefix}{field}"), rule));
+        };
+
+        for (field, named) in [
+            ("source_ids", self.source_ids.len()),
+            ("tags", self.tags.len()),
+        ] {
+            if named > MOST_NAMED {
+                refuse(field, format!("must have at most {MOST_NAMED} entries"));
+            }
+        }
+
+        for (place, tag) in self.tags.iter().enumerate() {
+            if !is_plain(tag, MOST_TAG_CHARS) {
+                refuse(&format!("tags[{place}]"), plain_rule(MOST_TAG_CHARS));
+            }
+        }
+
+        if let Some(user_id) = &self.user_id
+            && !is_plain(user_id, MOST_USER_CHARS)
+        {
+            refuse("user_id", plain_rule(MOST_USER_CHARS));
+        }
+
+        let mut source_ids = Vec::new();
+        for (place, id) in self.source_ids.iter().enumerate() {
+            match id.parse() {
+                Ok(id) => source_ids.push(id),
+                Err(_) => refuse(
+                    &format!("source_ids[{place}]"),
+                    "must be the id of a source".to_owned(),
+                ),
+            }
+        }
+
+        let as_of = self.as_of.as_deref().map(Timestamp::parse_rfc3339);
+        if as_of == Some(None) {
+            refuse(
+                "as_of",
+                "must be a timestamp such as 2026-01-31T12:00:00Z".to_owned(),
+            );
+        }
+
+        QueryScope {
+            source_ids,
+            tags: self.tags,
+            user_id: self.user_id,
+            as_of: as_of.flatten(),
+            all_versions: self.version_scope == VersionScope::All,
+        }
+    }
+}
+
+fn is_plain(text: &str, most: usize) -> bool {
+    !text.trim().is_empty() && !has_control(text) && char_count(text) <= most
+}
+
+fn plain_rule(most: usize) -> String {
+    format!("must have 1 to {most} characters and no control characters")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_violation_is_reported_with_its_field() {
+        let input = ScopeInput {
+            source_ids: vec!["none".to_owned(); MOST_NAMED + 1],
+            tags: vec!["fine".to_owned(), " ".to_owned()],
+            user_id: Some("x".repeat(MOST_USER_CHARS + 1)),
+            as_of: Some("yesterday".to_owned()),
+            version_scope: VersionScope::All,
+        };
+
+        let mut errors = Vec::new();
+        let scope = input.resolve("filters.", &mut errors);
+        let mut fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+        fields.dedup_by(|one, other| {
+            one.starts_with("filters.source_ids[") && other.starts_with("filters.source_ids[")
+        });
+
+        assert_eq!(
+            fields,
+            [
+                "filters.source_ids",
+                "filters.tags[1]",
+                "filters.user_id",
+                "filters.source_ids[0]",
+                "filters.as_of"
+            ]
+        );
+        assert!(scope.source_ids.is_empty() && scope.as_of.is_none() && scope.all_versions);
+    }
+}

@@ -1,0 +1,139 @@
+//! How many chunks categories have: the stored numbers, and the numbers as of a time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::Row as _;
+
+use super::candidates::{Bound, StatementBuilder, of_then};
+use super::categories::{AT_ONCE, select_paths};
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+
+impl Store {
+    /// How many chunks were below each of these categories at a time.
+    pub async fn count_chunks_of_then(
+        &self,
+        space: &Space,
+        ids: &[i64],
+        moment: Timestamp,
+    ) -> Result<HashMap<i64, i64>, StoreError> {
+        let mut counts = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let mut statement = StatementBuilder::default();
+            statement
+                .push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
+            statement.text("WHERE k.space = ?", space.as_str());
+            statement.push(&format!(
+                " AND k.id IN ({})",
+                vec!["?"; some.len()].join(",")
+            ));
+
+            statement
+                .values
+                .extend(some.iter().map(|id| Bound::Number(*id)));
+            statement.text(
+                " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
+                 AND k.parent_id = below.id) SELECT below.top, COUNT(*) AS chunks FROM below",
+                space.as_str(),
+            );
+
+            statement.text(
+                " JOIN chunks c ON c.space = ? AND c.category_id = below.id",
+                space.as_str(),
+            );
+
+            statement.number(" WHERE c.created_at <= ?", moment.as_micros());
+            statement.number(&of_then("c.source_id"), moment.as_micros());
+            statement.push(" GROUP BY below.top");
+            let rows = self.retry("count_chunks_of_then", || async {
+                self.fetch_all(self.put_together(&statement, false)).await
+            });
+
+            for row in rows.await? {
+                counts.insert(row.try_get("top")?, row.try_get("chunks")?);
+            }
+        }
+
+        Ok(counts)
+    }
+}
+
+impl Tx {
+    /// The number of chunks of current versions in each of these.
+    pub async fn find_chunk_counts(
+        &mut self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let sql = "SELECT id, chunk_count FROM categories WHERE COALESCE(space, '') = ? AND id IN (??)";
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, some.len())
+                .bind(space.as_str());
+
+            for row in self
+                .fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
+                .await?
+            {
+                counts.insert(row.try_get("id")?, row.try_get("chunk_count")?);
+            }
+        }
+
+        Ok(counts)
+    }
+
+    /// Adds to the counts of leaves and their ancestors; the caller holds the space's lock.
+    pub async fn add_chunk_counts(
+        &mut self,
+        space: &Space,
+        leaves: &BTreeMap<i64, i64>,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<i64> = leaves
+            .iter()
+            .filter(|(_, count)| **count != 0)
+            .map(|(id, _)| *id)
+            .collect();
+
+        let mut deltas: BTreeMap<i64, i64> = BTreeMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            for row in self
+                .fetch_all(select_paths(&self.backend.dialect, space, some))
+                .await?
+            {
+                let leaf: i64 = row.try_get("leaf")?;
+                *deltas.entry(row.try_get("id")?).or_default() +=
+                    leaves.get(&leaf).copied().unwrap_or(0);
+            }
+        }
+
+        // Categories with the same change are updated together.
+        let mut alike: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
+            alike.entry(delta).or_default().push(id);
+        }
+
+        let sql = "UPDATE categories SET chunk_count = chunk_count + ? WHERE COALESCE(space, '') = ? AND id IN (??)";
+        for (delta, ids) in alike {
+            for some in ids.chunks(AT_ONCE) {
+                let mut update = self
+                    .backend
+                    .dialect
+                    .query_list(sql, some.len())
+                    .bind(delta)
+                    .bind(space.as_str());
+
+                for id in some {
+                    update = update.bind(*id);
+                }
+
+                self.execute(update).await?;
+            }
+        }
+
+        Ok(())
+    }
+}

@@ -1,0 +1,281 @@
+//! Rows of `usage_days`: the sums of model calls by day.
+
+use std::collections::BTreeMap;
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::llm_calls::Row;
+use super::{Store, StoreError, Tx, row_limit};
+use crate::base::ids::Space;
+use crate::model::llm_call::{Spent, UsageDay};
+
+/// Which days and calls to include.
+#[derive(Debug, Clone, Default)]
+pub struct UsageFilter {
+    /// First day, `YYYY-MM-DD`.
+    pub from: String,
+    /// Last day.
+    pub to: String,
+    pub stage: Option<String>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+}
+
+/// The key of a row: day, stage, provider, model.
+pub type UsagePlace = [String; 4];
+
+impl Store {
+    /// What a space has spent on a day.
+    pub async fn find_spent_on(&self, space: &Space, day: &str) -> Result<Spent, StoreError> {
+        let dialect = &self.backend.dialect;
+        let sql = format!(
+            "SELECT {} AS calls, {} AS tokens_prompt, {} AS tokens_completion, COALESCE(SUM(cost_usd), 0.0) AS cost_usd \
+             FROM usage_days WHERE space = ? AND day = ?",
+            dialect.whole_sum("calls"),
+            dialect.whole_sum("tokens_prompt"),
+            dialect.whole_sum("tokens_completion"),
+        );
+
+        self.retry("find_spent_on", || async {
+            let rows = self
+                .fetch_all(
+                    dialect
+                        .assembled(&sql)
+                        .bind(space.as_str())
+                        .bind(day.to_owned()),
+                )
+                .await?;
+            rows.first().map_or(Ok(Spent::default()), read_spent)
+        })
+        .await
+    }
+
+    /// The ledger by day, newest first, then by stage, provider and model; one more than `limit`
+    /// shows that there is another page.
+    pub async fn list_usage_days(
+        &self,
+        space: &Space,
+        filter: &UsageFilter,
+        after: Option<&UsagePlace>,
+        limit: usize,
+    ) -> Result<Vec<UsageDay>, StoreError> {
+        let (mut sql, mut values) = filter.apply(
+            "SELECT day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd",
+            space,
+        );
+
+        if let Some([day, stage, provider, model]) = after {
+            sql.push_str(
+                " AND day <= ? AND (day < ? OR stage > ? OR (stage = ? AND (provider > ? OR (provider = ? AND model > ?))))",
+            );
+            values.extend([day, day, stage, stage, provider, provider, model].map(Clone::clone));
+        }
+
+        sql.push_str(" ORDER BY day DESC, stage, provider, model LIMIT ?");
+        self.retry("list_usage_days", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let query = values
+                .iter()
+                .fold(query, |query, value| query.bind(value.clone()));
+            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
+            rows.iter().map(read_day).collect()
+        })
+        .await
+    }
+
+    /// The sum over everything that the filter matches; its text fields are empty.
+    pub async fn find_usage_total(
+        &self,
+        space: &Space,
+        filter: &UsageFilter,
+    ) -> Result<UsageDay, StoreError> {
+        let sum = |column| format!("{} AS {column}", self.backend.dialect.whole_sum(column));
+        let columns = [
+            "calls",
+            "tokens_prompt",
+            "tokens_completion",
+            "tokens_cached",
+        ]
+        .map(sum)
+        .join(", ");
+
+        let select = format!(
+            "SELECT '' AS day, '' AS stage, '' AS provider, '' AS model, {columns}, \
+             COALESCE(SUM(cost_usd), 0.0) AS cost_usd"
+        );
+        let (sql, values) = filter.apply(&select, space);
+        self.retry("find_usage_total", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let query = values
+                .iter()
+                .fold(query, |query, value| query.bind(value.clone()));
+            let rows = self.fetch_all(query).await?;
+            rows.first()
+                .map(read_day)
+                .transpose()?
+                .ok_or_else(|| StoreError::Broken {
+                    cause: "a sum without a row".to_owned(),
+                })
+        })
+        .await
+    }
+}
+
+impl UsageFilter {
+    /// The statement with its conditions, and their values.
+    fn apply(&self, select: &str, space: &Space) -> (String, Vec<String>) {
+        let mut sql = format!("{select} FROM usage_days WHERE space = ? AND day >= ? AND day <= ?");
+        let mut values = vec![space.to_string(), self.from.clone(), self.to.clone()];
+        for (column, value) in [
+            ("stage", &self.stage),
+            ("provider", &self.provider),
+            ("model", &self.model),
+        ] {
+            if let Some(value) = value {
+                sql = format!("{sql} AND {column} = ?");
+                values.push(value.clone());
+            }
+        }
+
+        (sql, values)
+    }
+}
+
+impl Tx {
+    /// Adds calls to their days.
+    pub(super) async fn add_usages(&mut self, rows: &[Row<'_>]) -> Result<(), StoreError> {
+        for ((space, day, stage, provider, model), sum) in sums(rows) {
+            self.add_usage(
+                space,
+                &UsageDay {
+                    day,
+                    stage,
+                    provider,
+                    model,
+                    ..sum
+                },
+            )
+            .await?;
+        }
+
+        for ((key_id, day), spent) in key_sums(rows) {
+            self.add_key_day(key_id, &day, spent).await?;
+        }
+
+        Ok(())
+    }
+
+    async fn add_usage(&mut self, space: &Space, sum: &UsageDay) -> Result<(), StoreError> {
+        let insert = "INSERT INTO usage_days (space, day, stage, provider, model, calls, tokens_prompt, tokens_completion, \
+                      tokens_cached, cost_usd) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let columns = [
+            "calls",
+            "tokens_prompt",
+            "tokens_completion",
+            "tokens_cached",
+            "cost_usd",
+        ];
+
+        let insert = self.backend.dialect.insert_or_add(
+            insert,
+            "space, day, stage, provider, model",
+            &columns,
+        );
+
+        let insert = insert
+            .bind(space.as_str().to_owned())
+            .bind(sum.day.clone())
+            .bind(sum.stage.clone());
+
+        let insert = insert
+            .bind(sum.provider.clone())
+            .bind(sum.model.clone())
+            .bind(sum.calls)
+            .bind(sum.tokens_prompt);
+
+        self.execute(
+            insert
+                .bind(sum.tokens_completion)
+                .bind(sum.tokens_cached)
+                .bind(sum.cost_usd),
+        )
+        .await
+        .map(|_| ())
+    }
+}
+
+type UsageKey<'a> = (&'a Space, String, String, String, String);
+
+/// In key order, so that two writers lock their rows in the same order.
+fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
+    let mut sums: BTreeMap<UsageKey<'a>, UsageDay> = BTreeMap::new();
+    for (space, _, call) in rows {
+        let key = (
+            *space,
+            call.timestamp.day(),
+            call.stage.clone(),
+            call.provider.clone(),
+            call.model.clone(),
+        );
+
+        let sum = sums.entry(key).or_insert_with(|| UsageDay {
+            day: String::new(),
+            stage: String::new(),
+            provider: String::new(),
+            model: String::new(),
+            calls: 0,
+            tokens_prompt: 0,
+            tokens_completion: 0,
+            tokens_cached: 0,
+            cost_usd: 0.0,
+        });
+
+        sum.calls += 1;
+        sum.tokens_prompt = sum.tokens_prompt.saturating_add(call.tokens_prompt);
+        sum.tokens_completion = sum.tokens_completion.saturating_add(call.tokens_completion);
+        sum.tokens_cached = sum.tokens_cached.saturating_add(call.tokens_cached);
+
+        sum.cost_usd += call.cost_usd.unwrap_or(0.0);
+    }
+
+    sums
+}
+
+/// What each key pays, in row order.
+fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
+    let mut sums: BTreeMap<(&'a str, String), Spent> = BTreeMap::new();
+    for (_, _, call) in rows {
+        if let Some(key_id) = &call.key_id {
+            let sum = sums
+                .entry((key_id.as_str(), call.timestamp.day()))
+                .or_default();
+            *sum = sum.plus(call.spent());
+        }
+    }
+
+    sums
+}
+
+pub(super) fn read_spent(row: &AnyRow) -> Result<Spent, StoreError> {
+    let sent: i64 = row.try_get("tokens_prompt")?;
+    Ok(Spent {
+        calls: row.try_get("calls")?,
+        tokens: sent.saturating_add(row.try_get("tokens_completion")?),
+        usd: row.try_get("cost_usd")?,
+    })
+}
+
+fn read_day(row: &AnyRow) -> Result<UsageDay, StoreError> {
+    Ok(UsageDay {
+        day: row.try_get("day")?,
+        stage: row.try_get("stage")?,
+        provider: row.try_get("provider")?,
+        model: row.try_get("model")?,
+        calls: row.try_get("calls")?,
+        tokens_prompt: row.try_get("tokens_prompt")?,
+        tokens_completion: row.try_get("tokens_completion")?,
+        tokens_cached: row.try_get("tokens_cached")?,
+        cost_usd: row.try_get("cost_usd")?,
+    })
+}
