@@ -142,15 +142,31 @@ pub fn thin<T>(samples: &mut Vec<T>) {
     }
 }
 
+/// A sample below a category: when it was created, its id, its text.
+type Below = (i64, i64, Arc<str>);
+
 /// The samples of leaves, and of their ancestors.
 fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
+    let mut below = below(categories, &samples);
+    let contents = categories.iter().map(|category| {
+        let texts = below.remove(&category.id).unwrap_or_default();
+        (category.id, contents(category, texts))
+    });
+
+    Samples {
+        contents: contents.collect(),
+        filed: filed(samples),
+    }
+}
+
+/// The samples below each category, on whatever level.
+fn below(categories: &[Category], samples: &[Sample]) -> HashMap<i64, Vec<Below>> {
     let parents: HashMap<i64, Option<i64>> = categories
         .iter()
         .map(|category| (category.id, category.parent_id))
         .collect();
 
-    let mut below: HashMap<i64, Vec<(i64, i64, Arc<str>)>> = HashMap::new();
-    let mut filed: HashMap<i64, Vec<Sample>> = HashMap::new();
+    let mut below: HashMap<i64, Vec<Below>> = HashMap::new();
     for sample in samples {
         let mut category = Some(sample.category_id);
         while let Some(id) = category {
@@ -161,7 +177,15 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
             ));
             category = parents.get(&id).copied().flatten();
         }
+    }
 
+    below
+}
+
+/// The samples of each leaf that are known whole, oldest first.
+fn filed(samples: Vec<Sample>) -> HashMap<i64, Vec<Sample>> {
+    let mut filed: HashMap<i64, Vec<Sample>> = HashMap::new();
+    for sample in samples {
         // A text of the maximum length read may be longer.
         if char_count(&sample.text) < CHARS {
             filed.entry(sample.category_id).or_default().push(sample);
@@ -172,31 +196,23 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
         filed.sort_by_key(|sample| (sample.created_at, sample.id));
     }
 
-    let contents = |category: &Category| {
-        let mut texts = below.remove(&category.id).unwrap_or_default();
-        texts.sort_by_key(|(moment, id, _)| (*moment, *id));
-        let step = texts.len().div_ceil(SPREAD).max(1);
-        let spread = texts
-            .iter()
-            .step_by(step)
-            .map(|(_, _, text)| Arc::clone(text))
-            .collect();
+    filed
+}
 
-        thin(&mut texts);
-        let samples = texts.into_iter().map(|(_, _, text)| text).collect();
-        let count = usize::try_from(category.chunk_count).unwrap_or(0);
-        (
-            category.id,
-            CategoryContents {
-                count,
-                samples,
-                spread,
-            },
-        )
-    };
+/// What is shown of a category.
+fn contents(category: &Category, mut texts: Vec<Below>) -> CategoryContents {
+    texts.sort_by_key(|(moment, id, _)| (*moment, *id));
+    let step = texts.len().div_ceil(SPREAD).max(1);
+    let spread = texts
+        .iter()
+        .step_by(step)
+        .map(|(_, _, text)| Arc::clone(text))
+        .collect();
 
-    Samples {
-        contents: categories.iter().map(contents).collect(),
-        filed,
+    thin(&mut texts);
+    CategoryContents {
+        count: usize::try_from(category.chunk_count).unwrap_or(0),
+        samples: texts.into_iter().map(|(_, _, text)| text).collect(),
+        spread,
     }
 }

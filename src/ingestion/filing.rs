@@ -41,19 +41,41 @@ pub struct Filing<'a> {
     pub saver: &'a Saver<'a>,
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,
-    pub helper: Option<Arc<str>>,
-    pub text: &'a str,
-    pub chunks: &'a [TextChunk],
-    pub batch_size: usize,
-    /// Concurrent calls, which is also the largest wave.
-    pub concurrency: usize,
-    pub places: Semaphore,
+    pub source: FiledText<'a>,
+    pub calls: Calls,
     pub tree: Mutex<Tree>,
     /// What categories contain, if the model uses it.
     pub filed_so_far: Option<Mutex<FiledSoFar>>,
-    pub seq: AtomicI64,
+}
+
+/// The text that is filed.
+pub struct FiledText<'a> {
+    pub text: &'a str,
+    pub chunks: &'a [TextChunk],
+    pub helper: Option<Arc<str>>,
+    pub batch_size: usize,
+}
+
+/// The calls of one job.
+pub struct Calls {
+    /// Concurrent calls, which is also the largest wave.
+    concurrency: usize,
+    places: Semaphore,
+    seq: AtomicI64,
     /// After a failed call no other starts, but running ones may finish, because they are paid for.
-    pub failure: Mutex<Option<JobError>>,
+    failure: Mutex<Option<JobError>>,
+}
+
+impl Calls {
+    /// `seq` is the number of the first call.
+    pub fn new(concurrency: usize, seq: i64) -> Self {
+        Self {
+            concurrency,
+            places: Semaphore::new(concurrency),
+            seq: AtomicI64::new(seq),
+            failure: Mutex::default(),
+        }
+    }
 }
 
 /// Chunks under one parent.
@@ -134,7 +156,7 @@ impl Filing<'_> {
         let name = self.group_name(level, group.parent, window);
         let calls = group
             .ordinals
-            .chunks(self.batch_size)
+            .chunks(self.source.batch_size)
             .enumerate()
             .map(|(index, ordinals)| Call {
                 level,
@@ -170,7 +192,7 @@ impl Filing<'_> {
             wave = if news {
                 1
             } else {
-                (wave * 2).min(self.concurrency)
+                (wave * 2).min(self.calls.concurrency)
             };
         }
 
@@ -260,8 +282,9 @@ impl Filing<'_> {
         ordinals: &[usize],
         layer: usize,
     ) -> Result<BTreeMap<usize, String>, JobError> {
-        let seq = self.seq.fetch_add(1, Ordering::Relaxed);
+        let seq = self.calls.seq.fetch_add(1, Ordering::Relaxed);
         let _place = self
+            .calls
             .places
             .acquire()
             .await
@@ -280,7 +303,10 @@ impl Filing<'_> {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<JobError>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask_and_save(
@@ -347,7 +373,7 @@ impl Filing<'_> {
         let shown = parent.join(" / ");
         let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
         let task = Classify {
-            contextual_helper: self.helper.clone(),
+            contextual_helper: self.source.helper.clone(),
             level: level(call.level),
             depth: level(self.taxonomy.depth()),
             parent,
@@ -365,7 +391,7 @@ impl Filing<'_> {
     }
 
     fn chunk(&self, ordinal: usize) -> &str {
-        &self.text[self.chunks[ordinal].range.clone()]
+        &self.source.text[self.source.chunks[ordinal].range.clone()]
     }
 
     fn filed_so_far(&self) -> Option<MutexGuard<'_, FiledSoFar>> {

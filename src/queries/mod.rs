@@ -57,7 +57,7 @@ pub use traversal::{Choice, Level, Offer};
 use candidates::{LeafReader, milliseconds};
 use page::Cursor;
 use receipt::RunRecord;
-use run::QueryRun;
+use run::{Known, QueryRun};
 use traversal::Hierarchy;
 use visible::VisibleCache;
 
@@ -210,7 +210,7 @@ impl Queries {
         });
 
         let scope = ask.scope();
-        let (map, known_paths) = match &cursor {
+        let (map, paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
             None => (Some(self.map(&who.space, &scope).await?), Vec::new()),
         };
@@ -225,13 +225,14 @@ impl Queries {
                 scope,
             },
             map,
-            known_paths,
+            known: Known {
+                paths,
+                ..Known::default()
+            },
             cursor,
             counter: inner.counter(ask),
             result: QueryResult::new(id.to_string(), ask),
             record: RunRecord::default(),
-            known_mode: None,
-            known_empty: None,
         };
 
         let limit = Duration::from_secs(ask.timeout_s);

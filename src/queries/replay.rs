@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::receipt::{PathRecord, Receipt, Totals, fingerprint};
-use super::run::QueryRun;
+use super::run::{Known, QueryRun};
 use super::traversal::Hierarchy;
 use super::{
     Failed, LeafReader, Queries, QueryError, QueryResult, QuerySettings, Remembered, RunRecord, Who,
@@ -184,18 +184,20 @@ impl Queries {
             ask,
             session: &session,
             leaf_reader: books,
-            known_paths: if map.is_none() {
-                receipt.paths()
-            } else {
-                Vec::new()
+            known: Known {
+                paths: if map.is_none() {
+                    receipt.paths()
+                } else {
+                    Vec::new()
+                },
+                mode: Some(receipt.mode_tokens),
+                empty: Some(empty.collect()),
             },
             map,
             cursor,
             counter: inner.counter(ask),
             result: QueryResult::new(stored.id.to_string(), ask),
             record: RunRecord::default(),
-            known_mode: Some(receipt.mode_tokens),
-            known_empty: Some(empty.collect()),
         };
 
         let begun = std::time::Instant::now();

@@ -31,15 +31,21 @@ pub struct QueryRun<'a> {
     pub leaf_reader: LeafReader,
     /// `None` if the paths are known already, from a cursor or a record.
     pub map: Option<Hierarchy>,
-    pub known_paths: Vec<Path>,
+    pub known: Known,
     pub cursor: Option<Cursor>,
     pub counter: TokenCounter,
     pub result: QueryResult,
     pub record: RunRecord,
+}
+
+/// What a query need not find out, because a cursor or a record tells it.
+#[derive(Default)]
+pub struct Known {
+    pub paths: Vec<Path>,
     /// What the output mode added to instructions in the record, for a replay.
-    pub known_mode: Option<ModeTokens>,
+    pub mode: Option<ModeTokens>,
     /// Leaves that were empty in the record, for a replay.
-    pub known_empty: Option<Vec<i64>>,
+    pub empty: Option<Vec<i64>>,
 }
 
 /// The content of the prompt.
@@ -88,7 +94,7 @@ impl QueryRun<'_> {
     /// From the query to the leaves.
     async fn walk(&mut self) -> Result<(), QueryError> {
         let mut walk = Walk {
-            leaves: std::mem::take(&mut self.known_paths),
+            leaves: std::mem::take(&mut self.known.paths),
             ..Walk::default()
         };
 
@@ -143,7 +149,7 @@ impl QueryRun<'_> {
             });
 
             self.result.paths[place].chunk_count = chunk_count;
-            let empty = match &self.known_empty {
+            let empty = match &self.known.empty {
                 Some(known) => known.contains(&path.leaf()),
                 None => {
                     found.empty[place]
@@ -261,7 +267,7 @@ impl QueryRun<'_> {
             .collect();
 
         let query = self.ask.query.as_str().into();
-        let mode = self.known_mode.unwrap_or_else(|| {
+        let mode = self.known.mode.unwrap_or_else(|| {
             ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter)
         });
         self.record.mode = mode;

@@ -2,11 +2,9 @@
 //! meanwhile.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 use super::IngestionWork;
 use crate::base::fail_point::fail_point;
@@ -15,7 +13,7 @@ use crate::categories::samples::Samples;
 use crate::categories::tree::{Node, Tree};
 use crate::ingestion::cut_text::{CutText, count};
 use crate::ingestion::filed_so_far::FiledSoFar;
-use crate::ingestion::filing::Filing;
+use crate::ingestion::filing::{Calls, FiledText, Filing};
 use crate::ingestion::hierarchy::fullness;
 use crate::ingestion::saver::Saver;
 use crate::ingestion::second_look::SecondLook;
@@ -49,16 +47,15 @@ impl IngestionWork {
             saver: &saver,
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,
-            helper,
-            text: &draft.order.text,
-            chunks: &document.chunks,
-            batch_size: draft.order.batch_size,
-            concurrency: self.settings.max_concurrency,
-            places: Semaphore::new(self.settings.max_concurrency),
+            source: FiledText {
+                text: &draft.order.text,
+                chunks: &document.chunks,
+                helper,
+                batch_size: draft.order.batch_size,
+            },
+            calls: Calls::new(self.settings.max_concurrency, next_seq(context)),
             tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
             filed_so_far: None,
-            seq: AtomicI64::new(next_seq(context)),
-            failure: Mutex::default(),
         };
 
         for _ in 0..MOST_REFILINGS {
