@@ -15,13 +15,12 @@ use super::error::ApiError;
 use super::state::AppState;
 use super::{host, roles};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::Space;
 use crate::base::problems;
 use crate::config::auth::Role;
 use crate::keys::Key;
 use crate::llm::Llm;
 use crate::model::llm_call::KeyBudget;
-use crate::store::{StoreError, Tx};
 
 const SPACE_HEADER: &str = "x-memoir-space";
 #[cfg(feature = "testing")]
@@ -125,14 +124,6 @@ impl Caller {
     /// Who pays for model calls.
     pub fn budget(&self) -> Option<KeyBudget> {
         self.key.as_ref().map(|key| key.budget())
-    }
-
-    /// Records who pays for a job that this transaction has queued.
-    pub async fn pay_for(&self, tx: &mut Tx, id: &JobId) -> Result<(), StoreError> {
-        match self.budget() {
-            Some(budget) => tx.update_job_budget(&self.space, id, &budget).await,
-            None => Ok(()),
-        }
     }
 
     /// Rejects a model that the key may not use.

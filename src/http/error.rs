@@ -25,6 +25,9 @@ use crate::search::SearchError;
 use crate::sources::SourceError;
 use crate::store::StoreError;
 
+/// Invalid fields that one problem document lists.
+const MOST_ERRORS: usize = 100;
+
 /// A problem document as defined in RFC 9457.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -143,17 +146,34 @@ impl ApiError {
         Self::new(problems::NOT_FOUND, detail)
     }
 
-    /// 422: some fields are invalid.
-    pub fn invalid(errors: Vec<FieldError>) -> Self {
+    /// 422: some fields are invalid; the first [`MOST_ERRORS`] are listed, the others counted.
+    pub fn invalid(mut errors: Vec<FieldError>) -> Self {
+        let more = errors.len().saturating_sub(MOST_ERRORS);
+        errors.truncate(MOST_ERRORS);
         let named: Vec<String> = errors
             .iter()
             .map(|e| format!("{}: {}", e.field, e.message))
             .collect();
 
-        let mut error = Self::new(problems::INVALID_REQUEST, named.join("; "));
+        let mut detail = named.join("; ");
+        if more > 0 {
+            detail.push_str(&format!("; and {more} more errors"));
+        }
+
+        let mut error = Self::new(problems::INVALID_REQUEST, detail);
+        if more > 0 {
+            error = error.with("more_errors", more);
+        }
 
         error.0.errors = errors;
         error
+    }
+
+    /// Adds where in the request the error is, such as the line.
+    #[must_use]
+    pub fn at(mut self, place: &str) -> Self {
+        self.0.detail = format!("{place}: {}", self.0.detail);
+        self
     }
 
     /// 422 for one field.
@@ -262,13 +282,19 @@ impl From<JobsError> for ApiError {
                 format!("{detail}; this operation requires {wanted}"),
             )
             .with("state", state.as_str()),
-            JobsError::QueueFull { waiting } => Self::new(problems::QUEUE_FULL, detail)
-                .fix(
-                    "Wait until some jobs have finished and send the request again, or raise \
-                 jobs.max_queued.",
-                )
-                .with("waiting", waiting)
-                .header(header::RETRY_AFTER, HeaderValue::from_static("10")),
+            JobsError::QueueFull { most, added } => {
+                let error = Self::new(problems::QUEUE_FULL, detail)
+                    .header(header::RETRY_AFTER, HeaderValue::from_static("10"));
+                if added == 1 {
+                    let fix = "Wait until some jobs have finished and send the request again, or \
+                               raise jobs.max_queued.";
+                    error.fix(fix).with("waiting", most)
+                } else {
+                    let fix = "Wait until some jobs have finished and send the request again, \
+                               send fewer items at once, or raise jobs.max_queued.";
+                    error.fix(fix).with("max_queued", most)
+                }
+            }
             JobsError::Store(error) => error.into(),
         }
     }

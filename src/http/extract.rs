@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::body;
@@ -17,6 +18,9 @@ use crate::base::clock::Timestamp;
 use crate::base::problems;
 
 pub use strict::{object, object_or_null};
+
+/// The media type of JSON Lines: one object per line.
+const JSON_LINES: &str = "application/x-ndjson";
 
 const READ_THE_DOCS: &str = "Correct the request; /docs describes every field.";
 
@@ -169,30 +173,51 @@ pub fn media_type(headers: &HeaderMap) -> String {
 }
 
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let unsupported = |detail: &str, fix: &str| {
-        Err(ApiError::new(problems::UNSUPPORTED_MEDIA_TYPE, detail).fix(fix))
-    };
-
-    if headers
-        .get(header::CONTENT_ENCODING)
-        .is_some_and(|encoding| encoding != "identity")
-    {
-        return unsupported(
-            "the request body is compressed",
-            "Send the body without Content-Encoding.",
-        );
-    }
-
+    check_uncompressed(headers)?;
     let essence = media_type(headers);
     if essence == "application/json"
         || (essence.starts_with("application/") && essence.ends_with("+json"))
     {
         return Ok(());
     }
-    unsupported(
+    Err(unsupported(
         "the request body is not declared as JSON",
         "Send the header Content-Type: application/json.",
-    )
+    ))
+}
+
+/// Whether the body is JSON Lines rather than JSON; anything else is rejected.
+pub fn is_json_lines(headers: &HeaderMap) -> Result<bool, ApiError> {
+    if media_type(headers) == JSON_LINES {
+        return check_uncompressed(headers).map(|()| true);
+    }
+
+    check_media_type(headers).map(|()| false).map_err(|error| {
+        if headers.contains_key(header::CONTENT_ENCODING) {
+            return error;
+        }
+        unsupported(
+            "the request body is declared neither as JSON nor as JSON Lines",
+            "Send the header Content-Type: application/json or application/x-ndjson.",
+        )
+    })
+}
+
+fn check_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
+    let plain = headers
+        .get(header::CONTENT_ENCODING)
+        .is_none_or(|encoding| encoding == "identity");
+    if plain {
+        return Ok(());
+    }
+    Err(unsupported(
+        "the request body is compressed",
+        "Send the body without Content-Encoding.",
+    ))
+}
+
+fn unsupported(detail: &str, fix: &str) -> ApiError {
+    ApiError::new(problems::UNSUPPORTED_MEDIA_TYPE, detail).fix(fix)
 }
 
 /// Parses strictly: duplicate keys, NUL, and unknown fields are errors.
@@ -202,6 +227,13 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 
 /// The same, but one top-level field may contain NUL.
 pub fn parse_but<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, ApiError> {
+    let value = parse_object(bytes)?;
+    strict::check(bytes, nul_in)?;
+    Ok(value)
+}
+
+/// Parses an object whose values the caller checks for duplicate keys and NUL.
+pub fn parse_object<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, ApiError> {
     if bytes.is_empty() {
         return Err(ApiError::malformed("the request body is empty").fix("Send a JSON object."));
     }
@@ -215,8 +247,6 @@ pub fn parse_but<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, A
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| refuse(&error))?;
     reader.end().map_err(|error| not_json(&error))?;
-    strict::check(bytes, nul_in)?;
-
     Ok(value)
 }
 

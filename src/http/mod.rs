@@ -90,6 +90,7 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(manifest::get_manifest))
         // Ingestion, and where chunks are filed.
         .routes(routes!(ingestions::create_ingestion))
+        .routes(routes!(ingestions::create_ingestion_batch))
         .routes(routes!(
             categories::create_category,
             categories::list_categories

@@ -1,7 +1,7 @@
 //! Ingestion: cuts a text, gets its helper, classifies its chunks level by level, and writes
 //! everything once.
 //!
-//! `prepare` makes a job, which is queued and answered with 202. The job (`work`) plans everything
+//! `preparing` makes a job, which is queued and answered with 202. The job (`work`) plans everything
 //! first, with no transaction open while a model is called (`filing`, `saver`), and then writes it
 //! in one (`writing`).
 
@@ -14,6 +14,7 @@ mod fragments;
 mod helper;
 mod hierarchy;
 mod overlapping;
+mod preparing;
 mod registering;
 mod request;
 mod saver;
@@ -28,7 +29,7 @@ use tokio::sync::Semaphore;
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::Space;
 use crate::categories::Taxonomy;
 use crate::categories::samples::SampleCache;
 use crate::config;
@@ -37,16 +38,13 @@ use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
 use crate::model::batch::Batch;
 use crate::model::contextual_helper::NewHelper;
-use crate::model::job::{Job, JobEvent, NewJob};
+use crate::model::job::{Job, JobEvent};
 use crate::search::Search;
-use crate::sources::{NewSource, SourceError, Sources};
+use crate::sources::{SourceError, Sources};
 use crate::store::{AsStoreError, Store, StoreError};
 
 pub use request::{Facts, GivenHelper, NewIngestion, Options};
 pub use work::{IngestionWork, KIND};
-
-/// A longer text is checked and serialized on a blocking thread.
-const LARGE: usize = 128 * 1024;
 
 /// The settings of ingestion.
 #[derive(Debug, Clone)]
@@ -80,17 +78,6 @@ pub struct IngestionDetails {
     pub batches: Vec<Batch>,
     /// Where the helper of its source came from, oldest first.
     pub helper_events: Vec<JobEvent>,
-}
-
-/// Which source a text belongs to.
-#[derive(Debug)]
-struct Identity {
-    id: SourceId,
-    user_id: String,
-    path: Option<String>,
-    filename: Option<String>,
-    /// As they are stored.
-    tags: Vec<String>,
 }
 
 /// An ingestion was rejected.
@@ -182,130 +169,6 @@ impl Ingestion {
         Ok(IngestionDetails {
             batches,
             helper_events,
-        })
-    }
-
-    /// Checks a text and creates the job that will file it; [`Jobs::enqueue`] queues it. Called
-    /// before any transaction is open, because a long text takes time.
-    ///
-    /// # Errors
-    /// [`IngestionError::Invalid`], the source's, or the store's.
-    pub async fn prepare(
-        &self,
-        space: &Space,
-        new: NewIngestion,
-        now: Timestamp,
-    ) -> Result<NewJob, IngestionError> {
-        if let Some(model) = &new.options.model {
-            self.llm.check_model(model).map_err(IngestionError::Model)?;
-        }
-
-        let identity = self.identity(space, &new, now).await?;
-        let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
-        let (large, settings) = (new.text.len() > LARGE, Arc::clone(&self.settings));
-        let write = move || {
-            let order = request::check(new, identity, &settings)?;
-            order.written().map_err(|error| {
-                IngestionError::Store(StoreError::Broken {
-                    cause: error.to_string(),
-                })
-            })
-        };
-
-        let request = if large {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "pure computation that ends by itself"
-            )]
-            let written = tokio::task::spawn_blocking(write).await;
-            written.unwrap_or_else(|error| {
-                Err(StoreError::Broken {
-                    cause: error.to_string(),
-                }
-                .into())
-            })?
-        } else {
-            write()?
-        };
-
-        Ok(NewJob {
-            kind: KIND,
-            user_id,
-            source_id,
-            request,
-            max_attempts: self.jobs.max_attempts(),
-        })
-    }
-
-    /// The source of a text: named, found at its path, or to be created.
-    async fn identity(
-        &self,
-        space: &Space,
-        new: &NewIngestion,
-        now: Timestamp,
-    ) -> Result<Identity, IngestionError> {
-        if let Some(id) = &new.source_id {
-            let found = self.sources.find(space, id).await?;
-            for (field, given, own) in [
-                ("path", &new.path, &found.path),
-                ("user_id", &new.user_id, &found.user_id),
-            ] {
-                if given.as_ref().is_some_and(|given| given != own) {
-                    let rule = format!("does not match the source given by source_id: {own:?}");
-                    return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
-                }
-            }
-
-            let tags = self.sources.check_tags(&found.tags, &new.tags)?;
-            let (path, filename) = (Some(found.path), Some(found.filename));
-            return Ok(Identity {
-                id: found.id,
-                user_id: found.user_id,
-                path,
-                filename,
-                tags,
-            });
-        }
-
-        // Checked now, so that an invalid name is rejected now and not by the job.
-        let wanted = NewSource {
-            id: None,
-            filename: new
-                .filename
-                .clone()
-                .or_else(|| new.path.is_none().then(|| "untitled.txt".to_owned())),
-            path: new.path.clone(),
-            user_id: new.user_id.clone(),
-            tags: new.tags.clone(),
-            eligible: true,
-        };
-
-        let checked = self.sources.check(wanted, now)?;
-        let id = match &new.path {
-            None => checked.id,
-            Some(path) => match self
-                .store
-                .find_source_at(space, &checked.user_id, path)
-                .await?
-            {
-                Some(id) => {
-                    // If it is deleted meanwhile, it will be created again.
-                    if let Ok(found) = self.sources.find(space, id.as_str()).await {
-                        self.sources.check_tags(&found.tags, &new.tags)?;
-                    }
-                    id
-                }
-                None => SourceId::of_path(space, &checked.user_id, path),
-            },
-        };
-
-        let (path, filename) = (new.path.clone(), new.filename.clone());
-        Ok(Identity {
-            id,
-            user_id: checked.user_id,
-            path,
-            filename,
-            tags: checked.tags,
         })
     }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::chunker::ChunkRules;
-use super::{Identity, IngestionError, IngestionSettings};
+use super::preparing::Identity;
+use super::{IngestionError, IngestionSettings};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;

@@ -64,9 +64,7 @@ impl Jobs {
             .change_many(space, filter, &[state], JobState::Queued, most, now)
             .await?;
         if done.queue_full && done.changed == 0 {
-            return Err(JobsError::QueueFull {
-                waiting: self.settings.max_queued,
-            });
+            return Err(self.queue_full(1));
         }
 
         if filter.can_match() {

@@ -20,7 +20,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::config;
 use crate::model::job::{Claim, Job, JobEvent, JobFilter, JobState, NewJob};
-use crate::model::llm_call::{LlmCall, Payer};
+use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
 pub use bulk::Changed;
@@ -62,12 +62,22 @@ pub enum JobsError {
         state: JobState,
         wanted: &'static str,
     },
-    /// 429: too many jobs wait in this space.
-    #[error("{waiting} jobs are already waiting in this space")]
-    QueueFull { waiting: u64 },
+    /// 429: too many jobs would wait in this space.
+    #[error("{}", full(*.most, *.added))]
+    QueueFull { most: u64, added: usize },
     /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn full(most: u64, added: usize) -> String {
+    if added == 1 {
+        return format!("{most} jobs are already waiting in this space");
+    }
+    format!(
+        "{added} more jobs do not fit into the queue of this space, which holds at most {most}; \
+         none was queued"
+    )
 }
 
 impl AsStoreError for JobsError {
@@ -104,10 +114,39 @@ impl Jobs {
         new: &NewJob,
         now: Timestamp,
     ) -> Result<Job, JobsError> {
-        let job = tx.add_job(space, new, self.max_queued(), now).await?;
-        job.ok_or(JobsError::QueueFull {
-            waiting: self.settings.max_queued,
-        })
+        let new = std::slice::from_ref(new);
+        let queued = self.enqueue_all(tx, space, new, None, now).await?;
+        queued
+            .into_iter()
+            .next()
+            .ok_or_else(|| self.queue_full(new.len()))
+    }
+
+    /// Queues jobs in their order inside the caller's transaction, all or none; call
+    /// [`Jobs::announce`] once that is committed. Their model calls count towards the caps of
+    /// `payer`.
+    ///
+    /// # Errors
+    /// [`JobsError::QueueFull`], or the store's.
+    pub async fn enqueue_all(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: &[NewJob],
+        payer: Option<&KeyBudget>,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, JobsError> {
+        let queued = tx
+            .add_jobs(space, new, payer, self.max_queued(), now)
+            .await?;
+        queued.ok_or_else(|| self.queue_full(new.len()))
+    }
+
+    fn queue_full(&self, added: usize) -> JobsError {
+        JobsError::QueueFull {
+            most: self.settings.max_queued,
+            added,
+        }
     }
 
     fn max_queued(&self) -> i64 {
@@ -433,9 +472,7 @@ impl Jobs {
         }
 
         if !tx.has_room(&job.space, self.max_queued()).await? {
-            return Err(JobsError::QueueFull {
-                waiting: self.settings.max_queued,
-            });
+            return Err(self.queue_full(1));
         }
 
         Ok(tx.requeue_job(job, now).await?)

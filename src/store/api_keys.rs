@@ -290,24 +290,6 @@ impl Tx {
             .map(|_| ())
     }
 
-    /// Stores which key pays for a job that this transaction queued.
-    pub async fn update_job_budget(
-        &mut self,
-        space: &Space,
-        id: &JobId,
-        budget: &KeyBudget,
-    ) -> Result<(), StoreError> {
-        let text = serde_json::to_string(budget).unwrap_or_default();
-        let update =
-            self.sql("UPDATE job_requests SET budget_json = ? WHERE space = ? AND job_id = ?");
-        let update = update
-            .bind(text)
-            .bind(space.as_str().to_owned())
-            .bind(id.as_str().to_owned());
-
-        self.execute(update).await.map(|_| ())
-    }
-
     /// Adds calls to a key's day.
     pub(super) async fn add_key_day(
         &mut self,

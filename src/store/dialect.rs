@@ -115,11 +115,16 @@ impl Dialect {
         self.assembled(&text)
     }
 
-    /// The same for several rows; the statement must end with the placeholders of one, `VALUES (?,
+    /// An insert of several rows; the statement must end with the placeholders of one, `VALUES (?,
     /// ?)`.
+    pub fn insert_rows(&self, sql: &'static str, rows: usize) -> Statement {
+        self.assembled(&for_rows(sql, rows))
+            .persistent(rows <= KEPT_ROWS)
+    }
+
+    /// The same; a row whose key exists is skipped.
     pub fn insert_rows_if_absent(&self, sql: &'static str, rows: usize) -> Statement {
-        let (head, marks) = sql.split_once("VALUES ").unwrap_or((sql, "()"));
-        let sql = format!("{head}VALUES {}", vec![marks; rows.max(1)].join(", "));
+        let sql = for_rows(sql, rows);
         let text = match self.engine {
             Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
             Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT DO NOTHING"),
@@ -240,6 +245,12 @@ impl Dialect {
         };
         sqlx::query(AssertSqlSafe(text))
     }
+}
+
+/// Repeats the placeholders of one row, with which an insert ends.
+fn for_rows(sql: &str, rows: usize) -> String {
+    let (head, marks) = sql.split_once("VALUES ").unwrap_or((sql, "()"));
+    format!("{head}VALUES {}", vec![marks; rows.max(1)].join(", "))
 }
 
 /// Replaces each `?` outside quotes and comments with `$1`, `$2`, ….

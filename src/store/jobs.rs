@@ -1,12 +1,4 @@
-//! Rows of `jobs` as callers see them: queue, read, cancel, retry, prune.
-//!
-//! `turn` orders the queue: it is the time of queueing, or one hour after the last waiting or
-//! running job of the space, whichever is later. So the jobs of a busy space reach far into the
-//! future, and a single job of another space comes before all but the first of them.
-//!
-//! Jobs for one source have their own order, `source_seq`: one more than the highest among them
-//! when the job is queued. The database counts it, because the clocks of hosts differ, and with
-//! them their ids. Concurrent requests may share a number; then the ids decide.
+//! Rows of `jobs` as callers see them: read, cancel, retry, prune.
 
 use serde_json::Value;
 use sqlx::Row as _;
@@ -16,7 +8,7 @@ use super::candidates::StatementBuilder;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
-use crate::model::job::{Job, JobFilter, JobState, NewJob, WRITTEN};
+use crate::model::job::{Job, JobFilter, JobState, WRITTEN};
 use crate::model::llm_call::Payer;
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
@@ -33,10 +25,6 @@ pub struct JobPage {
     pub before: Option<(Timestamp, JobId)>,
     pub limit: usize,
 }
-
-/// The distance between two jobs of one space in the queue, in microseconds: one hour, longer than
-/// any job takes.
-const TURN: i64 = 3_600_000_000;
 
 impl Store {
     pub async fn find_job(&self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
@@ -121,85 +109,6 @@ impl Store {
 }
 
 impl Tx {
-    /// Queues a job, unless `most` are already waiting in its space: then `None`.
-    pub async fn add_job(
-        &mut self,
-        space: &Space,
-        new: &NewJob,
-        most: i64,
-        now: Timestamp,
-    ) -> Result<Option<Job>, StoreError> {
-        let queue = self.look_at_queue(space).await?;
-        if !self.fits(space, &queue, most).await? {
-            return Ok(None);
-        }
-
-        let turn = queue.next_turn();
-        let source_seq = match &new.source_id {
-            Some(source_id) => self.next_source_seq(space, source_id).await?,
-            None => 0,
-        };
-
-        let job = Job {
-            space: space.clone(),
-            id: JobId::new(),
-            kind: new.kind.to_owned(),
-            state: JobState::Queued,
-            phase: None,
-            user_id: new.user_id.clone(),
-            source_id: new.source_id.clone(),
-            progress: None,
-            result: None,
-            error: None,
-            warnings: Vec::new(),
-            attempt: 0,
-            max_attempts: new.max_attempts,
-            losses: 0,
-            fence: 0,
-            created_at: now,
-            started_at: None,
-            finished_at: None,
-            run_after: now,
-            waiting_since: None,
-            waits: 0,
-        };
-
-        let insert = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
-                      losses, turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, @now, 0, ?)";
-        let insert = self
-            .sql(insert)
-            .bind(space.as_str())
-            .bind(job.id.as_str())
-            .bind(job.kind.as_str());
-
-        let insert = insert
-            .bind(job.state.as_str())
-            .bind(job.user_id.as_str())
-            .bind(job.source_id.clone());
-
-        self.execute(
-            insert
-                .bind(source_seq)
-                .bind(job.max_attempts)
-                .bind(turn)
-                .bind(now.as_micros()),
-        )
-        .await?;
-
-        let insert =
-            self.sql("INSERT INTO job_requests (space, job_id, request_json) VALUES (?, ?, ?)");
-        self.execute(
-            insert
-                .bind(space.as_str())
-                .bind(job.id.as_str())
-                .bind(new.request.clone()),
-        )
-        .await?;
-
-        self.add_state_event(space, &job.id, job.state, now).await?;
-        Ok(Some(job))
-    }
-
     /// Reads a job and locks it until the transaction ends.
     pub async fn find_job(&mut self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
         let query = self
@@ -349,99 +258,6 @@ impl Tx {
         self.add_state_event(&job.space, &job.id, JobState::Queued, now)
             .await?;
         Ok(true)
-    }
-
-    /// Whether fewer than `most` jobs wait in a space; jobs being queued at this moment may not
-    /// count.
-    pub async fn has_room(&mut self, space: &Space, most: i64) -> Result<bool, StoreError> {
-        let queue = self.look_at_queue(space).await?;
-        self.fits(space, &queue, most).await
-    }
-
-    async fn fits(&mut self, space: &Space, queue: &Queue, most: i64) -> Result<bool, StoreError> {
-        // Turns of a space are a fixed distance apart, except for a few shared ones: far below the
-        // limit, their span is proof enough, and no counting is needed.
-        if queue.span() < most / 8 - 1 {
-            return Ok(true);
-        }
-
-        let sql = "SELECT COUNT(*) AS jobs FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
-        let row = self
-            .fetch_optional(self.sql(sql).bind(space.as_str()).bind(most))
-            .await?;
-        let waiting: i64 = row.map(|row| row.try_get("jobs")).transpose()?.unwrap_or(0);
-        Ok(waiting < most)
-    }
-
-    /// The position of a new job among those of its source. Jobs committed before are visible on
-    /// every engine.
-    pub(super) async fn next_source_seq(
-        &mut self,
-        space: &Space,
-        source_id: &str,
-    ) -> Result<i64, StoreError> {
-        let last = self
-            .sql("SELECT MAX(source_seq) AS last_seq FROM jobs WHERE space = ? AND source_id = ?");
-        let row = self
-            .fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned()))
-            .await?;
-        let last: Option<i64> = row
-            .map(|row| row.try_get("last_seq"))
-            .transpose()?
-            .flatten();
-        Ok(last.unwrap_or(0) + 1)
-    }
-
-    pub(super) async fn next_turn(&mut self, space: &Space) -> Result<i64, StoreError> {
-        Ok(self.look_at_queue(space).await?.next_turn())
-    }
-
-    async fn look_at_queue(&mut self, space: &Space) -> Result<Queue, StoreError> {
-        // One select each, because SQLite uses the index only for a single MIN or MAX.
-        let sql = "SELECT @now AS moment, \
-                   (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued') AS first_turn, \
-                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued') AS last_turn, \
-                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running') AS running_turn";
-        let query = self
-            .sql(sql)
-            .bind(space.as_str())
-            .bind(space.as_str())
-            .bind(space.as_str());
-
-        let Some(row) = self.fetch_optional(query).await? else {
-            return Ok(Queue::default());
-        };
-        Ok(Queue {
-            now: row.try_get("moment")?,
-            first: row.try_get("first_turn")?,
-            last: row.try_get("last_turn")?,
-            running: row.try_get("running_turn")?,
-        })
-    }
-}
-
-/// The first and last turn in the queue of a space.
-#[derive(Default)]
-struct Queue {
-    now: i64,
-    first: Option<i64>,
-    last: Option<i64>,
-    /// The latest turn that is running.
-    running: Option<i64>,
-}
-
-impl Queue {
-    fn next_turn(&self) -> i64 {
-        self.last
-            .max(self.running)
-            .map_or(self.now, |last| self.now.max(last.saturating_add(TURN)))
-    }
-
-    /// How many turns lie between the first and the last waiting job.
-    fn span(&self) -> i64 {
-        self.last
-            .zip(self.first)
-            .map_or(0, |(last, first)| (last - first) / TURN)
     }
 }
 

@@ -27,6 +27,7 @@ mod job_details;
 mod job_endings;
 mod job_filters;
 mod job_losses;
+mod job_queue;
 mod job_waits;
 mod jobs;
 mod journal;

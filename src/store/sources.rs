@@ -6,6 +6,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::dialect::KEPT_ROWS;
 use super::source_versions::{self, read_version};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -23,6 +24,9 @@ const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.
      WHERE s.space = ? AND s.id = ? ORDER BY t.position";
 
 const SELECT_AT: &str = "SELECT id FROM sources WHERE space = ? AND user_id = ? AND path_key = ?";
+
+/// Sources in one lookup.
+const ROWS: usize = 100;
 
 /// Which sources a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,27 +60,67 @@ impl Store {
         .await
     }
 
-    /// The source of a user at a path, if any.
-    pub async fn find_source_at(
+    /// Those of these sources that exist, in no order.
+    pub async fn list_sources_by_id(
         &self,
         space: &Space,
-        user_id: &str,
-        path: &str,
-    ) -> Result<Option<SourceId>, StoreError> {
-        self.retry("find_source_at", || async {
-            let query = self
-                .sql(SELECT_AT)
-                .bind(space.as_str())
-                .bind(user_id.to_owned());
+        ids: &[SourceId],
+    ) -> Result<Vec<Source>, StoreError> {
+        let mut found = Vec::new();
+        for some in ids.chunks(ROWS) {
+            let mut statement = select_sources();
+            statement.text(" WHERE s.space = ?", space.as_str());
+            for (place, id) in some.iter().enumerate() {
+                let joint = if place == 0 { " AND s.id IN (?" } else { ", ?" };
+                statement.text(joint, id.as_str());
+            }
 
-            let rows = self
-                .fetch_all(query.bind(sha256_hex(path.as_bytes())))
-                .await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get("id"))
-                .transpose()?
-                .map(SourceId::from_stored))
+            statement.push(")");
+            found.extend(self.list_selected(space, &statement, some.len()).await?);
+        }
+
+        Ok(found)
+    }
+
+    /// The sources of users at their paths, where there are any, in no order.
+    pub async fn list_sources_at(
+        &self,
+        space: &Space,
+        places: &[(String, String)],
+    ) -> Result<Vec<Source>, StoreError> {
+        let mut found = Vec::new();
+        for some in places.chunks(ROWS) {
+            let mut statement = select_sources();
+            for (place, (user_id, path)) in some.iter().enumerate() {
+                statement.push(if place == 0 { " WHERE" } else { " OR" });
+                statement.text(" (s.space = ?", space.as_str());
+                statement.text(" AND s.user_id = ?", user_id);
+                statement.text(" AND s.path_key = ?)", sha256_hex(path.as_bytes()));
+            }
+
+            found.extend(self.list_selected(space, &statement, some.len()).await?);
+        }
+
+        Ok(found)
+    }
+
+    /// The sources that a statement about so many selects.
+    async fn list_selected(
+        &self,
+        space: &Space,
+        statement: &StatementBuilder,
+        count: usize,
+    ) -> Result<Vec<Source>, StoreError> {
+        self.retry("list_sources", || async {
+            let query = self.put_together(statement, count <= KEPT_ROWS);
+            let rows = self.fetch_all(query).await?;
+            let mut sources = rows
+                .iter()
+                .map(read_source)
+                .collect::<Result<Vec<_>, _>>()?;
+
+            self.read_tags(space, sources.iter_mut()).await?;
+            Ok(sources)
         })
         .await
     }
@@ -339,6 +383,16 @@ fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>) {
         " AND w.source_id = s.id AND w.ingested_at <= ?), 0)",
         moment.as_micros(),
     );
+}
+
+/// The beginning of a statement that selects sources, without their tags.
+fn select_sources() -> StatementBuilder {
+    let mut statement = StatementBuilder::default();
+    statement.push(
+        "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, s.updated_at \
+         FROM sources s",
+    );
+    statement
 }
 
 /// A page of sources; `versions` also fetches the newest version of each.

@@ -252,9 +252,8 @@ async fn records_of_jobs(store: &Store) {
     };
 
     let mut tx = store.begin().await.unwrap();
-    for _ in 0..2 {
-        tx.add_job(&space, &new(), 10, at).await.unwrap().unwrap();
-    }
+    let added = tx.add_jobs(&space, &[new(), new()], None, 10, at).await;
+    assert_eq!(added.unwrap().unwrap().len(), 2);
 
     tx.commit().await.unwrap();
     let claimed = store

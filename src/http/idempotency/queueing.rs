@@ -1,6 +1,6 @@
-//! Queues a job for a request, at most once for each `Idempotency-Key`.
+//! Queues the jobs of a request, at most once for each `Idempotency-Key`.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::Serialize;
 
@@ -20,21 +20,51 @@ impl Idempotency {
         new: &NewJob,
         shown: fn(&Job) -> B,
     ) -> Result<Response, ApiError> {
+        let new = std::slice::from_ref(new);
+        let answer = |jobs: &[Job]| {
+            let job = jobs
+                .first()
+                .ok_or_else(|| ApiError::internal("no job was queued"))?;
+            Ok((Some(location(&format!("/v1/jobs/{}", job.id))?), shown(job)))
+        };
+        self.queue_and(state, caller, new, answer).await
+    }
+
+    /// The same for several jobs, all or none, in one transaction; the response has no `Location`.
+    pub async fn queue_all<B: Serialize>(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        new: &[NewJob],
+        shown: fn(&[Job]) -> B,
+    ) -> Result<Response, ApiError> {
+        self.queue_and(state, caller, new, |jobs| Ok((None, shown(jobs))))
+            .await
+    }
+
+    async fn queue_and<B: Serialize>(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        new: &[NewJob],
+        answer: impl Fn(&[Job]) -> Result<(Option<(HeaderName, HeaderValue)>, B), ApiError>,
+    ) -> Result<Response, ApiError> {
+        let payer = caller.budget();
         let queued = state.store.retry_as(self.route, || async {
             let mut tx = match self.begin(&state.store, caller).await? {
                 Begun::Answered(response) => return Ok(response),
                 Begun::Fresh(tx) => tx,
             };
 
-            let job = state
+            let jobs = state
                 .jobs
-                .enqueue(&mut tx, &caller.space, new, caller.now)
+                .enqueue_all(&mut tx, &caller.space, new, payer.as_ref(), caller.now)
                 .await?;
 
-            caller.pay_for(&mut tx, &job.id).await?;
+            let (place, body) = answer(&jobs)?;
             let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));
-            let headers = [location(&format!("/v1/jobs/{}", job.id))?, later];
-            self.finish(tx, caller, StatusCode::ACCEPTED, headers, &shown(&job))
+            let headers = place.into_iter().chain([later]);
+            self.finish(tx, caller, StatusCode::ACCEPTED, headers, &body)
                 .await
         });
 

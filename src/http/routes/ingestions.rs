@@ -1,6 +1,7 @@
-//! Ingestion of texts: as JSON, as an uploaded file with metadata, or by the path of a file on the
-//! server.
+//! Ingestion of texts: as JSON, as an uploaded file with metadata, by the path of a file on the
+//! server, or many in one request.
 
+mod batch;
 mod server_file;
 mod upload;
 mod wire;
@@ -20,6 +21,7 @@ use crate::http::idempotency::{self, Idempotency};
 use crate::http::state::AppState;
 use crate::http::{body, wait};
 use crate::ingestion::NewIngestion;
+pub use batch::{__path_create_ingestion_batch, create_ingestion_batch};
 pub use wire::{CreateIngestionRequest, HelperFieldsRequest, IngestionUpload};
 
 /// Bodies above this size are parsed on a separate thread, so that they do not delay other
@@ -87,7 +89,7 @@ pub async fn create_ingestion(
         let wanted = if form {
             wanted
         } else {
-            server_file::fill(wanted, settings, &mut reservation).await?
+            server_file::fill(wanted, settings, &mut reservation, &mut 0).await?
         };
 
         let new = NewIngestion {
@@ -117,9 +119,17 @@ pub async fn create_ingestion(
 
 async fn read_json(bytes: axum::body::Bytes) -> Result<CreateIngestionRequest, ApiError> {
     // NUL is removed from a text and rejected everywhere else: PostgreSQL cannot store it.
-    let large = bytes.len() > LARGE;
+    let length = bytes.len();
     let parse = move || extract::parse_but::<CreateIngestionRequest>(&bytes, "text");
-    if !large {
+    parsed(length, parse).await
+}
+
+/// Parses a body of this length.
+async fn parsed<T: Send + 'static>(
+    length: usize,
+    parse: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if length <= LARGE {
         return parse();
     }
 

@@ -1,6 +1,7 @@
 //! Ingestion: texts are split, filed and written, whatever fails: the model, the database or the
 //! power.
 
+mod batch;
 mod categories;
 mod command;
 mod faults;

@@ -15,11 +15,13 @@ use crate::http::body_budget::Reservation;
 use crate::http::error::ApiError;
 use crate::http::state::HttpSettings;
 
-/// Fills in the text of the file at `path` if the request has no text.
+/// Fills in the text of the file at `path` if the request has no text. `taken` counts the bytes
+/// that the request has used so far: all its files together must fit into `limits.max_body_bytes`.
 pub async fn fill(
     mut request: CreateIngestionRequest,
     settings: &HttpSettings,
     reservation: &mut Reservation,
+    taken: &mut usize,
 ) -> Result<CreateIngestionRequest, ApiError> {
     let (None, Some(root), Some(path)) = (&request.text, &settings.ingestion_root, &request.path)
     else {
@@ -30,19 +32,30 @@ pub async fn fill(
     let path: PathBuf = Path::new(path).components().collect();
     request.path = Some(path.to_string_lossy().into_owned());
     let (root, most) = (root.clone(), settings.max_body_bytes);
+    let left = most.saturating_sub(*taken);
     let measured = (root.clone(), path.clone());
     #[expect(clippy::disallowed_methods, reason = "looks at one file and ends")]
     let size = tokio::task::spawn_blocking(move || size(&measured.0, &measured.1))
         .await
         .unwrap_or(0);
 
-    reservation.grow_to(size.min(most))?;
+    reservation.grow_to(*taken + size.min(left))?;
     #[expect(
         clippy::disallowed_methods,
         reason = "reads one file of bounded size and ends"
     )]
-    let read = tokio::task::spawn_blocking(move || read(&root, &path, most)).await;
-    let (text, mtime) = read.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))?;
+    let read = tokio::task::spawn_blocking(move || read(&root, &path, left)).await;
+    let read = read.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())))?;
+    let (text, mtime) = read.ok_or_else(|| {
+        let what = if *taken == 0 {
+            "the file"
+        } else {
+            "the request, together with the files that it names,"
+        };
+        body::too_large(what, most)
+    })?;
+
+    *taken += text.len();
     request.text = Some(text);
     request.mtime = request.mtime.or(mtime);
 
@@ -57,8 +70,11 @@ fn size(root: &Path, path: &Path) -> usize {
     })
 }
 
-/// The text, and when the file was last modified.
-fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>), ApiError> {
+/// A text, and when its file was last modified.
+type TextAndTime = (String, Option<String>);
+
+/// Reads a file; `None` if it is larger than `most` bytes.
+fn read(root: &Path, path: &Path, most: usize) -> Result<Option<TextAndTime>, ApiError> {
     let unreadable = || {
         ApiError::invalid_field(
             "path",
@@ -82,19 +98,13 @@ fn read(root: &Path, path: &Path, most: usize) -> Result<(String, Option<String>
         .read_to_end(&mut bytes)
         .map_err(|_| unreadable())?;
     if bytes.len() > most {
-        return Err(body::too_large("the file", most));
+        return Ok(None);
     }
 
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::invalid_field("path", "the file must be UTF-8 text"))?;
-    Ok((
-        text,
-        facts
-            .modified()
-            .ok()
-            .and_then(Timestamp::of_file)
-            .map(|time| time.to_string()),
-    ))
+    let mtime = facts.modified().ok().and_then(Timestamp::of_file);
+    Ok(Some((text, mtime.map(|time| time.to_string()))))
 }
 
 /// The real location of a plain file, if it is below the root and not hidden. Links are resolved;

@@ -1,0 +1,338 @@
+//! The queue: adds jobs to it, one or many at a time, and decides their order.
+//!
+//! `turn` orders the queue: it is the time of queueing, or one hour after the last waiting or
+//! running job of the space, whichever is later. So the jobs of a busy space reach far into the
+//! future, and a single job of another space comes before all but the first of them.
+//!
+//! Jobs for one source have their own order, `source_seq`: one more than the highest among them
+//! when the job is queued. The database counts it, because the clocks of hosts differ, and with
+//! them their ids. Concurrent requests may share a number; then the ids decide.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::json;
+use sqlx::Row as _;
+
+use super::dialect::KEPT_ROWS;
+use super::job_details::ROWS;
+use super::{StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+use crate::model::job::{Job, JobState, NewJob};
+use crate::model::llm_call::KeyBudget;
+
+/// The distance between two jobs of one space in the queue, in microseconds: one hour, longer than
+/// any job takes.
+const TURN: i64 = 3_600_000_000;
+/// Characters of requests per insert: below the smallest default packet size of a server.
+const CHARS: usize = 1_000_000;
+
+impl Tx {
+    /// Queues jobs in their order, unless more than `most` would then wait in their space: then
+    /// none of them, and `None`. Their model calls count towards the caps of `payer`.
+    pub async fn add_jobs(
+        &mut self,
+        space: &Space,
+        new: &[NewJob],
+        payer: Option<&KeyBudget>,
+        most: i64,
+        now: Timestamp,
+    ) -> Result<Option<Vec<Job>>, StoreError> {
+        let queue = self.look_at_queue(space).await?;
+        if !self.fits(space, &queue, new.len(), most).await? {
+            return Ok(None);
+        }
+
+        let jobs: Vec<Job> = new.iter().map(|new| fresh(space, new, now)).collect();
+        let places = self.places(space, new, &queue).await?;
+        self.add_job_rows(&jobs, &places, queue.now).await?;
+
+        let payer = payer.map(|payer| serde_json::to_string(payer).unwrap_or_default());
+        self.add_job_requests(&jobs, new, payer.as_deref()).await?;
+        self.add_first_events(&jobs).await?;
+        Ok(Some(jobs))
+    }
+
+    /// The turn and the `source_seq` of each new job.
+    async fn places(
+        &mut self,
+        space: &Space,
+        new: &[NewJob],
+        queue: &Queue,
+    ) -> Result<Vec<(i64, i64)>, StoreError> {
+        let mut last = self.last_source_seqs(space, new).await?;
+        let turns = (0..).map(|place: i64| {
+            let later = place.saturating_mul(TURN);
+            queue.next_turn().saturating_add(later)
+        });
+
+        let places = new.iter().zip(turns).map(|(new, turn)| {
+            let Some(source_id) = new.source_id.as_deref() else {
+                return (turn, 0);
+            };
+            let seq = last.entry(source_id).or_insert(0);
+            *seq += 1;
+            (turn, *seq)
+        });
+
+        Ok(places.collect())
+    }
+
+    async fn add_job_rows(
+        &mut self,
+        jobs: &[Job],
+        places: &[(i64, i64)],
+        run_after: i64,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
+                   losses, turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, 0, ?)";
+        for (jobs, places) in jobs.chunks(ROWS).zip(places.chunks(ROWS)) {
+            let mut insert = self.backend.dialect.insert_rows(sql, jobs.len());
+            for (job, (turn, source_seq)) in jobs.iter().zip(places) {
+                insert = insert
+                    .bind(job.space.as_str().to_owned())
+                    .bind(job.id.as_str().to_owned())
+                    .bind(job.kind.clone())
+                    .bind(job.state.as_str());
+
+                insert = insert
+                    .bind(job.user_id.clone())
+                    .bind(job.source_id.clone())
+                    .bind(*source_seq)
+                    .bind(job.max_attempts);
+
+                insert = insert
+                    .bind(*turn)
+                    .bind(run_after)
+                    .bind(job.created_at.as_micros());
+            }
+
+            self.execute(insert).await?;
+        }
+
+        Ok(())
+    }
+
+    async fn add_job_requests(
+        &mut self,
+        jobs: &[Job],
+        new: &[NewJob],
+        payer: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO job_requests (space, job_id, request_json, budget_json) VALUES (?, ?, ?, ?)";
+        let (mut jobs, mut new) = (jobs, new);
+        while !new.is_empty() {
+            let mut chars = 0;
+            let fitting = new.iter().take(ROWS).take_while(|new| {
+                chars += new.request.len();
+                chars <= CHARS
+            });
+
+            let count = fitting.count().max(1);
+            let mut insert = self.backend.dialect.insert_rows(sql, count);
+            for (job, new) in jobs.iter().zip(&new[..count]) {
+                insert = insert
+                    .bind(job.space.as_str().to_owned())
+                    .bind(job.id.as_str().to_owned())
+                    .bind(new.request.clone())
+                    .bind(payer.map(str::to_owned));
+            }
+
+            self.execute(insert).await?;
+            (jobs, new) = (&jobs[count..], &new[count..]);
+        }
+
+        Ok(())
+    }
+
+    /// Writes the first event of each job: its state.
+    async fn add_first_events(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
+        let sql = "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) VALUES (?, ?, 1, 'state', ?, ?)";
+        for some in jobs.chunks(ROWS) {
+            let mut insert = self.backend.dialect.insert_rows(sql, some.len());
+            for job in some {
+                let data = json!({"state": job.state.as_str()}).to_string();
+                insert = insert
+                    .bind(job.space.as_str().to_owned())
+                    .bind(job.id.as_str().to_owned())
+                    .bind(data)
+                    .bind(job.created_at.as_micros());
+            }
+
+            self.execute(insert).await?;
+        }
+
+        Ok(())
+    }
+
+    /// Whether fewer than `most` jobs wait in a space; jobs being queued at this moment may not
+    /// count.
+    pub async fn has_room(&mut self, space: &Space, most: i64) -> Result<bool, StoreError> {
+        let queue = self.look_at_queue(space).await?;
+        self.fits(space, &queue, 1, most).await
+    }
+
+    /// Whether at most `most` jobs wait in a space after `more` are added.
+    async fn fits(
+        &mut self,
+        space: &Space,
+        queue: &Queue,
+        more: usize,
+        most: i64,
+    ) -> Result<bool, StoreError> {
+        let more = i64::try_from(more).unwrap_or(i64::MAX);
+        // Turns of a space are a fixed distance apart, except for a few shared ones: far below the
+        // limit, their span is proof enough, and no counting is needed.
+        if queue.span().saturating_add(more) < most / 8 {
+            return Ok(true);
+        }
+
+        let sql = "SELECT COUNT(*) AS jobs FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
+        let row = self
+            .fetch_optional(self.sql(sql).bind(space.as_str()).bind(most))
+            .await?;
+        let waiting: i64 = row.map(|row| row.try_get("jobs")).transpose()?.unwrap_or(0);
+        Ok(waiting.saturating_add(more) <= most)
+    }
+
+    /// The last `source_seq` of each source among the new jobs; none for a source without jobs.
+    async fn last_source_seqs<'n>(
+        &mut self,
+        space: &Space,
+        new: &'n [NewJob],
+    ) -> Result<HashMap<&'n str, i64>, StoreError> {
+        let ids: HashSet<&str> = new
+            .iter()
+            .filter_map(|new| new.source_id.as_deref())
+            .collect();
+
+        let ids: Vec<&str> = ids.into_iter().collect();
+        let mut last = HashMap::with_capacity(ids.len());
+        if let [id] = ids.as_slice() {
+            last.insert(*id, self.next_source_seq(space, id).await? - 1);
+            return Ok(last);
+        }
+
+        for some in ids.chunks(ROWS) {
+            let sql = "SELECT source_id, MAX(source_seq) AS last_seq FROM jobs \
+                       WHERE space = ? AND source_id IN (??) GROUP BY source_id";
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, some.len())
+                .persistent(some.len() <= KEPT_ROWS)
+                .bind(space.as_str().to_owned());
+
+            let query = some
+                .iter()
+                .fold(query, |query, id| query.bind((*id).to_owned()));
+
+            for row in self.fetch_all(query).await? {
+                let id: &str = row.try_get("source_id")?;
+                if let Some(id) = some.iter().find(|known| **known == id) {
+                    last.insert(*id, row.try_get("last_seq")?);
+                }
+            }
+        }
+
+        Ok(last)
+    }
+
+    /// The position of a new job among those of its source. Jobs committed before are visible on
+    /// every engine.
+    pub(super) async fn next_source_seq(
+        &mut self,
+        space: &Space,
+        source_id: &str,
+    ) -> Result<i64, StoreError> {
+        let last = self
+            .sql("SELECT MAX(source_seq) AS last_seq FROM jobs WHERE space = ? AND source_id = ?");
+        let row = self
+            .fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned()))
+            .await?;
+        let last: Option<i64> = row
+            .map(|row| row.try_get("last_seq"))
+            .transpose()?
+            .flatten();
+        Ok(last.unwrap_or(0) + 1)
+    }
+
+    pub(super) async fn next_turn(&mut self, space: &Space) -> Result<i64, StoreError> {
+        Ok(self.look_at_queue(space).await?.next_turn())
+    }
+
+    async fn look_at_queue(&mut self, space: &Space) -> Result<Queue, StoreError> {
+        // One select each, because SQLite uses the index only for a single MIN or MAX.
+        let sql = "SELECT @now AS moment, \
+                   (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued') AS first_turn, \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued') AS last_turn, \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running') AS running_turn";
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(space.as_str())
+            .bind(space.as_str());
+
+        let Some(row) = self.fetch_optional(query).await? else {
+            return Ok(Queue::default());
+        };
+        Ok(Queue {
+            now: row.try_get("moment")?,
+            first: row.try_get("first_turn")?,
+            last: row.try_get("last_turn")?,
+            running: row.try_get("running_turn")?,
+        })
+    }
+}
+
+/// The first and last turn in the queue of a space.
+#[derive(Default)]
+struct Queue {
+    now: i64,
+    first: Option<i64>,
+    last: Option<i64>,
+    /// The latest turn that is running.
+    running: Option<i64>,
+}
+
+impl Queue {
+    fn next_turn(&self) -> i64 {
+        self.last
+            .max(self.running)
+            .map_or(self.now, |last| self.now.max(last.saturating_add(TURN)))
+    }
+
+    /// How many turns lie between the first and the last waiting job.
+    fn span(&self) -> i64 {
+        self.last
+            .zip(self.first)
+            .map_or(0, |(last, first)| (last - first) / TURN)
+    }
+}
+
+/// A new job, as it is queued.
+fn fresh(space: &Space, new: &NewJob, now: Timestamp) -> Job {
+    Job {
+        space: space.clone(),
+        id: JobId::new(),
+        kind: new.kind.to_owned(),
+        state: JobState::Queued,
+        phase: None,
+        user_id: new.user_id.clone(),
+        source_id: new.source_id.clone(),
+        progress: None,
+        result: None,
+        error: None,
+        warnings: Vec::new(),
+        attempt: 0,
+        max_attempts: new.max_attempts,
+        losses: 0,
+        fence: 0,
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+        run_after: now,
+        waiting_since: None,
+        waits: 0,
+    }
+}
