@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use reqwest::{Method, RequestBuilder};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -74,11 +75,23 @@ pub fn pretty(answer: &Value) -> String {
 }
 
 /// The service returned a problem document.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{told}")]
 pub struct Refused {
     told: String,
     pub problem: Value,
+}
+
+impl Refused {
+    /// A problem document in terms of the command line; `None` if it is not one.
+    pub fn of(problem: Value) -> Option<Self> {
+        let (detail, remedy) = (
+            problem["detail"].as_str()?,
+            problem["remediation"].as_str()?,
+        );
+        let told = in_terms_of_flags(&format!("{detail}\n  {remedy}"));
+        Some(Self { told, problem })
+    }
 }
 
 impl Client {
@@ -126,7 +139,7 @@ impl Client {
         self.send(self.request(Method::GET, path)).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+    pub async fn post(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Value> {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
@@ -146,16 +159,9 @@ impl Client {
             return Ok(body);
         }
 
-        match (body["detail"].as_str(), body["remediation"].as_str()) {
-            (Some(detail), Some(remediation)) => {
-                let told = in_terms_of_flags(&format!("{detail}\n  {remediation}"));
-                Err(Refused {
-                    told,
-                    problem: body,
-                }
-                .into())
-            }
-            _ => bail!(
+        match Refused::of(body) {
+            Some(refused) => Err(refused.into()),
+            None => bail!(
                 "{} returned {status} without a problem document; check that --server is the \
                  address of a memoir",
                 self.base

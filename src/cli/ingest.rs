@@ -1,5 +1,7 @@
 //! `memoir ingest`: ingests files and shows the progress.
 
+mod batches;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
@@ -9,6 +11,7 @@ use anyhow::{Context as _, bail};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
+use self::batches::Batches;
 use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime, tell};
 use crate::base::clock::Timestamp;
@@ -29,7 +32,7 @@ if the content has not changed, memoir calls no model.";
 
 /// Instead of a file: reads standard input, which becomes a new source each time.
 const PIPED: &str = "-";
-/// Number of files in progress at a time; the service has its own queue.
+/// Number of jobs that are followed at a time.
 const AT_ONCE: usize = 8;
 /// Width of the progress bar in characters.
 const WIDTH: i64 = 24;
@@ -109,13 +112,28 @@ async fn ingest_all(
     unread: usize,
 ) -> Result<(), CommandError> {
     let bar = Bar::new(arguments.json);
-    let mut results = stream::iter(files)
-        .map(|file| {
+    let read = |file: &Path| item(arguments, file, piped);
+    let sent = stream::unfold(Batches::new(client, files, read), async |mut batches| {
+        let sent = batches.send_next().await?;
+        Some((sent, batches))
+    });
+
+    // The next batch is sent when fewer than `AT_ONCE` jobs of this one are unfinished.
+    let results = sent
+        .flat_map(stream::iter)
+        .map(|(file, sent)| {
             let bar = &bar;
-            async move { (file, ingest(arguments, client, file, piped, bar).await) }
+            async move {
+                let finished = match sent {
+                    Ok(job) => follow(client, file, job, bar).await,
+                    Err(error) => Err(error),
+                };
+                (file, finished)
+            }
         })
         .buffer_unordered(AT_ONCE);
 
+    let mut results = std::pin::pin!(results);
     let mut failed = 0;
     while let Some((file, result)) = results.next().await {
         match result {
@@ -141,15 +159,8 @@ async fn ingest_all(
     Ok(())
 }
 
-/// Ingests one file. Returns its job, which is over, waits for a helper, or waits for a provider
-/// that needs attention.
-async fn ingest(
-    arguments: &Arguments,
-    client: &Client,
-    file: &Path,
-    piped: &str,
-    bar: &Bar,
-) -> anyhow::Result<Value> {
+/// The request for one file.
+fn item(arguments: &Arguments, file: &Path, piped: &str) -> anyhow::Result<Value> {
     let mut body =
         json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force});
     if file == Path::new(PIPED) {
@@ -182,10 +193,13 @@ async fn ingest(
         body["options"] = json!({"model": model});
     }
 
-    let mut job = client.post("/v1/ingestions", &body).await?;
-    drop(body);
-    let id = job["id"].as_str().unwrap_or_default().to_owned();
+    Ok(body)
+}
 
+/// Shows the progress of a job. Returns it once it is over, waits for a helper, or waits for a
+/// provider that needs attention.
+async fn follow(client: &Client, file: &Path, mut job: Value, bar: &Bar) -> anyhow::Result<Value> {
+    let id = job["id"].as_str().unwrap_or_default().to_owned();
     while matches!(job["state"].as_str(), Some("queued" | "running")) && !waits_for_somebody(&job) {
         bar.draw(file, &job);
         job = client

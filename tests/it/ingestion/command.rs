@@ -7,7 +7,7 @@ use memoir::scripted_model::{Fault, Step};
 use serde_json::{Value, json};
 
 use crate::support::database::TestDatabase;
-use crate::support::ingest::Ingest;
+use crate::support::ingest::{Ingest, count};
 
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
 
@@ -343,4 +343,63 @@ async fn ingests_every_file_once_and_skips_named_pipes() {
         code == Some(1) && problem.contains("not a regular file"),
         "{problem}"
     );
+}
+
+/// Files are sent in batches; a rejected file does not hold up the others, and a batch that does
+/// not fit into the queue is split.
+#[tokio::test(flavor = "multi_thread")]
+async fn ingests_a_folder_of_many_files_in_batches() {
+    for (most_queued, expected) in [("10000", 1..2), ("10", 3..25)] {
+        let settings = [FLAT[0], ("JOBS__MAX_QUEUED", most_queued)];
+        let service = Ingest::with(&settings).await;
+        let server = format!("http://{}", service.app.address);
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..30 {
+            let text = format!("category1: Ash\nThe ash tree number {number}.");
+            std::fs::write(folder.path().join(format!("{number}.md")), text).unwrap();
+        }
+
+        std::fs::write(folder.path().join("bad.txt"), b"\xff\xfe").unwrap();
+        std::fs::write(folder.path().join("empty.md"), " ").unwrap();
+        let run = |arguments: &[&str]| {
+            ingest(
+                &[&[".", "--server", &server], arguments].concat(),
+                folder.path(),
+                &[],
+            )
+        };
+
+        let (code, told, problem) = run(&[]);
+        assert_eq!(code, Some(1));
+        assert_eq!(told.matches("version 1, 1 chunks").count(), 30, "{told}");
+        assert!(
+            problem.contains("2 of 32 files were not filed"),
+            "{problem}"
+        );
+        assert!(problem.contains("bad.txt: must be UTF-8 text"), "{problem}");
+        assert!(
+            problem.contains("empty.md: text: must not be empty"),
+            "{problem}"
+        );
+
+        // The jobs of one batch have the same time.
+        let batches = "SELECT COUNT(DISTINCT run_after) FROM jobs";
+        let batches = count(&service.app.database, batches).await;
+        assert!(expected.contains(&batches), "{batches} batches");
+
+        let (code, told, problem) = run(&["--json"]);
+        assert_eq!((code, told.lines().count()), (Some(1), 32), "{problem}");
+        let lines = told
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let (failed, filed): (Vec<_>, Vec<_>) = lines.partition(|line| line["state"] == "failed");
+        assert!(filed.iter().all(|line| line["result"]["version"] == 2));
+        assert_eq!((filed.len(), failed.len()), (30, 2));
+        let empty = failed
+            .iter()
+            .find(|line| line["path"].as_str().unwrap().ends_with("empty.md"))
+            .unwrap();
+        assert_eq!(empty["error"]["errors"][0]["field"], "text", "{empty}");
+        service.app.finish().await;
+    }
 }
