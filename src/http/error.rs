@@ -157,7 +157,7 @@ impl ApiError {
 
         let mut detail = named.join("; ");
         if more > 0 {
-            detail.push_str(&format!("; and {more} more errors"));
+            detail = format!("{detail}; and {more} more errors");
         }
 
         let mut error = Self::new(problems::INVALID_REQUEST, detail);

@@ -66,21 +66,21 @@ impl Ingestion {
         let known = self.known_sources(space, &all, now).await?;
         let length: usize = all.iter().map(|new| new.text.len()).sum();
         let (this, space) = (self.clone(), space.clone());
-        let make = move || -> Vec<_> {
+        let write = move || -> Vec<_> {
             all.into_iter()
                 .map(|new| this.job_of(&space, new, &known, now))
                 .collect()
         };
 
         if length <= LARGE {
-            return Ok(make());
+            return Ok(write());
         }
 
         #[expect(
             clippy::disallowed_methods,
             reason = "pure computation that ends by itself"
         )]
-        let made = tokio::task::spawn_blocking(make).await;
+        let made = tokio::task::spawn_blocking(write).await;
         made.map_err(|error| broken(&error.to_string()))
     }
 

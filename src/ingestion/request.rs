@@ -27,6 +27,9 @@ const MOST_WORDS: usize = 192;
 /// Maximum characters of a provider's name.
 const MOST_PROVIDER_CHARS: usize = 255;
 
+/// Maximum entries of `options.indexes`, some of which may be the same.
+const MOST_INDEXES: usize = 10;
+
 /// A text and its metadata.
 #[derive(Debug, Clone, Default)]
 pub struct NewIngestion {
@@ -266,6 +269,16 @@ pub(super) fn check(
             "options.delimiters",
             format!("must be {fault}"),
         ));
+    }
+
+    if new
+        .options
+        .indexes
+        .as_ref()
+        .is_some_and(|indexes| indexes.len() > MOST_INDEXES)
+    {
+        let rule = format!("must have at most {MOST_INDEXES} items");
+        errors.push(FieldError::new("options.indexes", rule));
     }
 
     let helper = match &new.contextual_helper {

@@ -164,6 +164,7 @@ async fn invalid_items_are_named_and_nothing_is_queued() {
             json!({"text": "a", "timeout_s": 601}),
             json!({"text": "a", "tags": ["b\u{0}"]}),
             json!({"text": "a", "mtime": "yesterday"}),
+            json!({"text": "a", "options": {"indexes": vec!["semantic"; 11]}}),
             json!("text"),
             good.clone(),
         ];
@@ -183,7 +184,8 @@ async fn invalid_items_are_named_and_nothing_is_queued() {
             "items[11].timeout_s",
             "items[12].tags[0]",
             "items[13].mtime",
-            "items[14]",
+            "items[14].options.indexes",
+            "items[15]",
         ];
 
         let reply = batch(&app, &items).await;

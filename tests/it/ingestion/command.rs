@@ -392,10 +392,10 @@ async fn ingests_a_folder_of_many_files_in_batches() {
         let lines = told
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let (failed, filed): (Vec<_>, Vec<_>) = lines.partition(|line| line["state"] == "failed");
+        let (rejected, filed): (Vec<_>, Vec<_>) = lines.partition(|line| line["state"] == "failed");
         assert!(filed.iter().all(|line| line["result"]["version"] == 2));
-        assert_eq!((filed.len(), failed.len()), (30, 2));
-        let empty = failed
+        assert_eq!((filed.len(), rejected.len()), (30, 2));
+        let empty = rejected
             .iter()
             .find(|line| line["path"].as_str().unwrap().ends_with("empty.md"))
             .unwrap();

@@ -29,7 +29,8 @@ use crate::model::job::Job;
 const MOST_ITEMS: usize = 1000;
 
 /// Texts to ingest, each with its metadata.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its description is used")]
 #[schema(example = json!({"items": [
     {"text": "The lighthouse on the northern cape was built in 1843.", "path": "/docs/lighthouse.md"},
