@@ -335,7 +335,7 @@ impl IndexCache {
     async fn load(&self, place: &Place, model: Option<VectorModel>) -> Result<Index, StoreError> {
         let (space, kind) = place;
         let mut index = Index::of(*kind, model);
-        if *kind == OwnerKind::Memory {
+        if !kind.is_of_sources() {
             index = self.add_new(place, index).await?.0;
         } else {
             // Before the entries, so that the entries of each current version are among them.
@@ -364,7 +364,7 @@ impl IndexCache {
         changed: &[String],
     ) -> Result<Option<Index>, StoreError> {
         let (space, kind) = place;
-        if *kind == OwnerKind::Memory {
+        if !kind.is_of_sources() {
             return self.update_memories(place, index, changed).await.map(Some);
         }
 

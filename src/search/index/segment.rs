@@ -39,6 +39,13 @@ pub fn count_of(posting: u32) -> u32 {
     posting & ((1 << COUNT_BITS) - 1)
 }
 
+/// A number that stands for an id in every segment and process.
+pub fn key_of(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Segment {
@@ -59,8 +66,9 @@ pub struct Rows {
     pub terms: HashMap<Box<str>, Postings>,
     vectors: Option<Vectors>,
     group_numbers: HashMap<Box<str>, u32>,
-    /// A number for each group that is the same in every segment.
+    /// A number for each group, and for its end user, that is the same in every segment.
     group_keys: Vec<u64>,
+    group_users: Vec<u64>,
     /// The last row of each group, and the previous row of the same group.
     last_rows: Vec<u32>,
     previous_rows: Vec<u32>,
@@ -78,8 +86,10 @@ struct Vectors {
 /// Whether searches see a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
-    /// Of a version that is not current, or of an excluded source. Visible in the past.
-    Hidden,
+    /// Of a version that is not current.
+    Old,
+    /// Of a source that is excluded, or that has no complete version yet.
+    Excluded,
     /// Visible unless a filter says otherwise.
     Current,
     /// Deleted; kept only until the segment is merged.
@@ -119,7 +129,7 @@ impl Visibility {
                 self.current_length -= u64::from(length);
             }
             RowState::Gone => self.gone -= 1,
-            RowState::Hidden => {}
+            RowState::Old | RowState::Excluded => {}
         }
 
         self.states[row] = state;
@@ -133,7 +143,7 @@ impl Visibility {
                 self.current_length += u64::from(length);
             }
             RowState::Gone => self.gone += 1,
-            RowState::Hidden => {}
+            RowState::Old | RowState::Excluded => {}
         }
     }
 }
@@ -283,6 +293,11 @@ impl Rows {
         self.group_keys[number as usize]
     }
 
+    /// The key of the end user of a group, see [`key_of`].
+    pub fn group_user(&self, number: u32) -> u64 {
+        self.group_users[number as usize]
+    }
+
     pub fn group_count(&self) -> usize {
         self.last_rows.len()
     }
@@ -330,7 +345,7 @@ impl Rows {
         let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
         self.push_row(
             row,
-            &entry.group_id,
+            (&entry.group_id, key_of(&entry.user_id)),
             (
                 entry.id,
                 entry.owner_id,
@@ -361,7 +376,10 @@ impl Rows {
             moved[row] = place;
             self.push_row(
                 place,
-                ids[other.groups[row] as usize],
+                (
+                    ids[other.groups[row] as usize],
+                    other.group_user(other.groups[row]),
+                ),
                 (
                     other.entry_ids[row],
                     other.owner_ids[row],
@@ -400,7 +418,7 @@ impl Rows {
     fn push_row(
         &mut self,
         row: u32,
-        group_id: &str,
+        (group_id, user): (&str, u64),
         (entry_id, owner_id, version_id, created_at, length): (i64, i64, i64, i64, u32),
     ) {
         let group = match self.group_numbers.get(group_id) {
@@ -409,9 +427,8 @@ impl Rows {
                 let number = u32::try_from(self.last_rows.len()).unwrap_or(NONE);
                 self.group_numbers.insert(group_id.into(), number);
                 self.last_rows.push(NONE);
-                let mut hasher = DefaultHasher::new();
-                group_id.hash(&mut hasher);
-                self.group_keys.push(hasher.finish());
+                self.group_keys.push(key_of(group_id));
+                self.group_users.push(user);
                 number
             }
         };

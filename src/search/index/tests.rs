@@ -11,6 +11,7 @@ fn row(id: i64, group: &str, text: &str) -> EntryRow {
         id,
         owner_id: id,
         group_id,
+        user_id: String::new(),
         version_id: 1,
         created_at: id,
         length,
