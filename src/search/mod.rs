@@ -344,7 +344,17 @@ impl Search {
             ..Filter::default()
         };
 
-        if ask.scope.is_narrow() {
+        let QueryScope {
+            source_ids,
+            tags,
+            user_id,
+            as_of,
+            ..
+        } = &ask.scope;
+        if source_ids.is_empty() && tags.is_empty() && as_of.is_none() {
+            // The index knows the end user of each source.
+            filter.user_id.clone_from(user_id);
+        } else {
             let sources = store.list_sources_in(space, &ask.scope).await?;
             let named = sources
                 .into_iter()
