@@ -292,7 +292,7 @@ impl Index {
             .flat_map(|(now, then)| then.kept_rows().map(|row| now.visibility.state(row)));
 
         let whole = Segment::with_states(Arc::clone(&merged.rows), states);
-        let whole = (whole.len() > 0).then_some(whole);
+        let whole = (!whole.is_empty()).then_some(whole);
         self.segments.splice(first..first + count, whole);
         true
     }

@@ -70,8 +70,8 @@ pub struct Rows {
     group_keys: Vec<u64>,
     group_users: Vec<u64>,
     /// The last row of each group, and the previous row of the same group.
-    last_rows: Vec<u32>,
-    previous_rows: Vec<u32>,
+    group_ends: Vec<u32>,
+    previous: Vec<u32>,
     term_bytes: usize,
 }
 
@@ -169,6 +169,10 @@ impl Segment {
 
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Adds entries in place; `false` if others share the segment or it is long enough.
@@ -270,7 +274,7 @@ impl Rows {
     pub fn bytes(&self) -> usize {
         self.term_bytes
             + self.len() * ROW_BYTES
-            + self.last_rows.len() * GROUP_BYTES
+            + self.group_ends.len() * GROUP_BYTES
             + self.vector_bytes()
     }
 
@@ -299,18 +303,18 @@ impl Rows {
     }
 
     pub fn group_count(&self) -> usize {
-        self.last_rows.len()
+        self.group_ends.len()
     }
 
     /// The rows of a group, last first.
     pub fn rows_of(&self, group_id: &str) -> impl Iterator<Item = usize> + use<> {
         let mut next = self
             .group_number(group_id)
-            .map_or(NONE, |number| self.last_rows[number as usize]);
+            .map_or(NONE, |number| self.group_ends[number as usize]);
         let mut rows = Vec::new();
         while next != NONE {
             rows.push(next as usize);
-            next = self.previous_rows[next as usize];
+            next = self.previous[next as usize];
         }
 
         rows.into_iter()
@@ -365,7 +369,7 @@ impl Rows {
     /// Copies the rows of a segment that are not gone.
     fn append(&mut self, segment: &Segment) {
         let other = &*segment.rows;
-        let mut ids: Vec<&str> = vec![""; other.last_rows.len()];
+        let mut ids: Vec<&str> = vec![""; other.group_ends.len()];
         for (id, number) in &other.group_numbers {
             ids[*number as usize] = id;
         }
@@ -421,17 +425,8 @@ impl Rows {
         (group_id, user): (&str, u64),
         (entry_id, owner_id, version_id, created_at, length): (i64, i64, i64, i64, u32),
     ) {
-        let group = match self.group_numbers.get(group_id) {
-            Some(number) => *number,
-            None => {
-                let number = u32::try_from(self.last_rows.len()).unwrap_or(NONE);
-                self.group_numbers.insert(group_id.into(), number);
-                self.last_rows.push(NONE);
-                self.group_keys.push(key_of(group_id));
-                self.group_users.push(user);
-                number
-            }
-        };
+        let known = self.group_number(group_id);
+        let group = known.unwrap_or_else(|| self.add_group(group_id, user));
 
         self.entry_ids.push(entry_id);
         self.owner_ids.push(owner_id);
@@ -439,22 +434,30 @@ impl Rows {
         self.versions.push(version_id);
         self.created.push(created_at);
         self.lengths.push(length);
-        self.previous_rows.push(self.last_rows[group as usize]);
-        self.last_rows[group as usize] = row;
+        self.previous.push(self.group_ends[group as usize]);
+        self.group_ends[group as usize] = row;
+    }
+
+    fn add_group(&mut self, id: &str, user: u64) -> u32 {
+        let number = u32::try_from(self.group_ends.len()).unwrap_or(NONE);
+        self.group_numbers.insert(id.into(), number);
+        self.group_ends.push(NONE);
+        self.group_keys.push(key_of(id));
+        self.group_users.push(user);
+        number
     }
 
     fn add_postings(&mut self, term: &str, postings: impl IntoIterator<Item = u32>) {
-        let known = match self.terms.get_mut(term) {
-            Some(known) => known,
-            None => {
-                self.term_bytes += TERM_BYTES + term.len();
-                self.terms.entry(term.into()).or_default()
-            }
-        };
+        if !self.terms.contains_key(term) {
+            self.term_bytes += TERM_BYTES + term.len();
+            self.terms.insert(term.into(), Postings::new());
+        }
 
-        let before = known.len();
-        known.extend(postings);
-        self.term_bytes += (known.len() - before) * size_of::<u32>();
+        if let Some(known) = self.terms.get_mut(term) {
+            let before = known.len();
+            known.extend(postings);
+            self.term_bytes += (known.len() - before) * size_of::<u32>();
+        }
     }
 
     /// Releases memory reserved for growth.
