@@ -47,6 +47,8 @@ pub struct Retrieved {
     pub relaxed: Relaxed,
     /// `as_of` was given with a strategy that ignores it.
     pub as_of_ignored: bool,
+    /// Words were to decide, and no candidate contains any.
+    pub no_word_matches: bool,
     /// Versions that the store returned, before any filter.
     pub raw_candidates: usize,
     /// Round trips to the store.
@@ -159,12 +161,19 @@ impl DocumentRetrieval {
             Ok::<_, RetrievalError>((decided, candidates))
         };
 
+        let words_decide = input.choice == Choice::Score;
         let large = read > LARGE;
         let (decided, mut candidates) = if large {
             apart(decide).await?
         } else {
             decide()?
         };
+
+        let no_word_matches = words_decide && decided.score.is_none_or(|score| score <= 0.0);
+        if no_word_matches && input.strict {
+            let filter = Some("any word of the query");
+            return Err(RetrievalError::NotFound { filter });
+        }
 
         let mut found = if explain {
             candidates[decided.place].clone()
@@ -194,6 +203,7 @@ impl DocumentRetrieval {
                 .map(|scores| candidates.drain(..).zip(scores).collect()),
             as_of_ignored: input.as_of.is_some() && as_of.is_none(),
             relaxed: decided.relaxed,
+            no_word_matches,
             found,
             content,
             input,
