@@ -306,7 +306,8 @@ fn lists_shows_and_deletes_what_is_stored() {
     assert_eq!(unknown.status.code(), Some(1));
     let gone = memoir.run(&["rm", "--local", "--yes", "cape.md"]);
     assert!(gone.status.success(), "{}", text(&gone.stderr));
-    let lines = text(&memoir.run(&["list", "--local"]).stdout).to_owned();
+    let listed = memoir.run(&["list", "--local"]);
+    let lines = text(&listed.stdout);
     assert!(
         lines.contains("/bread.md") && lines.ends_with("1 source\n"),
         "{lines}"
