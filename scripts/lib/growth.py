@@ -61,16 +61,27 @@ class Texts:
         return " ".join(words[start : start + 5]) or "harbour"
 
 
-def fill(texts, first, count):
-    """Ingests texts in batches and waits for all of them; returns texts per second."""
+def post(folder, numbers, seed):
+    texts, connection = Texts(folder, seed), connect()
+    for number in numbers:
+        body = {"text": texts.next(number), "filename": f"note-{number}.md"}
+        call(connection, "POST", "/v1/ingestions", body)
+
+
+def fill(folder, first, end):
+    """Ingests texts, one request each, and waits for all of them; returns texts per second."""
     began, connection = time.perf_counter(), connect()
-    for start in range(first, first + count, 200):
-        numbers = range(start, min(start + 200, first + count))
-        items = [{"text": texts.next(n), "filename": f"note-{n}.md"} for n in numbers]
-        call(connection, "POST", "/v1/ingestions/batch", {"items": items})
+    clients = [
+        multiprocessing.Process(target=post, args=(folder, range(first + n, end, CLIENTS), first + n))
+        for n in range(CLIENTS)
+    ]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
     while any(call(connection, "GET", f"/v1/jobs?state={state}&limit=1")["items"] for state in ("queued", "running")):
         time.sleep(0.05)
-    return count / (time.perf_counter() - began)
+    return (end - first) / (time.perf_counter() - began)
 
 
 def write(folder, rate, seconds, seed):
@@ -144,11 +155,10 @@ def main():
                 time.sleep(0.05)
         empty, filled, seed = disk(url), 0, 1
         for size in map(int, sizes):
-            texts = Texts(folder, size)
-            rate = fill(texts, filled, size - filled)
+            rate = fill(folder, filled, size)
             filled = size
             ratio = (disk(url) - empty) / (size * TEXT_BYTES)
-            print(f"\n{size} texts: {rate:.0f} texts/s in batches, disk {ratio:.2f} x text, {memory(service.pid)} MiB")
+            print(f"\n{size} texts: {rate:.0f} texts/s, disk {ratio:.2f} x text, {memory(service.pid)} MiB")
             for name, path, body, field in [
                 ("keyword search", "/v1/search", {"type": "keyword", "k": 10}, "query"),
                 ("hybrid search", "/v1/search", {"type": "hybrid", "k": 10}, "query"),
