@@ -18,11 +18,12 @@ use std::time::Instant;
 use memoir::app::App;
 use memoir::base::clock::{SystemClock, Timestamp};
 use memoir::base::ids::{SourceId, Space};
-use memoir::base::words::{frequent, telling};
 use memoir::config::{Config, Origin};
+use memoir::model::search::OwnerKind;
 use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
-use memoir::store::{NewVersion, Store};
+use memoir::search::terms;
+use memoir::store::{NewEntry, NewVersion, Store, Tx};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -200,6 +201,36 @@ async fn ask(client: &reqwest::Client, url: &str, body: &Value) -> f64 {
     elapsed
 }
 
+/// Writes what makes a version found by its words: its text as one chunk, and what is said about it.
+async fn index(
+    tx: &mut Tx,
+    source: &Source,
+    version_id: i64,
+    text: &str,
+    facts: &VersionFacts,
+    now: Timestamp,
+) {
+    let said = format!(
+        "{} {}",
+        source.filename,
+        facts.topic.as_deref().unwrap_or_default()
+    );
+    for (kind, text) in [(OwnerKind::Chunk, text), (OwnerKind::Source, said.as_str())] {
+        let terms = terms::of_chunk(text);
+        let entry = NewEntry {
+            owner_id: version_id,
+            group_id: source.id.as_str(),
+            version_id,
+            length: i64::from(terms.length),
+            tokens: &terms.tokens,
+        };
+
+        tx.add_entries(&Space::default(), kind, &[entry], now)
+            .await
+            .unwrap();
+    }
+}
+
 /// Writes the sources version by version, as ingestions would.
 async fn fill(store: &Store, count: i64) {
     let space = Space::default();
@@ -209,6 +240,7 @@ async fn fill(store: &Store, count: i64) {
     for version in 1..=VERSIONS {
         for some in numbers.chunks(500) {
             let mut tx = store.begin().await.unwrap();
+            tx.lock_chunks(&space).await.unwrap();
             for number in some {
                 let now =
                     Timestamp::from_micros(START + ((version - 1) * count + number) * 1_000_000);
@@ -218,16 +250,6 @@ async fn fill(store: &Store, count: i64) {
 
                 if version == 1 {
                     tx.add_source(&space, &source).await.unwrap();
-                    let mut words = telling(&format!(
-                        "{} {}",
-                        source.filename,
-                        facts.topic.as_deref().unwrap()
-                    ));
-
-                    words.extend(frequent(&text, 192));
-                    tx.add_document_words(&space, &source, &words)
-                        .await
-                        .unwrap();
                 }
 
                 let new = NewVersion {
@@ -242,6 +264,7 @@ async fn fill(store: &Store, count: i64) {
                 tx.update_latest_version(&space, &source.id, version, id, now)
                     .await
                     .unwrap();
+                index(&mut tx, &source, id, &text, &facts, now).await;
             }
 
             tx.commit().await.unwrap();

@@ -145,6 +145,7 @@ fn fill(docs: &[String]) -> Index {
                 id,
                 owner_id: id,
                 group_id,
+                user_id: String::new(),
                 version_id: 1,
                 created_at: 0,
                 length,

@@ -4,6 +4,7 @@ CREATE TABLE IF NOT EXISTS sources (
     id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     user_id VARCHAR(128) NOT NULL,  -- the end user inside the space
     filename VARCHAR(255) NOT NULL,
+    filename_key VARCHAR(256) NOT NULL,  -- the name, normalised: NFKC, case, spaces
     path LONGTEXT NOT NULL,
     path_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- sha256 of path, because a path is too long for an index
     type VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -15,7 +16,7 @@ CREATE TABLE IF NOT EXISTS sources (
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (space, id),
     UNIQUE KEY sources_path (space, user_id, path_key),
-    KEY sources_filename (space, user_id, filename),
+    KEY sources_filename (space, user_id, filename_key),
     KEY sources_created (space, created_at, id),
     KEY sources_eligible (space, eligible)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -92,15 +93,4 @@ CREATE TABLE IF NOT EXISTS document_versions (
     KEY document_versions_source (space, source_id, ingested_at, char_count, version_id),
     KEY document_versions_time (space, user_id, ingested_at, version_id),
     KEY document_versions_length (space, user_id, char_count, version_id)
-) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-
--- The words by which a source can be found: of its name, its metadata and its text. '=' followed by the normalised name means the whole name.
-CREATE TABLE IF NOT EXISTS document_words (
-    space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    user_id VARCHAR(128) NOT NULL,
-    word VARCHAR(256) NOT NULL,
-    source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    PRIMARY KEY (space, user_id, word, source_id),
-    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
-    KEY document_words_source (space, source_id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -4,6 +4,7 @@ CREATE TABLE sources (
     id TEXT NOT NULL,
     user_id TEXT NOT NULL,  -- the end user inside the space
     filename TEXT NOT NULL,
+    filename_key TEXT NOT NULL,  -- the name, normalised: NFKC, case, spaces
     path TEXT NOT NULL,
     path_key TEXT NOT NULL,  -- sha256 of path, because a path is too long for an index
     type TEXT NOT NULL,
@@ -16,7 +17,7 @@ CREATE TABLE sources (
     PRIMARY KEY (space, id)
 );
 CREATE UNIQUE INDEX sources_path ON sources (space, user_id, path_key);
-CREATE INDEX sources_filename ON sources (space, user_id, filename);
+CREATE INDEX sources_filename ON sources (space, user_id, filename_key);
 CREATE INDEX sources_created ON sources (space, created_at, id);
 CREATE INDEX sources_eligible ON sources (space, eligible);
 
@@ -93,14 +94,3 @@ CREATE TABLE document_versions (
 CREATE INDEX document_versions_source ON document_versions (space, source_id, ingested_at, char_count, version_id);
 CREATE INDEX document_versions_time ON document_versions (space, user_id, ingested_at, version_id);
 CREATE INDEX document_versions_length ON document_versions (space, user_id, char_count, version_id);
-
--- The words by which a source can be found: of its name, its metadata and its text. '=' followed by the normalised name means the whole name.
-CREATE TABLE document_words (
-    space TEXT NOT NULL,
-    user_id TEXT NOT NULL,
-    word TEXT NOT NULL,
-    source_id TEXT NOT NULL,
-    PRIMARY KEY (space, user_id, word, source_id),
-    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
-);
-CREATE INDEX document_words_source ON document_words (space, source_id);

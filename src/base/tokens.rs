@@ -2,7 +2,7 @@
 //! characters.
 //!
 //! Vocabularies are compiled in and parsed on first use, never at start. A text is encoded in short
-//! pieces (see [`pieces`]): the encoder's regular expression panics on a million spaces.
+//! pieces (see `pieces`): the encoder's regular expression panics on a million spaces.
 
 use tiktoken_rs::CoreBPE;
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};

@@ -1,6 +1,6 @@
 //! The words by which sources are found: folded, without punctuation, without common words.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization as _;
@@ -10,8 +10,6 @@ use super::text::name_key;
 
 /// Longer words are serial numbers and the like, which nobody searches for.
 const MOST_CHARS: usize = 64;
-/// Maximum characters of a text that are examined for its characteristic words.
-const MOST_READ: usize = 100_000;
 /// Maximum characters of a name's key.
 const MOST_KEY: usize = 256;
 
@@ -91,36 +89,10 @@ pub fn telling(text: &str) -> Vec<String> {
     found
 }
 
-/// The most frequent words of a long text; equally frequent ones in order of appearance.
+/// The key of a file's name, which is the same in any case.
 #[must_use]
-pub fn frequent(text: &str, most: usize) -> Vec<String> {
-    let end = text
-        .char_indices()
-        .nth(MOST_READ)
-        .map_or(text.len(), |(at, _)| at);
-
-    let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
-    each(&text[..end], |word| {
-        if let Some((count, _)) = counts.get_mut(word) {
-            *count += 1;
-        } else if is_telling(word) {
-            let place = counts.len();
-            counts.insert(word.to_owned(), (1, place));
-        }
-    });
-
-    let mut words: Vec<(String, (usize, usize))> = counts.into_iter().collect();
-    words.sort_by_key(|(_, (count, place))| (std::cmp::Reverse(*count), *place));
-    words.into_iter().take(most).map(|(word, _)| word).collect()
-}
-
-/// A file's whole name as one word that differs from every word of a text.
-#[must_use]
-pub fn whole_name(filename: &str) -> String {
-    format!("={}", name_key(filename))
-        .chars()
-        .take(MOST_KEY)
-        .collect()
+pub fn filename_key(filename: &str) -> String {
+    name_key(filename).chars().take(MOST_KEY).collect()
 }
 
 #[cfg(test)]
@@ -144,20 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn the_most_frequent_words_come_first() {
-        assert_eq!(
-            frequent("cape light light tower the the the tower light", 2),
-            ["light", "tower"]
-        );
-        assert_eq!(
-            frequent(&format!("{} last", "word ".repeat(MOST_READ)), 9),
-            ["word"]
-        );
-    }
-
-    #[test]
-    fn a_name_is_one_word_whatever_its_case() {
-        assert_eq!(whole_name("Plan B.MD"), "=plan b.md");
-        assert_eq!(whole_name(&"x".repeat(1000)).len(), MOST_KEY);
+    fn the_key_of_a_name_ignores_case() {
+        assert_eq!(filename_key("Plan B.MD"), "plan b.md");
+        assert_eq!(filename_key(&"x".repeat(1000)).len(), MOST_KEY);
     }
 }

@@ -66,6 +66,33 @@ pub fn post_once(
     })
 }
 
+/// All items of a list, page by page.
+pub async fn pages(
+    client: &Client,
+    path: &str,
+    filters: &[(&str, Option<&str>)],
+) -> anyhow::Result<Vec<Value>> {
+    let mut items = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let given = filters
+            .iter()
+            .filter_map(|(name, value)| Some((*name, (*value)?)));
+        let mut query: Vec<(&str, &str)> = given.collect();
+        query.push(("limit", "200"));
+        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let url = reqwest::Url::parse_with_params(&format!("{}{path}", client.base), &query)
+            .context("the address of the service is invalid")?;
+        let page = client.get(&url.as_str()[client.base.len()..]).await?;
+
+        items.extend(page["items"].as_array().cloned().unwrap_or_default());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => return Ok(items),
+        }
+    }
+}
+
 /// A response as indented JSON.
 pub fn pretty(answer: &Value) -> String {
     format!(
@@ -141,6 +168,12 @@ impl Client {
 
     pub async fn post(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Value> {
         self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
+        self.send(self.request(Method::DELETE, path))
+            .await
+            .map(|_| ())
     }
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {

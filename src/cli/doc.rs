@@ -13,10 +13,10 @@ Examples:
   memoir doc plan.md --strategy earliest --local         the first version, without a running memoir
   memoir doc --topic 'memory design' --tag docs --strategy score   by topic, without a name
   memoir doc --query 'refund policy' --strategy score    the source whose text matches best
-  memoir doc plan.md --strict --json | jq .metadata      exactly that file, with its metadata
+  memoir doc plan.md --json | jq .metadata               with its metadata
 
-Writes the text to stdout, byte for byte. Filters that match nothing are ignored with a note on stderr; with --strict
-they are an error.";
+Writes the text to stdout, byte for byte. A name, a tag or a time that matches nothing is an error; with --relax it is
+ignored, with a note on stderr.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -50,9 +50,9 @@ pub struct Arguments {
     /// Maximum number of versions to score
     #[arg(short, value_name = "COUNT")]
     k: Option<i64>,
-    /// Fail if a name, a tag or a time matches nothing, instead of ignoring it
+    /// Ignore a name, a tag or a time that matches nothing, instead of failing
     #[arg(long)]
-    strict: bool,
+    relax: bool,
     /// With --json: show the candidates
     #[arg(long, requires = "json")]
     explain: bool,
@@ -113,7 +113,7 @@ impl Arguments {
             ("as_of", self.as_of.as_ref().map(|moment| json!(moment))),
             ("user_id", self.user.as_ref().map(|user| json!(user))),
             ("k", self.k.map(|k| json!(k))),
-            ("strict", self.strict.then(|| json!(true))),
+            ("strict", (!self.relax).then(|| json!(true))),
             ("explain", self.explain.then(|| json!(true))),
         ] {
             if let Some(value) = value {

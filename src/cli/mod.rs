@@ -7,12 +7,16 @@ mod doc;
 mod doctor;
 mod healthcheck;
 mod ingest;
+mod list;
 mod migrate;
 mod openapi;
+mod rm;
 #[cfg(feature = "testing")]
 mod scripted_model;
 mod search;
 mod serve;
+mod show;
+mod tree;
 mod worker;
 
 use std::io::Write as _;
@@ -32,6 +36,7 @@ Examples:
   memoir ask 'What did we decide?'                run a query (add --local if memoir is not running)
   memoir doc plan.md --as-of 2026-01-31T12:00:00Z  print an earlier version of a source
   memoir search 'refunds'                         search by keyword and meaning, without a walk
+  memoir tree                                     the category hierarchy (also: list, show, rm)
   memoir --config memoir.toml serve               serve with your own settings
   DATABASE_URL=postgres://me@db/memoir memoir     serve with PostgreSQL
   memoir config print                             print the effective settings, with secrets masked
@@ -69,6 +74,18 @@ enum Command {
     /// Search chunks or sources
     #[command(after_help = search::EXAMPLES)]
     Search(search::Arguments),
+    /// List the sources
+    #[command(after_help = list::EXAMPLES)]
+    List(list::Arguments),
+    /// Print the category hierarchy
+    #[command(after_help = tree::EXAMPLES)]
+    Tree(tree::Arguments),
+    /// Print a chunk and where it comes from
+    #[command(after_help = show::EXAMPLES)]
+    Show(show::Arguments),
+    /// Delete a source with all its versions
+    #[command(after_help = rm::EXAMPLES)]
+    Rm(rm::Arguments),
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
@@ -134,6 +151,10 @@ pub fn run() -> ExitCode {
         Command::Ask(arguments) => ask::run(&arguments, &origin),
         Command::Doc(arguments) => doc::run(&arguments, &origin),
         Command::Search(arguments) => search::run(&arguments, &origin),
+        Command::List(arguments) => list::run(&arguments, &origin),
+        Command::Tree(arguments) => tree::run(&arguments, &origin),
+        Command::Show(arguments) => show::run(&arguments, &origin),
+        Command::Rm(arguments) => rm::run(&arguments, &origin),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

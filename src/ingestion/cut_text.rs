@@ -21,8 +21,8 @@ pub struct CutText {
     /// Search chunks, if they differ from the filed ones.
     pub overlapping: Vec<TextChunk>,
     pub facts: VersionFacts,
-    /// The words by which the source can be found.
-    pub words: Vec<String>,
+    /// What is said about the source, see [`Order::words`].
+    pub words: String,
 }
 
 impl CutText {

@@ -1,7 +1,5 @@
 //! An ingestion request: checked, and stored with the job until it is done.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,7 +10,6 @@ use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
 use crate::base::text::{char_count, has_control_but_breaks};
-use crate::base::words::{frequent, telling};
 use crate::config::ingestion::{
     IndexName, MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault,
 };
@@ -22,8 +19,6 @@ use crate::model::contextual_helper::NewHelper;
 
 /// Maximum characters of a title, a topic, a note and the like.
 const MOST_FACT_CHARS: usize = 2000;
-/// Maximum words of a text by which its source can be found.
-const MOST_WORDS: usize = 192;
 /// Maximum characters of a provider's name.
 const MOST_PROVIDER_CHARS: usize = 255;
 
@@ -182,8 +177,8 @@ impl Order {
         sha256_hex(settings.to_string().as_bytes())
     }
 
-    /// The words by which the source can be found: of its metadata and its text.
-    pub fn words(&self) -> Vec<String> {
+    /// What is said about the source, by which it can be found besides its text.
+    pub fn words(&self) -> String {
         let facts = &self.facts;
         let said = [
             &facts.title,
@@ -195,21 +190,10 @@ impl Order {
         .into_iter()
         .flatten();
 
-        let said = said
-            .chain(&self.tags)
-            .cloned()
+        said.chain(&self.tags)
+            .map(String::as_str)
             .collect::<Vec<_>>()
-            .join(" ");
-
-        let mut words = telling(&said);
-        let known: HashSet<String> = words.iter().cloned().collect();
-        words.extend(
-            frequent(&self.text, MOST_WORDS)
-                .into_iter()
-                .filter(|word| !known.contains(word)),
-        );
-
-        words
+            .join(" ")
     }
 
     /// What the version keeps of the request.

@@ -15,24 +15,25 @@ use super::request::Order;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point::fail_point;
-use crate::base::words::telling;
 use crate::categories::Taxonomy;
 use crate::jobs::{Ended, JobContext, JobError};
 use crate::model::chunk::{Move, NewChunk};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::{Record, WRITTEN};
+use crate::model::search::OwnerKind;
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 use crate::search::prepare::Prepared;
+use crate::search::terms;
 use crate::sources::Sources;
-use crate::store::{NewVersion, Store, StoreError, Tx};
+use crate::store::{NewEntry, NewVersion, Store, StoreError, Tx};
 
 /// Everything to write.
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
-    /// The words by which the source can be found.
-    pub words: &'d [String],
+    /// What is said about the source: title, author, topic, note, provider, tags.
+    pub words: &'d str,
     /// Chunks in the order of the text, without their category.
     pub chunks: Vec<NewChunk<'d>>,
     /// The names from level 1 to the leaf of each planned chunk.
@@ -152,10 +153,6 @@ impl Writer<'_> {
         ending: Option<&Ended<'_>>,
     ) -> Result<Written, WriteError> {
         let (mut tx, source, mut written, now) = self.begin(draft, part).await?;
-        if part.is_last() {
-            self.write_words(&mut tx, draft, &source).await?;
-        }
-
         // Only now: from here until the commit, all writers of the space wait.
         self.lock_space(&mut tx, now).await?;
         let mut counts = None;
@@ -179,6 +176,8 @@ impl Writer<'_> {
         }
 
         if part.is_last() {
+            self.write_words(&mut tx, draft, &source, &written, now)
+                .await?;
             let in_parts = part.so_far.is_some();
             let counts = counts.filter(|_| !in_parts);
             self.complete(
@@ -273,18 +272,27 @@ impl Writer<'_> {
         )
     }
 
-    /// The words by which the source can be found.
+    /// What is said about the source, by which it can be found too.
     async fn write_words(
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
         source: &Source,
+        written: &Written,
+        now: Timestamp,
     ) -> Result<(), WriteError> {
-        let mut words = telling(&source.filename);
-        words.extend(draft.words.iter().cloned());
-        tx.add_document_words(self.context.space(), source, &words)
+        let terms = terms::of_chunk(&format!("{} {}", source.filename, draft.words));
+        let entry = NewEntry {
+            owner_id: written.version_id,
+            group_id: source.id.as_str(),
+            version_id: written.version_id,
+            length: i64::from(terms.length),
+            tokens: &terms.tokens,
+        };
+
+        tx.add_entries(self.context.space(), OwnerKind::Source, &[entry], now)
             .await
-            .during("add keywords", "document_words")
+            .during("add keywords", "search_entries")
     }
 
     /// The source and its new version, which is invisible until it is complete; and the version's

@@ -34,6 +34,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// After a change, a watcher waits for more before it reads: hundreds may watch, and every read is
 /// a statement.
 const GATHER: Duration = Duration::from_millis(20);
+/// How long after a run ends its last model calls may still be recorded.
+const LATE_RECORDS: Duration = Duration::from_millis(500);
 /// How many of the last errors are shown.
 const ERRORS_KEPT: i64 = 5;
 /// How many of the other events are shown.
@@ -412,6 +414,28 @@ impl Jobs {
         } else {
             tx.remove_job_record(&claim.space, &claim.id).await
         }
+    }
+
+    /// The same for a job that was cancelled while it ran: calls that were aborted with it are
+    /// recorded a moment later.
+    async fn tidy_later(&self, claim: &Claim) -> Result<(), StoreError> {
+        if self.keeps_records {
+            return Ok(());
+        }
+
+        tokio::time::sleep(LATE_RECORDS).await;
+        let found = self.store.find_job(&claim.space, &claim.id).await?;
+        if found.is_none_or(|job| !job.state.is_final()) {
+            return Ok(());
+        }
+
+        self.store
+            .retry("tidy_later", || async {
+                let mut tx = self.store.begin().await?;
+                tx.remove_job_record(&claim.space, &claim.id).await?;
+                tx.commit().await
+            })
+            .await
     }
 
     async fn change(

@@ -8,6 +8,8 @@ use crate::base::ids::SourceId;
 pub enum OwnerKind {
     #[default]
     Chunk,
+    /// What is said about a source: its name, its tags, its metadata. The owner is a version.
+    Source,
     Memory,
 }
 
@@ -15,8 +17,14 @@ impl OwnerKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chunk => "chunk",
+            Self::Source => "source",
             Self::Memory => "memory",
         }
+    }
+
+    /// Whether the groups are sources, which have versions.
+    pub fn is_of_sources(self) -> bool {
+        self != Self::Memory
     }
 }
 
@@ -34,6 +42,8 @@ pub struct EntryRow {
     pub owner_id: i64,
     /// The source of a chunk, the thread of a memory.
     pub group_id: String,
+    /// The end user of its source; empty for a memory.
+    pub user_id: String,
     /// The version of its source; 0 if the owner has no versions.
     pub version_id: i64,
     /// In microseconds.

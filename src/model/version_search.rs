@@ -3,6 +3,7 @@
 use super::source::Source;
 use super::source_version::SourceVersion;
 use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
 
 /// Which of the matching versions is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,8 +36,8 @@ pub struct VersionSearch {
     pub user_id: String,
     /// A file name without folders.
     pub filename: Option<String>,
-    /// Words by which the sources may be found.
-    pub words: Vec<String>,
+    /// Sources that a search found by words, with their scores.
+    pub hits: Vec<(SourceId, f64)>,
     /// Tags that they should all have.
     pub tags: Vec<String>,
     /// The latest time of ingestion.

@@ -17,7 +17,7 @@ const PAGE: usize = 4_000;
 const HELD: usize = 250;
 /// An index that was not updated for longer is loaded again, because the rows that tell of changes
 /// are deleted after two days.
-const MOST_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+const MOST_IDLE: Duration = Duration::from_hours(24);
 /// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
@@ -335,20 +335,16 @@ impl IndexCache {
     async fn load(&self, place: &Place, model: Option<VectorModel>) -> Result<Index, StoreError> {
         let (space, kind) = place;
         let mut index = Index::of(*kind, model);
-        if *kind == OwnerKind::Memory {
-            index = self.add_new(place, index).await?.0;
+        // Before the entries, so that the entries of each current version are among them.
+        let groups = if kind.is_of_sources() {
+            self.store.list_search_groups(space).await?
         } else {
-            // Before the entries, so that the entries of each current version are among them.
-            let groups = self.store.list_search_groups(space).await?;
-            index = self.add_new(place, index).await?.0;
-            index = blocking(move || {
-                index.update_groups(&groups);
-                index
-            })
-            .await?;
-        }
+            Vec::new()
+        };
 
+        index = self.add_new(place, index).await?.0;
         blocking(move || {
+            index.update_groups(&groups);
             index.settle();
             index
         })
@@ -364,7 +360,7 @@ impl IndexCache {
         changed: &[String],
     ) -> Result<Option<Index>, StoreError> {
         let (space, kind) = place;
-        if *kind == OwnerKind::Memory {
+        if !kind.is_of_sources() {
             return self.update_memories(place, index, changed).await.map(Some);
         }
 
@@ -451,20 +447,18 @@ impl IndexCache {
         let model = index.model().cloned();
         let read = async |after: i64| {
             let entries = self.store.list_entries(space, *kind, after, PAGE).await?;
-            let (first, last) = (entries.first(), entries.last());
-            let vectors = match (&model, first.zip(last)) {
-                (Some(model), Some((first, last))) => {
-                    // As many as there are entries, so none of theirs is missing.
-                    let (before, last) = (first.id - 1, last.id);
-                    let list =
-                        self.store
-                            .list_vectors(space, *kind, &model.name, before, entries.len());
-                    let mut vectors = list.await?;
-                    vectors.retain(|vector| vector.entry_id <= last);
-                    vectors
-                }
-                _ => Vec::new(),
-            };
+            let ids = entries.first().zip(entries.last());
+            let ids = ids.map(|(first, last)| first.id..=last.id);
+            let mut vectors = Vec::new();
+            if let Some((model, ids)) = model.as_ref().zip(ids) {
+                // As many as there are entries, so none of theirs is missing.
+                let (before, most) = (ids.start() - 1, entries.len());
+                vectors = self
+                    .store
+                    .list_vectors(space, *kind, &model.name, before, most)
+                    .await?;
+                vectors.retain(|vector| ids.contains(&vector.entry_id));
+            }
 
             Ok::<_, StoreError>((entries, vectors))
         };

@@ -138,8 +138,8 @@ impl Index {
             .map(|vector| (vector.entry_id, vector.vector.as_slice()))
             .collect();
 
-        let state = if self.kind == OwnerKind::Chunk {
-            RowState::Hidden
+        let state = if self.kind.is_of_sources() {
+            RowState::Excluded
         } else {
             RowState::Current
         };
@@ -174,16 +174,14 @@ impl Index {
         })
     }
 
-    /// Sets the current version of some groups; the entries of a group without one are hidden.
+    /// Sets the current version of some groups; the entries of a group without one are excluded.
     pub fn update_groups(&mut self, groups: &[SearchGroup]) {
         for group in groups {
             let current = group.version_id.filter(|_| group.eligible);
-            self.update_group(&group.id, |version, _| {
-                if current == Some(version) {
-                    RowState::Current
-                } else {
-                    RowState::Hidden
-                }
+            self.update_group(&group.id, |version, _| match current {
+                Some(current) if current == version => RowState::Current,
+                Some(_) => RowState::Old,
+                None => RowState::Excluded,
             });
         }
     }
@@ -294,7 +292,7 @@ impl Index {
             .flat_map(|(now, then)| then.kept_rows().map(|row| now.visibility.state(row)));
 
         let whole = Segment::with_states(Arc::clone(&merged.rows), states);
-        let whole = (whole.len() > 0).then_some(whole);
+        let whole = (!whole.is_empty()).then_some(whole);
         self.segments.splice(first..first + count, whole);
         true
     }

@@ -27,7 +27,7 @@ use hashlink::LruCache;
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
-use crate::base::ids::Space;
+use crate::base::ids::{SourceId, Space};
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::chunk::RETRIEVAL;
@@ -188,6 +188,68 @@ impl Search {
             .await
     }
 
+    /// The sources of an end user that contain any of the words, in any version: in their texts, or
+    /// in what is said about them. Best first, with their scores.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn find_sources(
+        &self,
+        space: &Space,
+        user_id: &str,
+        words: &str,
+        most: usize,
+    ) -> Result<Vec<(SourceId, f64)>, SearchError> {
+        let session = Session::of_caller(space.clone());
+        let scope = QueryScope {
+            user_id: Some(user_id.to_owned()),
+            all_versions: true,
+            ..QueryScope::default()
+        };
+
+        let find = |owner_kind: OwnerKind| {
+            let query = EntryQuery {
+                owner_kind,
+                text: words,
+                kind: Kind::Keyword,
+                k: most,
+                min_score: None,
+                by_group: true,
+                scope: Some(&scope),
+            };
+
+            let filter = Filter {
+                user_id: Some(user_id.to_owned()),
+                all_versions: true,
+                ..Filter::default()
+            };
+
+            self.find(&session, space, query, filter)
+        };
+
+        let (texts, names) = tokio::try_join!(find(OwnerKind::Chunk), find(OwnerKind::Source))?;
+        let hits: Vec<Hit> = texts.hits.into_iter().chain(names.hits).collect();
+        let ids: Vec<i64> = hits.iter().map(|hit| hit.entry_id).collect();
+        let groups = self.inner.store.list_entry_groups(space, &ids).await?;
+        let mut scores: HashMap<&str, f64> = HashMap::new();
+        for hit in &hits {
+            if let Some(group) = groups.get(&hit.entry_id) {
+                *scores.entry(group).or_default() += hit.score;
+            }
+        }
+
+        let mut found: Vec<(SourceId, f64)> = scores
+            .into_iter()
+            .map(|(id, score)| (SourceId::from_stored(id.to_owned()), score))
+            .collect();
+        found.sort_by(|a, b| {
+            b.1.total_cmp(&a.1)
+                .then_with(|| a.0.as_str().cmp(b.0.as_str()))
+        });
+        found.truncate(most);
+        Ok(found)
+    }
+
     async fn find_filtered(
         &self,
         session: &Session,
@@ -282,7 +344,17 @@ impl Search {
             ..Filter::default()
         };
 
-        if ask.scope.is_narrow() {
+        let QueryScope {
+            source_ids,
+            tags,
+            user_id,
+            as_of,
+            ..
+        } = &ask.scope;
+        if source_ids.is_empty() && tags.is_empty() && as_of.is_none() {
+            // The index knows the end user of each source.
+            filter.user_id.clone_from(user_id);
+        } else {
             let sources = store.list_sources_in(space, &ask.scope).await?;
             let named = sources
                 .into_iter()

@@ -13,6 +13,7 @@ use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::telling;
 use crate::model::version_search::{Choice, ManifestEntry, VersionCandidate, VersionSearch};
+use crate::search::{Search, SearchError};
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError};
 
 pub use choosing::Relaxed;
@@ -20,6 +21,8 @@ pub use input::{RetrievalInput, VersionDescription};
 
 use choosing::Sieve;
 
+/// Maximum sources that are found by words.
+const BY_WORDS: usize = 50;
 /// More text than this is scored on a blocking thread.
 const LARGE: usize = 64 * 1024;
 
@@ -27,6 +30,7 @@ const LARGE: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct DocumentRetrieval {
     store: Store,
+    search: Search,
 }
 
 /// The chosen version, and how it was chosen.
@@ -43,6 +47,8 @@ pub struct Retrieved {
     pub relaxed: Relaxed,
     /// `as_of` was given with a strategy that ignores it.
     pub as_of_ignored: bool,
+    /// Words were to decide, and no candidate contains any.
+    pub no_word_matches: bool,
     /// Versions that the store returned, before any filter.
     pub raw_candidates: usize,
     /// Round trips to the store.
@@ -93,8 +99,8 @@ fn nothing(filter: Option<&'static str>) -> String {
 
 impl DocumentRetrieval {
     #[must_use]
-    pub fn new(store: Store) -> Self {
-        Self { store }
+    pub fn new(store: Store, search: Search) -> Self {
+        Self { store, search }
     }
 
     /// The one version that matches best.
@@ -109,10 +115,20 @@ impl DocumentRetrieval {
         let input = input.checked().map_err(RetrievalError::Invalid)?;
         let (query, required_tags) = (input.query(), input.required_tags());
         let as_of = input.as_of.filter(|_| input.choice == Choice::Latest);
+        let words = telling(&input.words()).join(" ");
+        let hits = if words.is_empty() {
+            Vec::new()
+        } else {
+            let found = self
+                .search
+                .find_sources(space, &input.user_id, &words, BY_WORDS);
+            found.await.map_err(of_search)?
+        };
+
         let search = VersionSearch {
             user_id: input.user_id.clone(),
             filename: input.filename().map(ToOwned::to_owned),
-            words: telling(&input.words()),
+            hits,
             tags: required_tags.clone(),
             as_of,
             choice: input.choice,
@@ -145,12 +161,19 @@ impl DocumentRetrieval {
             Ok::<_, RetrievalError>((decided, candidates))
         };
 
+        let words_decide = input.choice == Choice::Score;
         let large = read > LARGE;
         let (decided, mut candidates) = if large {
             apart(decide).await?
         } else {
             decide()?
         };
+
+        let no_word_matches = words_decide && decided.score.is_none_or(|score| score <= 0.0);
+        if no_word_matches && input.strict {
+            let filter = Some("any word of the query");
+            return Err(RetrievalError::NotFound { filter });
+        }
 
         let mut found = if explain {
             candidates[decided.place].clone()
@@ -180,6 +203,7 @@ impl DocumentRetrieval {
                 .map(|scores| candidates.drain(..).zip(scores).collect()),
             as_of_ignored: input.as_of.is_some() && as_of.is_none(),
             relaxed: decided.relaxed,
+            no_word_matches,
             found,
             content,
             input,
@@ -237,6 +261,16 @@ impl DocumentRetrieval {
             id: id.to_string(),
             version,
         })
+    }
+}
+
+/// A search by words calls no model, so only the store can fail.
+fn of_search(error: SearchError) -> StoreError {
+    match error {
+        SearchError::Store(error) => error,
+        other => StoreError::Broken {
+            cause: other.to_string(),
+        },
     }
 }
 

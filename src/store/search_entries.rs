@@ -22,7 +22,8 @@ const TERMS: usize = 50;
 const AT_ONCE: usize = 500;
 
 /// Entries have the alias `c`, as chunks do, so that the conditions of a scope work for both.
-const SELECT: &str = "SELECT c.id, c.owner_id, c.group_id, c.version_id, c.created_at, c.length, c.tokens FROM search_entries c";
+const SELECT: &str = "SELECT c.id, c.owner_id, c.group_id, c.version_id, c.created_at, c.length, c.tokens, \
+     (SELECT u.user_id FROM sources u WHERE u.space = c.space AND u.id = c.group_id) AS user_id FROM search_entries c";
 /// The sources `s` of entries `c` that belong to chunks.
 pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.id = c.group_id";
 
@@ -94,6 +95,30 @@ impl Store {
             rows.iter().map(read_row).collect()
         })
         .await
+    }
+
+    /// The groups of some entries, by entry.
+    pub async fn list_entry_groups(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, String>, StoreError> {
+        let sql = "SELECT id, group_id FROM search_entries WHERE space = ? AND id IN (??)";
+        let mut found = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let rows = self.retry("list_entry_groups", || async {
+                let query = self.backend.dialect.query_list(sql, some.len());
+                let query = query.bind(space.as_str());
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
+                    .await
+            });
+
+            for row in rows.await? {
+                found.insert(row.try_get("id")?, row.try_get("group_id")?);
+            }
+        }
+
+        Ok(found)
     }
 
     /// The number and length of the entries of a kind.
@@ -413,6 +438,9 @@ fn read_row(row: &AnyRow) -> Result<EntryRow, StoreError> {
         id: row.try_get("id")?,
         owner_id: row.try_get("owner_id")?,
         group_id: row.try_get("group_id")?,
+        user_id: row
+            .try_get::<Option<String>, _>("user_id")?
+            .unwrap_or_default(),
         version_id: row.try_get("version_id")?,
         created_at: row.try_get("created_at")?,
         length: row.try_get("length")?,

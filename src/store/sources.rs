@@ -12,7 +12,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{SourceId, Space};
-use crate::base::words::whole_name;
+use crate::base::words::filename_key;
 use crate::model::search::OwnerKind;
 use crate::model::source::{FILE_INGEST, Source};
 use crate::model::version_search::ManifestEntry;
@@ -241,8 +241,8 @@ impl Tx {
     /// # Errors
     /// [`StoreError::Conflict`] on `sources_path`: the user already has a source at that path.
     pub async fn add_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
-        let insert = "INSERT INTO sources (space, id, user_id, filename, path, path_key, type, kind, eligible, \
-                      latest_version, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let insert = "INSERT INTO sources (space, id, user_id, filename, filename_key, path, path_key, type, kind, \
+                      eligible, latest_version, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let insert = self
             .sql(insert)
             .bind(space.as_str())
@@ -251,6 +251,7 @@ impl Tx {
 
         let insert = insert
             .bind(source.filename.as_str())
+            .bind(filename_key(&source.filename))
             .bind(source.path.as_str());
         let insert = insert
             .bind(sha256_hex(source.path.as_bytes()))
@@ -269,8 +270,6 @@ impl Tx {
             });
         }
 
-        self.add_document_words(space, source, &[whole_name(&source.filename)])
-            .await?;
         self.add_source_tags(space, source).await
     }
 
@@ -339,8 +338,10 @@ impl Tx {
         space: &Space,
         id: &SourceId,
     ) -> Result<bool, StoreError> {
-        self.remove_group_entries(space, OwnerKind::Chunk, id.as_str())
-            .await?;
+        for kind in [OwnerKind::Chunk, OwnerKind::Source] {
+            self.remove_group_entries(space, kind, id.as_str()).await?;
+        }
+
         let delete = self.sql("DELETE FROM sources WHERE space = ? AND id = ?");
         Ok(self
             .execute(delete.bind(space.as_str()).bind(id.as_str()))
@@ -421,13 +422,14 @@ fn select_page(
     }
 
     statement.text(" WHERE s.space = ?", space.as_str());
-    for (text, condition) in [
-        (&filter.user_id, " AND s.user_id = ?"),
-        (&filter.filename, " AND s.filename = ?"),
-    ] {
-        if let Some(text) = text {
-            statement.text(condition, text);
-        }
+    if let Some(user_id) = &filter.user_id {
+        statement.text(" AND s.user_id = ?", user_id);
+    }
+
+    if let Some(filename) = &filter.filename {
+        // The key has an index.
+        statement.text(" AND s.filename_key = ?", filename_key(filename));
+        statement.text(" AND s.filename = ?", filename);
     }
 
     if let Some(path) = &filter.path {

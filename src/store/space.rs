@@ -50,7 +50,7 @@ impl Store {
         kind: OwnerKind,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
         self.retry("list_entry_writes", || async {
-            let query = if kind == OwnerKind::Chunk {
+            let query = if kind.is_of_sources() {
                 self.sql(
                     "SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0",
                 )
@@ -139,7 +139,6 @@ impl Store {
             "ANALYZE sources",
             "ANALYZE source_tags",
             "ANALYZE document_versions",
-            "ANALYZE document_words",
             // New words wait in a list that every keyword search scans.
             "SELECT gin_clean_pending_list('search_entries_tokens')",
         ] {

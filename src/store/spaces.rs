@@ -25,7 +25,6 @@ pub const SPACE_TABLES: &[&str] = &[
     "search_changes",
     "chunks",
     "categories",
-    "document_words",
     "document_versions",
     "contextual_helpers",
     "source_tags",

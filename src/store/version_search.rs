@@ -1,5 +1,4 @@
-//! Rows of `document_versions` and `document_words`, and the candidate versions for document
-//! retrieval. `finding` composes the statement that finds them.
+//! Rows of `document_versions`, and the candidate versions for document retrieval. `finding` composes the statement that finds them.
 
 mod finding;
 
@@ -11,12 +10,8 @@ use super::source_versions::read_version;
 use super::sources::read_source;
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
-use crate::model::source::Source;
 use crate::model::version_search::{VersionCandidate, VersionSearch};
 use finding::Finding;
-
-/// Rows per insert.
-const ROWS: usize = 200;
 
 impl Store {
     /// The candidate versions, best match first: by name, tags, time and words, in this order.
@@ -30,7 +25,7 @@ impl Store {
         // The statement is long, and most requests have one of few shapes. MariaDB (10.11) loses a
         // column of a derived table when it runs such a prepared statement for the second time.
         let kept =
-            search.words.len() <= 4 && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
+            search.hits.is_empty() && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
         self.retry("list_version_candidates", || async {
             self.fetch_all(self.put_together(&statement, kept))
                 .await?
@@ -62,28 +57,6 @@ impl Tx {
             .bind(source_id.as_str());
 
         self.execute(insert).await.map(|_| ())
-    }
-
-    /// Registers words of a source; existing ones stay.
-    pub async fn add_document_words(
-        &mut self,
-        space: &Space,
-        source: &Source,
-        words: &[String],
-    ) -> Result<(), StoreError> {
-        let sql =
-            "INSERT INTO document_words (space, user_id, word, source_id) VALUES (?, ?, ?, ?)";
-        for some in words.chunks(ROWS) {
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-            for word in some {
-                insert = insert.bind(space.as_str()).bind(source.user_id.as_str());
-                insert = insert.bind(word.as_str()).bind(source.id.as_str());
-            }
-
-            self.execute(insert).await?;
-        }
-
-        Ok(())
     }
 }
 

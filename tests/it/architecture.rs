@@ -17,7 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("keys", &["config", "model", "store"]),
     ("spaces", &["jobs", "llm", "model", "store"]),
     ("search", &["config", "jobs", "llm", "model", "store"]),
-    ("sources", &["jobs", "store", "model"]),
+    ("sources", &["jobs", "search", "store", "model"]),
     ("categories", &["config", "store", "model"]),
     ("contextual_helpers", &["llm", "model", "store"]),
     (

@@ -15,6 +15,10 @@ fn help_has_examples_on_every_command() {
         &["config", "check", "--help"],
         &["healthcheck", "--help"],
         &["doctor", "--help"],
+        &["list", "--help"],
+        &["tree", "--help"],
+        &["show", "--help"],
+        &["rm", "--help"],
     ] {
         let output = memoir.run(arguments);
         assert!(output.status.success());
@@ -252,4 +256,60 @@ fn openapi_is_printed_and_written() {
 
     assert!(memoir.run(&["openapi", "--write", "."]).status.success());
     assert!(memoir.folder.path().join("openapi-3.0.json").exists());
+}
+
+#[test]
+fn lists_shows_and_deletes_what_is_stored() {
+    let memoir = Binary::new();
+    let folder = memoir.folder.path().join("notes");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("cape.md"), "The lighthouse was built in 1843.").unwrap();
+    std::fs::write(folder.join("bread.md"), "Bake the loaf for forty minutes.").unwrap();
+    let ingested = memoir.run(&["ingest", "--local", folder.to_str().unwrap()]);
+    assert!(ingested.status.success(), "{}", text(&ingested.stderr));
+
+    let listed = memoir.run(&["list", "--local"]);
+    let lines = text(&listed.stdout);
+    assert!(listed.status.success(), "{}", text(&listed.stderr));
+    assert!(
+        lines.contains("/cape.md") && lines.ends_with("2 sources\n"),
+        "{lines}"
+    );
+
+    let tree = memoir.run(&["tree", "--local"]);
+    assert!(text(&tree.stdout).contains("└─ "), "{}", text(&tree.stdout));
+    let tree = memoir.run(&["tree", "--local", "--levels", "1", "--json"]);
+    let tree: serde_json::Value = serde_json::from_slice(&tree.stdout).unwrap();
+    let levels = tree.as_array().unwrap().iter().map(|one| &one["level"]);
+    assert!(levels.into_iter().all(|level| level == 1), "{tree}");
+
+    let found = memoir.run(&["search", "--local", "--json", "lighthouse"]);
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let chunk = found["items"][0]["chunk_id"].to_string();
+    let shown = memoir.run(&["show", "--local", &chunk]);
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.starts_with("The lighthouse was built in 1843.\n")
+            && shown.contains("/cape.md, version 1"),
+        "{shown}"
+    );
+
+    // Without a terminal nothing is deleted unless it is said.
+    let refused = memoir.run(&["rm", "--local", "cape.md"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("--yes"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let unknown = memoir.run(&["rm", "--local", "--yes", "nothing.md"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    let gone = memoir.run(&["rm", "--local", "--yes", "cape.md"]);
+    assert!(gone.status.success(), "{}", text(&gone.stderr));
+    let listed = memoir.run(&["list", "--local"]);
+    let lines = text(&listed.stdout);
+    assert!(
+        lines.contains("/bread.md") && lines.ends_with("1 source\n"),
+        "{lines}"
+    );
 }

@@ -252,7 +252,7 @@ async fn the_schema_enforces_its_rules() {
         )
     };
 
-    let source = "INSERT INTO sources (space, id, user_id, filename, path, path_key, type, kind, eligible, latest_version, created_at, updated_at) VALUES ('a', 's', 'u', 'f', '/f', 'k', 'md', 'file_ingest', 1, 1, 0, 0)";
+    let source = "INSERT INTO sources (space, id, user_id, filename, filename_key, path, path_key, type, kind, eligible, latest_version, created_at, updated_at) VALUES ('a', 's', 'u', 'f', 'f', '/f', 'k', 'md', 'file_ingest', 1, 1, 0, 0)";
     let version = "INSERT INTO source_versions (id, space, source_id, version, content, sha256, size_bytes, char_count, token_count, metadata_json, ingested_at) VALUES (1, 'a', 's', 1, 'x', 'h', 1, 1, 1, '{}', 0)";
     let chunk = |ordinal: i64, profile: &str, category: &str| {
         format!(

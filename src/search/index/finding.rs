@@ -6,7 +6,7 @@ use super::super::fusion::{Fused, SAMPLE};
 use super::super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::super::vectors::{Matrix, nearest_in};
 use super::scoring::Scores;
-use super::segment::RowState;
+use super::segment::{RowState, key_of};
 use super::{Index, Place, Segment};
 use crate::model::search::Owner;
 
@@ -19,6 +19,10 @@ pub struct Filter {
     pub until: Option<i64>,
     /// Only these owners.
     pub owners: Option<HashSet<i64>>,
+    /// Only groups of this end user.
+    pub user_id: Option<String>,
+    /// Entries of old versions too.
+    pub all_versions: bool,
 }
 
 impl Filter {
@@ -44,6 +48,8 @@ impl Filter {
 enum Sieve {
     /// What is current.
     Current,
+    /// Every version.
+    All,
     /// The visible version of some groups, by their numbers in the segment.
     Few(HashMap<u32, i64>),
     /// The same of many.
@@ -59,7 +65,10 @@ impl Index {
             .map(|segment| sieve(segment, filter))
             .collect();
 
-        let wanted = |place: Place| self.passes(place, &sieves, filter);
+        let user = filter.user_id.as_deref().map(key_of);
+        let wanted = |place: Place| {
+            self.passes(place, &sieves, filter) && user.is_none_or(|user| self.user(place) == user)
+        };
         let scores = (question.kind != Kind::Semantic).then(|| Scores::new(self, &question.terms));
         let hits = match (&scores, question.kind) {
             (Some(scores), Kind::Keyword) => self.by_keyword(question, scores, wanted),
@@ -75,6 +84,7 @@ impl Index {
         let (rows, state) = (&segment.rows, segment.visibility.state(row));
         let shown = match &sieves[place.segment()] {
             Sieve::Current => state == RowState::Current,
+            Sieve::All => matches!(state, RowState::Current | RowState::Old),
             Sieve::Few(versions) => versions.get(&rows.groups[row]) == Some(&rows.versions[row]),
             Sieve::Many(versions) => {
                 versions[rows.groups[row] as usize] == Some(rows.versions[row])
@@ -229,6 +239,11 @@ impl Index {
         rows.group_key(rows.groups[place.row()])
     }
 
+    fn user(&self, place: Place) -> u64 {
+        let rows = &self.segments[place.segment()].rows;
+        rows.group_user(rows.groups[place.row()])
+    }
+
     fn hit(&self, place: Place, score: f64) -> Hit {
         let rows = &self.segments[place.segment()].rows;
         Hit {
@@ -248,7 +263,11 @@ impl Index {
 
 fn sieve(segment: &Segment, filter: &Filter) -> Sieve {
     let Some(groups) = &filter.groups else {
-        return Sieve::Current;
+        return if filter.all_versions {
+            Sieve::All
+        } else {
+            Sieve::Current
+        };
     };
     let rows = &segment.rows;
     let numbered = groups

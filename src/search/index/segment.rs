@@ -39,6 +39,13 @@ pub fn count_of(posting: u32) -> u32 {
     posting & ((1 << COUNT_BITS) - 1)
 }
 
+/// A number that stands for an id in every segment and process.
+pub fn key_of(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Segment {
@@ -59,11 +66,12 @@ pub struct Rows {
     pub terms: HashMap<Box<str>, Postings>,
     vectors: Option<Vectors>,
     group_numbers: HashMap<Box<str>, u32>,
-    /// A number for each group that is the same in every segment.
+    /// A number for each group, and for its end user, that is the same in every segment.
     group_keys: Vec<u64>,
+    group_users: Vec<u64>,
     /// The last row of each group, and the previous row of the same group.
-    last_rows: Vec<u32>,
-    previous_rows: Vec<u32>,
+    group_ends: Vec<u32>,
+    previous: Vec<u32>,
     term_bytes: usize,
 }
 
@@ -78,8 +86,10 @@ struct Vectors {
 /// Whether searches see a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
-    /// Of a version that is not current, or of an excluded source. Visible in the past.
-    Hidden,
+    /// Of a version that is not current.
+    Old,
+    /// Of a source that is excluded, or that has no complete version yet.
+    Excluded,
     /// Visible unless a filter says otherwise.
     Current,
     /// Deleted; kept only until the segment is merged.
@@ -119,7 +129,7 @@ impl Visibility {
                 self.current_length -= u64::from(length);
             }
             RowState::Gone => self.gone -= 1,
-            RowState::Hidden => {}
+            RowState::Old | RowState::Excluded => {}
         }
 
         self.states[row] = state;
@@ -133,7 +143,7 @@ impl Visibility {
                 self.current_length += u64::from(length);
             }
             RowState::Gone => self.gone += 1,
-            RowState::Hidden => {}
+            RowState::Old | RowState::Excluded => {}
         }
     }
 }
@@ -159,6 +169,10 @@ impl Segment {
 
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Adds entries in place; `false` if others share the segment or it is long enough.
@@ -260,7 +274,7 @@ impl Rows {
     pub fn bytes(&self) -> usize {
         self.term_bytes
             + self.len() * ROW_BYTES
-            + self.last_rows.len() * GROUP_BYTES
+            + self.group_ends.len() * GROUP_BYTES
             + self.vector_bytes()
     }
 
@@ -283,19 +297,24 @@ impl Rows {
         self.group_keys[number as usize]
     }
 
+    /// The key of the end user of a group, see [`key_of`].
+    pub fn group_user(&self, number: u32) -> u64 {
+        self.group_users[number as usize]
+    }
+
     pub fn group_count(&self) -> usize {
-        self.last_rows.len()
+        self.group_ends.len()
     }
 
     /// The rows of a group, last first.
     pub fn rows_of(&self, group_id: &str) -> impl Iterator<Item = usize> + use<> {
         let mut next = self
             .group_number(group_id)
-            .map_or(NONE, |number| self.last_rows[number as usize]);
+            .map_or(NONE, |number| self.group_ends[number as usize]);
         let mut rows = Vec::new();
         while next != NONE {
             rows.push(next as usize);
-            next = self.previous_rows[next as usize];
+            next = self.previous[next as usize];
         }
 
         rows.into_iter()
@@ -330,7 +349,7 @@ impl Rows {
         let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
         self.push_row(
             row,
-            &entry.group_id,
+            (&entry.group_id, key_of(&entry.user_id)),
             (
                 entry.id,
                 entry.owner_id,
@@ -350,7 +369,7 @@ impl Rows {
     /// Copies the rows of a segment that are not gone.
     fn append(&mut self, segment: &Segment) {
         let other = &*segment.rows;
-        let mut ids: Vec<&str> = vec![""; other.last_rows.len()];
+        let mut ids: Vec<&str> = vec![""; other.group_ends.len()];
         for (id, number) in &other.group_numbers {
             ids[*number as usize] = id;
         }
@@ -361,7 +380,10 @@ impl Rows {
             moved[row] = place;
             self.push_row(
                 place,
-                ids[other.groups[row] as usize],
+                (
+                    ids[other.groups[row] as usize],
+                    other.group_user(other.groups[row]),
+                ),
                 (
                     other.entry_ids[row],
                     other.owner_ids[row],
@@ -400,21 +422,11 @@ impl Rows {
     fn push_row(
         &mut self,
         row: u32,
-        group_id: &str,
+        (group_id, user): (&str, u64),
         (entry_id, owner_id, version_id, created_at, length): (i64, i64, i64, i64, u32),
     ) {
-        let group = match self.group_numbers.get(group_id) {
-            Some(number) => *number,
-            None => {
-                let number = u32::try_from(self.last_rows.len()).unwrap_or(NONE);
-                self.group_numbers.insert(group_id.into(), number);
-                self.last_rows.push(NONE);
-                let mut hasher = DefaultHasher::new();
-                group_id.hash(&mut hasher);
-                self.group_keys.push(hasher.finish());
-                number
-            }
-        };
+        let known = self.group_number(group_id);
+        let group = known.unwrap_or_else(|| self.add_group(group_id, user));
 
         self.entry_ids.push(entry_id);
         self.owner_ids.push(owner_id);
@@ -422,22 +434,30 @@ impl Rows {
         self.versions.push(version_id);
         self.created.push(created_at);
         self.lengths.push(length);
-        self.previous_rows.push(self.last_rows[group as usize]);
-        self.last_rows[group as usize] = row;
+        self.previous.push(self.group_ends[group as usize]);
+        self.group_ends[group as usize] = row;
+    }
+
+    fn add_group(&mut self, id: &str, user: u64) -> u32 {
+        let number = u32::try_from(self.group_ends.len()).unwrap_or(NONE);
+        self.group_numbers.insert(id.into(), number);
+        self.group_ends.push(NONE);
+        self.group_keys.push(key_of(id));
+        self.group_users.push(user);
+        number
     }
 
     fn add_postings(&mut self, term: &str, postings: impl IntoIterator<Item = u32>) {
-        let known = match self.terms.get_mut(term) {
-            Some(known) => known,
-            None => {
-                self.term_bytes += TERM_BYTES + term.len();
-                self.terms.entry(term.into()).or_default()
-            }
-        };
+        if !self.terms.contains_key(term) {
+            self.term_bytes += TERM_BYTES + term.len();
+            self.terms.insert(term.into(), Postings::new());
+        }
 
-        let before = known.len();
-        known.extend(postings);
-        self.term_bytes += (known.len() - before) * size_of::<u32>();
+        if let Some(known) = self.terms.get_mut(term) {
+            let before = known.len();
+            known.extend(postings);
+            self.term_bytes += (known.len() - before) * size_of::<u32>();
+        }
     }
 
     /// Releases memory reserved for growth.

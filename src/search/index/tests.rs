@@ -11,6 +11,7 @@ fn row(id: i64, group: &str, text: &str) -> EntryRow {
         id,
         owner_id: id,
         group_id,
+        user_id: String::new(),
         version_id: 1,
         created_at: id,
         length,
@@ -34,9 +35,9 @@ fn vector(entry_id: i64, numbers: &[f32]) -> VectorRow {
     }
 }
 
-fn model(dims: usize) -> Option<VectorModel> {
+fn model(dims: usize) -> VectorModel {
     let name = "m".into();
-    Some(VectorModel { name, dims })
+    VectorModel { name, dims }
 }
 
 fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> PreparedQuery {
@@ -94,7 +95,7 @@ fn documents_that_are_gone_count_for_nothing() {
 
 #[test]
 fn entries_without_a_vector_are_not_found_by_meaning() {
-    let mut index = Index::of(OwnerKind::Chunk, model(2));
+    let mut index = Index::of(OwnerKind::Chunk, Some(model(2)));
     let rows = [row(1, "a", "one"), row(5, "a", "two"), row(9, "a", "three")];
     let vectors = [
         vector(1, &[1.0, 0.0]),
@@ -201,7 +202,7 @@ fn former_versions_do_not_make_a_word_look_common() {
 
 #[test]
 fn a_long_document_leaves_room_for_others() {
-    let mut index = Index::of(OwnerKind::Chunk, model(2));
+    let mut index = Index::of(OwnerKind::Chunk, Some(model(2)));
     for id in 1..=1_500 {
         index.add(
             &[row(id, "book", "whale whale whale")],
@@ -249,7 +250,8 @@ fn sample(count: i64) -> (Vec<EntryRow>, Vec<VectorRow>) {
 
         let text: Vec<String> = (0..words).map(word).collect();
         rows.push(row(id, &format!("s{}", id % 97), &text.join(" ")));
-        vectors.push(vector(id, &[1.0, id as f32 % 13.0, id as f32 % 7.0]));
+        let part = |divisor: i64| f32::from(i16::try_from(id % divisor).unwrap());
+        vectors.push(vector(id, &[1.0, part(13), part(7)]));
     }
 
     (rows, vectors)
@@ -299,12 +301,12 @@ fn many_small_writes_give_the_same_results_as_one() {
     let (rows, vectors) = sample(2_500);
     let names: Vec<String> = (0..97).map(|n| format!("s{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut whole = Index::of(OwnerKind::Chunk, model(3));
+    let mut whole = Index::of(OwnerKind::Chunk, Some(model(3)));
     whole.add(&rows, &vectors);
     whole.update_groups(&sources(&names));
     whole.remove_groups(&["s3".to_owned()]);
 
-    let mut grown = Index::of(OwnerKind::Chunk, model(3));
+    let mut grown = Index::of(OwnerKind::Chunk, Some(model(3)));
     for (row, vector) in rows.iter().zip(&vectors) {
         // Somebody searches the previous snapshot.
         let snapshot = grown.clone();

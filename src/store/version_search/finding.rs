@@ -13,12 +13,6 @@ use crate::store::candidates::{Bound, StatementBuilder};
 use crate::store::dialect::Dialect;
 use crate::store::source_versions;
 
-/// Maximum sources per word.
-const BY_WORD: usize = 500;
-/// Maximum sources for all words together.
-const BY_WORDS: usize = 50;
-/// Maximum words to search for.
-const MOST_WORDS: usize = 12;
 /// Maximum characters of text to fetch where all texts are needed.
 const MOST_CHARS: i64 = 4_000_000;
 
@@ -43,7 +37,7 @@ impl<'f> Finding<'f> {
 
     pub fn statement(&self) -> StatementBuilder {
         let mut statement = StatementBuilder::of("WITH ");
-        if !self.words().is_empty() {
+        if !self.search.hits.is_empty() {
             statement.push("hits (source_id, weight) AS (");
             statement.append(self.hits());
             statement.push("), ");
@@ -60,28 +54,27 @@ impl<'f> Finding<'f> {
         statement
     }
 
-    /// Sources by words; a rare word counts more.
+    /// The sources that a search found by words, with their scores.
     fn hits(&self) -> StatementBuilder {
-        let mut statement =
-            StatementBuilder::of("SELECT w.source_id, SUM(w.weight) AS weight FROM (");
-
-        for (number, word) in self.words().iter().enumerate() {
-            statement.push(if number == 0 { "" } else { " UNION ALL " });
-            statement.push(
-                "SELECT n.source_id, 1000.0 / (10 + COUNT(*) OVER ()) AS weight FROM (\
-                 SELECT n.source_id FROM document_words n",
-            );
-            statement.text(" WHERE n.space = ?", self.space.as_str());
-            statement.text(" AND n.user_id = ?", &self.search.user_id);
-            statement.text(" AND n.word = ?", word);
-            self.first_unless_named(&mut statement, " ORDER BY n.source_id", BY_WORD);
-            statement.push(") n");
+        let mut statement = StatementBuilder::of("SELECT s.id AS source_id, CASE s.id");
+        for (id, score) in &self.search.hits {
+            statement.text(" WHEN ?", id.as_str());
+            statement.push(&format!(" THEN {score:.9}"));
         }
 
-        statement.limit(
-            ") w GROUP BY w.source_id ORDER BY 2 DESC, w.source_id",
-            BY_WORDS,
+        statement.text(
+            " ELSE 0.0 END AS weight FROM sources s WHERE s.space = ?",
+            self.space.as_str(),
         );
+        statement.text(" AND s.user_id = ?", &self.search.user_id);
+        let marks = vec!["?"; self.search.hits.len()].join(",");
+        statement.push(&format!(" AND s.id IN ({marks})"));
+        let ids = self.search.hits.iter();
+        statement
+            .values
+            .extend(ids.map(|(id, _)| Bound::Text(id.as_str().to_owned())));
+
+        self.first_unless_named(&mut statement, " ORDER BY s.id", self.search.hits.len());
         statement
     }
 
@@ -175,10 +168,6 @@ impl<'f> Finding<'f> {
             space,
         );
         statement
-    }
-
-    fn words(&self) -> &[String] {
-        &self.search.words[..self.search.words.len().min(MOST_WORDS)]
     }
 
     /// The tags that not every source has.

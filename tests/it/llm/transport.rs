@@ -378,7 +378,10 @@ async fn the_breaker_opens_and_a_single_probe_closes_it() {
         .await
         .unwrap_err();
 
-    assert!(error.to_string().contains("sends it no requests"), "{error}");
+    assert!(
+        error.to_string().contains("sends it no requests"),
+        "{error}"
+    );
     assert_eq!(door.model.requests().len(), 6, "nothing was sent");
     assert!(
         door.llm

@@ -73,18 +73,32 @@ async fn prints_a_version_on_the_command_line() {
     assert_eq!(text, "# Plan, second");
 
     // Notes about ignored filters go to stderr, not into the text.
-    let (fine, text, notes) = doc(&["nobody.md", "--tag", "docs", "--server", &server], &url);
+    let (fine, text, notes) = doc(
+        &["nobody.md", "--tag", "docs", "--relax", "--server", &server],
+        &url,
+    );
     assert_eq!((fine, text.as_str()), (true, "# Plan, second"));
     assert!(
         notes.contains("filename") && notes.contains("tags"),
         "{notes}"
     );
 
-    let (fine, text, problem) = doc(&["nobody.md", "--strict", "--server", &server], &url);
+    // Otherwise nothing is printed: the output may overwrite a file.
+    let (fine, text, problem) = doc(&["nobody.md", "--server", &server], &url);
     assert!(
         !fine && text.is_empty() && problem.contains("no source matches meta.filename"),
         "{problem}"
     );
+
+    let unknown = ["--query", "quokka", "--strategy", "score"];
+    let (fine, text, problem) = doc(&[&unknown[..], &["--server", &server]].concat(), &url);
+    assert!(
+        !fine && text.is_empty() && problem.contains("any word of the query"),
+        "{problem}"
+    );
+    let relaxed = [&unknown[..], &["--relax", "--server", &server]].concat();
+    let (fine, text, notes) = doc(&relaxed, &url);
+    assert!(fine && !text.is_empty() && notes.contains("no source contains any word"));
 
     let (_, json, _) = doc(
         &["plan.md", "--json", "--explain", "--server", &server],

@@ -182,7 +182,7 @@ async fn searches_use_the_previous_model_while_a_space_is_re_embedded() {
             "{found}"
         );
 
-        let sql = "SELECT COUNT(DISTINCT model), COUNT(*) - (SELECT COUNT(*) FROM search_entries) FROM embeddings";
+        let sql = "SELECT COUNT(DISTINCT model), COUNT(*) - (SELECT COUNT(*) FROM search_entries WHERE owner_kind = 'chunk') FROM embeddings";
         let row = sqlx::query(sql)
             .fetch_one(&mut ingest.app.database.connect().await)
             .await

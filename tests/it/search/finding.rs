@@ -274,8 +274,7 @@ async fn filters_hold_and_never_leak() {
             ["/b.md", "/c.md"]
         );
 
-        let left =
-            "SELECT (SELECT COUNT(*) FROM embeddings) - (SELECT COUNT(*) FROM search_entries)";
+        let left = "SELECT (SELECT COUNT(*) FROM embeddings) - (SELECT COUNT(*) FROM search_entries WHERE owner_kind = 'chunk')";
         let row = sqlx::query(left)
             .fetch_one(&mut setup.app.database.connect().await)
             .await

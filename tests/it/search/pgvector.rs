@@ -65,7 +65,7 @@ async fn pgvector_finds_what_memory_finds() {
 
     let asked = json!({"query": "zeppelin glacier", "type": "semantic", "k": 1});
     assert_eq!(small.paths(asked.clone()).await, ["/lost.md"]);
-    let one = "(SELECT c.id FROM search_entries c JOIN sources s ON s.id = c.group_id WHERE s.path = '/lost.md')";
+    let one = "(SELECT c.id FROM search_entries c JOIN sources s ON s.id = c.group_id WHERE s.path = '/lost.md' AND c.owner_kind = 'chunk')";
 
     // Repeated, because a process that is still copying may restore it.
     until("pgvector is used", async || {

@@ -302,7 +302,14 @@ pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
         ),
     });
 
-    ignored.into_iter().collect()
+    let unmatched = retrieved.no_word_matches.then(|| DocumentWarning {
+        code: "no_word_matches".to_owned(),
+        message: "no source contains any word of the query; set strict to get 404 instead of an \
+                  unrelated source"
+            .to_owned(),
+    });
+
+    ignored.into_iter().chain(unmatched).collect()
 }
 
 impl From<Retrieved> for DocumentResponse {

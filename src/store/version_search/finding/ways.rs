@@ -2,7 +2,7 @@
 //! rows of the pool.
 
 use super::Finding;
-use crate::base::words::whole_name;
+use crate::base::words::filename_key;
 use crate::model::version_search::Choice;
 use crate::store::candidates::StatementBuilder;
 use crate::store::row_limit;
@@ -25,7 +25,7 @@ impl Finding<'_> {
             ways.push(self.by_name(name));
         }
 
-        if !self.words().is_empty() {
+        if !self.search.hits.is_empty() {
             ways.push(self.by_words());
         }
 
@@ -48,20 +48,19 @@ impl Finding<'_> {
     fn by_name(&self, name: &str) -> StatementBuilder {
         let join = self.dialect.join_in_order();
         let mut statement = StatementBuilder::of(&format!(
-            "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM document_words n \
-             {join} sources s ON s.space = n.space AND s.id = n.source_id AND s.eligible = 1 \
-             {join} document_versions d ON d.space = n.space AND d.source_id = n.source_id "
+            "SELECT {POOLED} FROM (SELECT {VERSION}, 0.0 AS weight, 1 AS named FROM sources s \
+             {join} document_versions d ON d.space = s.space AND d.source_id = s.id AND s.eligible = 1 "
         ));
 
-        statement.text("WHERE n.space = ?", self.space.as_str());
-        statement.text(" AND n.user_id = ?", &self.search.user_id);
-        statement.text(" AND n.word = ? ORDER BY ", whole_name(name));
+        statement.text("WHERE s.space = ?", self.space.as_str());
+        statement.text(" AND s.user_id = ?", &self.search.user_id);
+        statement.text(" AND s.filename_key = ? ORDER BY ", filename_key(name));
 
         // In the order in which filters are dropped, so that nothing that would be chosen is cut.
         statement.text("CASE WHEN s.filename = ? THEN 0 ELSE 1 END, ", name);
         if self.own_tags().next().is_some() {
             statement.push("CASE WHEN ");
-            self.carries_all(&mut statement, "n.source_id");
+            self.carries_all(&mut statement, "s.id");
             statement.push(" THEN 0 ELSE 1 END, ");
         }
 
@@ -237,13 +236,12 @@ impl Finding<'_> {
         });
 
         statement.text(
-            "SELECT 1 FROM document_words x JOIN sources y ON y.space = x.space AND y.id = x.source_id \
-             AND y.eligible = 1 AND y.latest_version > 0 WHERE x.space = ?",
+            "SELECT 1 FROM sources y WHERE y.eligible = 1 AND y.latest_version > 0 AND y.space = ?",
             self.space.as_str(),
         );
 
-        statement.text(" AND x.user_id = ?", &self.search.user_id);
-        statement.text(" AND x.word = ?)", whole_name(name));
+        statement.text(" AND y.user_id = ?", &self.search.user_id);
+        statement.text(" AND y.filename_key = ?)", filename_key(name));
         statement.push(&if in_limit {
             format!(" THEN 0 ELSE {most} END)")
         } else {
