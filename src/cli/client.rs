@@ -3,16 +3,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use reqwest::{Method, RequestBuilder};
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandError, runtime};
+use super::{CommandError, runtime, tell};
 use crate::app::App;
 use crate::base::clock::SystemClock;
 use crate::base::ids::new_uuid;
@@ -21,6 +23,10 @@ use crate::config::{Config, Origin};
 
 /// Seconds that work inside the command has to finish when the command is stopped.
 const INSIDE_GRACE: u64 = 1;
+/// How long a request is repeated while the service is busy.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// A service that asks for a longer pause needs attention: a spend cap, for example.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How to connect to memoir.
 #[derive(clap::Args)]
@@ -107,6 +113,8 @@ pub fn pretty(answer: &Value) -> String {
 pub struct Refused {
     told: String,
     pub problem: Value,
+    /// How long the service asks the client to wait, if the same request may succeed later.
+    retry_after: Option<Duration>,
 }
 
 impl Refused {
@@ -117,7 +125,11 @@ impl Refused {
             problem["remediation"].as_str()?,
         );
         let told = in_terms_of_flags(&format!("{detail}\n  {remedy}"));
-        Some(Self { told, problem })
+        Some(Self {
+            told,
+            problem,
+            retry_after: None,
+        })
     }
 }
 
@@ -170,6 +182,42 @@ impl Client {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
+    /// Like [`Client::post`], for a request that creates something: repeats it while the service
+    /// is busy, after the pauses that it asks for, unless `is_final` accepts its answer. The
+    /// service carries it out only once.
+    pub async fn post_patiently(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        is_final: impl Fn(&Refused) -> bool,
+    ) -> anyhow::Result<Value> {
+        let (began, key) = (Instant::now(), new_uuid());
+        let mut told = false;
+        loop {
+            let request = self.request(Method::POST, path).json(body);
+            let error = match self.send(request.header("Idempotency-Key", &key)).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+
+            let refused = error.downcast_ref::<Refused>();
+            let refused = refused.filter(|refused| !is_final(refused));
+            let Some(pause) = refused.and_then(|refused| refused.retry_after) else {
+                return Err(error);
+            };
+
+            if pause > LONGEST_PAUSE || began.elapsed() + pause > PATIENCE {
+                return Err(error);
+            }
+
+            if !told {
+                tell(&format!("waiting for the service: {error}"));
+                told = true;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
     pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
         self.send(self.request(Method::DELETE, path))
             .await
@@ -186,6 +234,7 @@ impl Client {
         })?;
 
         let status = reply.status();
+        let retry_after = retry_after(&reply);
         let text = reply.text().await.context("the response ended early")?;
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
@@ -193,7 +242,11 @@ impl Client {
         }
 
         match Refused::of(body) {
-            Some(refused) => Err(refused.into()),
+            Some(refused) => Err(Refused {
+                retry_after,
+                ..refused
+            }
+            .into()),
             None => bail!(
                 "{} returned {status} without a problem document; check that --server is the \
                  address of a memoir",
@@ -214,6 +267,16 @@ impl Client {
             let _ = served.await;
         }
     }
+}
+
+/// The pause after which a 429 or 503 may be followed by another answer.
+fn retry_after(reply: &Response) -> Option<Duration> {
+    if !matches!(reply.status().as_u16(), 429 | 503) {
+        return None;
+    }
+
+    let seconds = reply.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 /// Serves on a free port of this machine, for this command only.

@@ -106,7 +106,10 @@ impl<'f, R: Fn(&Path) -> anyhow::Result<Value>> Batches<'f, R> {
         loop {
             if batch.len() <= 1 {
                 for Text { file, item } in batch {
-                    sent.push((file, self.client.post("/v1/ingestions", &item).await));
+                    let post = self
+                        .client
+                        .post_patiently("/v1/ingestions", &item, |_| false);
+                    sent.push((file, post.await));
                 }
                 return;
             }
@@ -115,7 +118,10 @@ impl<'f, R: Fn(&Path) -> anyhow::Result<Value>> Batches<'f, R> {
                 items: batch.iter().map(|text| &text.item).collect(),
             };
 
-            let error = match self.client.post("/v1/ingestions/batch", &body).await {
+            let post = self
+                .client
+                .post_patiently("/v1/ingestions/batch", &body, is_too_much);
+            let error = match post.await {
                 Ok(answer) => {
                     let jobs = batch.iter().enumerate().map(|(index, text)| {
                         let job = &answer["jobs"][index];

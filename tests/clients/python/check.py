@@ -11,19 +11,24 @@ import uuid
 from datetime import datetime
 
 from memoir_client import Client
+from memoir_client.api.ingestions import create_ingestion_batch
 from memoir_client.api.sources import create_source, delete_source, get_source, list_sources, update_source
 from memoir_client.api.system import get_info
 from memoir_client.api.tokens import count_tokens
 from memoir_client.models import (
     CountTokensRequest,
     CountTokensResponse,
+    CreateIngestionRequest,
     CreateSourceRequest,
     InfoResponse,
+    IngestionBatchRequest,
+    IngestionBatchResponse,
     Problem,
     SourceListResponse,
     SourceResponse,
     UpdateSourceRequest,
 )
+from memoir_client.types import File
 
 # Otherwise a status that the OpenAPI document does not list would be returned as None, which is easy to overlook.
 client = Client(base_url=os.environ["MEMOIR_URL"], raise_on_unexpected_status=True)
@@ -137,6 +142,18 @@ def check_delete_source():
     assert again.status_code == 404, again
 
 
+def check_ingest_batch():
+    items = [CreateIngestionRequest(text="The lighthouse was built in 1843."), CreateIngestionRequest(text="Ice.")]
+    lines = b'{"text": "The harbour freezes."}\n{"text": "Ice."}\n'
+    for body in (IngestionBatchRequest(items=items), File(payload=lines)):
+        queued = create_ingestion_batch.sync(client=client, body=body, x_memoir_space=f"{space}-batch")
+        assert isinstance(queued, IngestionBatchResponse), queued
+        assert [job.index for job in queued.jobs] == [0, 1], queued
+    refused = create_ingestion_batch.sync(client=client, body=File(payload=b'{"text": ""}'), x_memoir_space=space)
+    assert isinstance(refused, Problem) and refused.errors, refused
+    assert refused.errors[0].field == "items[0].text", refused
+
+
 def check_problem():
     answer = get_source.sync_detailed(str(uuid.uuid4()), client=client, x_memoir_space=space)
     problem = answer.parsed
@@ -158,6 +175,7 @@ CHECKS = [
     check_list_sources,
     check_update_source,
     check_delete_source,
+    check_ingest_batch,
     check_problem,
 ]
 

@@ -152,6 +152,31 @@ async fn ingests_files_from_the_command_line() {
     service.app.finish().await;
 }
 
+/// A full queue asks for a pause of ten seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_for_room_in_the_queue() {
+    let settings = [FLAT, &[("JOBS__MAX_QUEUED", "1"), ("JOBS__WORKERS", "1")]].concat();
+    let service = Ingest::with(&settings).await;
+    let server = format!("http://{}", service.app.address);
+    let slow = Fault::Delay { ms: 500 };
+    service.model.always(Step::new(slow).only_stage("classify"));
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.md", "b.md", "c.md", "d.md"] {
+        let text = format!("category1: Ash\nThe {name} tree.");
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+
+    let (code, told, problem) = ingest(&[".", "--server", &server], folder.path(), &[]);
+    assert_eq!(
+        (code, told.lines().count()),
+        (Some(0), 4),
+        "{told}{problem}"
+    );
+    assert!(problem.contains("waiting for the service"), "{problem}");
+    assert_eq!(service.list("/v1/sources").await.len(), 4);
+    service.app.finish().await;
+}
+
 #[test]
 fn reports_what_cannot_be_ingested() {
     let folder = folder();

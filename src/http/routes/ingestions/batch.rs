@@ -42,6 +42,13 @@ pub struct IngestionBatchRequest {
     items: Vec<CreateIngestionRequest>,
 }
 
+/// One item per line, with the fields of `POST /v1/ingestions`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its description is used")]
+// Generators make a client that sends bytes only from a file.
+#[schema(value_type = String, format = Binary)]
+pub struct IngestionBatchLines(String);
+
 /// The jobs of a batch, in the order of its items.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"jobs": [
@@ -84,7 +91,7 @@ pub struct IngestionBatchJobResponse {
     post, path = "/v1/ingestions/batch", tag = "ingestions", operation_id = "create_ingestion_batch",
     request_body(content(
         (IngestionBatchRequest = "application/json"),
-        (String = "application/x-ndjson", example = "{\"text\": \"The lighthouse was built in 1843.\"}\n{\"text\": \"The harbour freezes.\"}\n"),
+        (IngestionBatchLines = "application/x-ndjson", example = "{\"text\": \"The lighthouse was built in 1843.\"}\n{\"text\": \"The harbour freezes.\"}\n"),
     )),
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
