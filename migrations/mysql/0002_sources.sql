@@ -51,12 +51,11 @@ CREATE TABLE IF NOT EXISTS source_versions (
     note LONGTEXT,
     metadata_json LONGTEXT NOT NULL,
     -- Last, so that SQLite can read the other columns without reading through the text.
-    content LONGTEXT NOT NULL,
+    content LONGTEXT NOT NULL,  -- empty if it is the text of content_version_id or of the filed chunks, joined
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     UNIQUE KEY source_versions_id (space, id),
     UNIQUE KEY source_versions_version (space, source_id, version),
-    KEY source_versions_ingested (space, source_id, ingested_at),
-    KEY source_versions_sha256 (space, sha256)
+    KEY source_versions_ingested (space, source_id, ingested_at)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
@@ -71,6 +70,7 @@ CREATE TABLE IF NOT EXISTS contextual_helpers (
     doc_date LONGTEXT,
     topic LONGTEXT,
     description LONGTEXT,
+    description_at BIGINT,  -- the character of text where the description begins, if description is NULL for being part of it
     token_count BIGINT NOT NULL,
     tokens_prompt BIGINT NOT NULL,
     tokens_completion BIGINT NOT NULL,

@@ -70,7 +70,6 @@ CREATE TABLE IF NOT EXISTS job_events (
 
 -- The log of each classification call.
 CREATE TABLE IF NOT EXISTS job_batches (
-    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     job_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     seq BIGINT NOT NULL,

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS embeddings (
     entry_id BIGINT NOT NULL,
     model VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- provider:model
     dim BIGINT NOT NULL,
-    vector LONGBLOB NOT NULL,  -- float32, little-endian
+    vector LONGBLOB NOT NULL,  -- a scale as float32, then one 16-bit integer per number; see base/vector_bytes.rs
     created_at BIGINT NOT NULL,
     UNIQUE KEY embeddings_entry (space, owner_kind, entry_id, model)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -51,13 +51,12 @@ CREATE TABLE source_versions (
     note TEXT,
     metadata_json TEXT NOT NULL,
     -- Last, so that SQLite can read the other columns without reading through the text.
-    content TEXT NOT NULL,
+    content TEXT NOT NULL,  -- empty if it is the text of content_version_id or of the filed chunks, joined
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     CONSTRAINT source_versions_id UNIQUE (space, id),
     CONSTRAINT source_versions_version UNIQUE (space, source_id, version)
 );
 CREATE INDEX source_versions_ingested ON source_versions (space, source_id, ingested_at);
-CREATE INDEX source_versions_sha256 ON source_versions (space, sha256);
 
 -- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
 CREATE TABLE contextual_helpers (
@@ -71,6 +70,7 @@ CREATE TABLE contextual_helpers (
     doc_date TEXT,
     topic TEXT,
     description TEXT,
+    description_at BIGINT,  -- the character of text where the description begins, if description is NULL for being part of it
     token_count BIGINT NOT NULL,
     tokens_prompt BIGINT NOT NULL,
     tokens_completion BIGINT NOT NULL,

@@ -27,7 +27,7 @@ CREATE TABLE embeddings (
     entry_id BIGINT NOT NULL,
     model VARCHAR(255) NOT NULL,  -- provider:model
     dim BIGINT NOT NULL,
-    vector BYTEA NOT NULL,  -- float32, little-endian
+    vector BYTEA NOT NULL,  -- a scale as float32, then one 16-bit integer per number; see base/vector_bytes.rs
     created_at BIGINT NOT NULL,
     CONSTRAINT embeddings_entry UNIQUE (space, owner_kind, entry_id, model)
 );

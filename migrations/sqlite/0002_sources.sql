@@ -28,7 +28,7 @@ CREATE TABLE source_tags (
     position INTEGER NOT NULL,
     PRIMARY KEY (space, source_id, tag),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
-);
+) WITHOUT ROWID;
 CREATE INDEX source_tags_tag ON source_tags (space, tag, source_id);
 
 -- Versions: one row per ingestion of a source, also for identical content. Rows are never changed.
@@ -51,13 +51,12 @@ CREATE TABLE source_versions (
     note TEXT,
     metadata_json TEXT NOT NULL,
     -- Last, so that SQLite can read the other columns without reading through the text.
-    content TEXT NOT NULL,
+    content TEXT NOT NULL,  -- empty if it is the text of content_version_id or of the filed chunks, joined
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
 );
 CREATE UNIQUE INDEX source_versions_id ON source_versions (space, id);
 CREATE UNIQUE INDEX source_versions_version ON source_versions (space, source_id, version);
 CREATE INDEX source_versions_ingested ON source_versions (space, source_id, ingested_at);
-CREATE INDEX source_versions_sha256 ON source_versions (space, sha256);
 
 -- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
 CREATE TABLE contextual_helpers (
@@ -71,6 +70,7 @@ CREATE TABLE contextual_helpers (
     doc_date TEXT,
     topic TEXT,
     description TEXT,
+    description_at INTEGER,  -- the character of text where the description begins, if description is NULL for being part of it
     token_count INTEGER NOT NULL,
     tokens_prompt INTEGER NOT NULL,
     tokens_completion INTEGER NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE document_versions (
     char_count INTEGER NOT NULL,
     PRIMARY KEY (space, version_id),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
-);
+) WITHOUT ROWID;
 CREATE INDEX document_versions_source ON document_versions (space, source_id, ingested_at, char_count, version_id);
 CREATE INDEX document_versions_time ON document_versions (space, user_id, ingested_at, version_id);
 CREATE INDEX document_versions_length ON document_versions (space, user_id, char_count, version_id);

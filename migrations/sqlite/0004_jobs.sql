@@ -54,7 +54,7 @@ CREATE TABLE job_checkpoints (
     created_at INTEGER NOT NULL,
     PRIMARY KEY (space, job_id, step),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
-);
+) WITHOUT ROWID;
 
 -- The events of a job, in order; every process streams them from here.
 CREATE TABLE job_events (
@@ -66,11 +66,10 @@ CREATE TABLE job_events (
     created_at INTEGER NOT NULL,
     PRIMARY KEY (space, job_id, seq),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
-);
+) WITHOUT ROWID;
 
 -- The log of each classification call.
 CREATE TABLE job_batches (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
     job_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
@@ -83,6 +82,6 @@ CREATE TABLE job_batches (
     failures INTEGER NOT NULL,
     latency_ms REAL NOT NULL,
     started_at INTEGER NOT NULL,
+    PRIMARY KEY (space, job_id, seq),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
-);
-CREATE UNIQUE INDEX job_batches_seq ON job_batches (space, job_id, seq);
+) WITHOUT ROWID;

@@ -28,7 +28,7 @@ CREATE TABLE embeddings (
     entry_id INTEGER NOT NULL,
     model TEXT NOT NULL,  -- provider:model
     dim INTEGER NOT NULL,
-    vector BLOB NOT NULL,  -- float32, little-endian
+    vector BLOB NOT NULL,  -- a scale as float32, then one 16-bit integer per number; see base/vector_bytes.rs
     created_at INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX embeddings_entry ON embeddings (space, owner_kind, entry_id, model);

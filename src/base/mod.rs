@@ -12,4 +12,5 @@ pub mod problems;
 pub mod stop_words;
 pub mod text;
 pub mod tokens;
+pub mod vector_bytes;
 pub mod words;

@@ -20,6 +20,8 @@ pub struct CutText {
     tokenizer: &'static str,
     /// Search chunks, if they differ from the filed ones.
     pub overlapping: Vec<TextChunk>,
+    /// Whether searches find the filed chunks: both cuts are the same, and the text is filed.
+    pub is_shared: bool,
     pub facts: VersionFacts,
     /// What is said about the source, see [`Order::words`].
     pub words: String,
@@ -48,7 +50,7 @@ impl CutText {
             let chunks = cut_at(text, &parts, &rules, counter);
             let usual = rules.delimiters == DELIMITERS;
 
-            let overlapping = match order.wants_vectors() {
+            let mut overlapping = match order.wants_vectors() {
                 true if usual => cut_overlapping(text, &parts, order.retrieval, counter),
                 true => {
                     let parts = fragments(text, &DELIMITERS.map(str::to_owned), counter);
@@ -56,6 +58,13 @@ impl CutText {
                 }
                 false => Vec::new(),
             };
+
+            // As for most short texts: stored once instead of twice.
+            let is_shared =
+                order.is_filed() && order.wants_vectors() && same(&chunks, &overlapping);
+            if is_shared {
+                overlapping.clear();
+            }
 
             let facts = VersionFacts {
                 sha256: sha256_hex(order.text.as_bytes()),
@@ -75,6 +84,7 @@ impl CutText {
                 chunks,
                 tokenizer: counter.name(),
                 overlapping,
+                is_shared,
                 facts,
                 words: order.words(),
             }
@@ -107,14 +117,14 @@ impl CutText {
         rows(&self.chunks, text, self.tokenizer)
     }
 
-    /// The search chunks as they are stored.
+    /// The search chunks as they are stored, unless they are the filed ones.
     pub fn overlapping_chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
         rows(&self.overlapping, text, self.tokenizer)
     }
 
     /// The texts that searches find.
     pub fn searched_texts(&self, order: &Order) -> Vec<Arc<str>> {
-        let searched = if order.wants_vectors() {
+        let searched = if order.wants_vectors() && !self.is_shared {
             &self.overlapping
         } else {
             &self.chunks
@@ -124,6 +134,11 @@ impl CutText {
             .map(|chunk| order.text[chunk.range.clone()].into())
             .collect()
     }
+}
+
+fn same(some: &[TextChunk], others: &[TextChunk]) -> bool {
+    let ranges = some.iter().map(|chunk| &chunk.range);
+    ranges.eq(others.iter().map(|chunk| &chunk.range))
 }
 
 fn rows<'t>(chunks: &[TextChunk], text: &'t str, tokenizer: &'t str) -> Vec<NewChunk<'t>> {

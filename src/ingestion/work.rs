@@ -197,6 +197,11 @@ impl IngestionWork {
         let Some(profile) = order.searched_profile() else {
             return Ok(None);
         };
+        let profile = if document.is_shared {
+            TAXONOMY
+        } else {
+            profile
+        };
         let texts = document.searched_texts(order);
         let model = if order.wants_vectors() {
             Some(self.search.model_of(context.space()).await?)

@@ -28,6 +28,9 @@ use crate::search::terms;
 use crate::sources::Sources;
 use crate::store::{NewEntry, NewVersion, Store, StoreError, Tx};
 
+/// Maximum chunks from which a text is put together when it is read.
+const MOST_JOINED: usize = 100;
+
 /// Everything to write.
 pub struct Draft<'d> {
     pub order: &'d Order,
@@ -46,6 +49,23 @@ pub struct Draft<'d> {
     pub same: Option<SourceVersion>,
     /// What makes it searchable.
     pub searched: Option<Searched<'d>>,
+}
+
+impl Draft<'_> {
+    /// Whether the text is stored elsewhere: with the version that has the same content, or as the
+    /// filed chunks, which are written in the same transaction. A long text is stored twice, so
+    /// that it can be read at once.
+    fn shares_text(&self, whole: bool) -> bool {
+        if self.same.is_some() {
+            return true;
+        }
+
+        let joined = || self.chunks.iter().flat_map(|chunk| chunk.text.bytes());
+        whole
+            && self.order.is_filed()
+            && self.chunks.len() <= MOST_JOINED
+            && joined().eq(self.order.text.bytes())
+    }
 }
 
 /// The chunks that searches find.
@@ -67,7 +87,7 @@ pub struct Written {
     pub chunks: i64,
     pub categories: i64,
     pub helper_version: Option<i64>,
-    /// Chunks only for search.
+    /// Chunks that are cut for search, including those that are filed as well.
     #[serde(default)]
     pub searched: i64,
     /// Chunks of other sources that moved to another category.
@@ -323,7 +343,11 @@ impl Writer<'_> {
         let new = NewVersion {
             source_id: &source.id,
             version,
-            content: &draft.order.text,
+            content: if draft.shares_text(whole) {
+                ""
+            } else {
+                &draft.order.text
+            },
             facts: &draft.facts,
             content_version_id: draft.same.as_ref().map(|same| same.id),
         };

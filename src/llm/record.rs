@@ -9,6 +9,8 @@ use tokio::time::Instant;
 use super::provider::{Mode, ProviderError, Reply, Usage};
 use super::recall::Recalled;
 use super::send::Target;
+use super::task::Task as _;
+use super::tasks::helper::Helper;
 use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::ids::new_uuid;
@@ -188,7 +190,10 @@ impl<'a> Call<'a> {
     /// Ends an attempt that returned an answer.
     pub fn finish(mut self, outcome: CallOutcome, output: Option<Value>) {
         if let Some(mut record) = self.record.take() {
-            record.llm_output = output.map(bounded);
+            // The embedded model's helper is stored with its source, and it would write the same
+            // again.
+            let is_stored = self.target.capabilities().in_process && record.stage == Helper::STAGE;
+            record.llm_output = output.filter(|_| !is_stored).map(bounded);
             self.write(record, outcome, None);
         }
     }

@@ -9,6 +9,8 @@
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
+pub use crate::base::vector_bytes::{from_bytes, to_bytes};
+
 /// Floats per block: 4 MiB. Growing by blocks keeps memory near the size of the data, where one
 /// growing vector could take twice as much.
 const BLOCK: usize = 1 << 20;
@@ -358,22 +360,6 @@ fn total(mut sums: [f32; LANES]) -> f32 {
     }
 
     sums[0]
-}
-
-/// The bytes of a vector as they are stored: float32, little-endian.
-pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
-    vector
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect()
-}
-
-/// A stored vector.
-pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .chunks_exact(4)
-        .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
-        .collect()
 }
 
 /// The vector scaled to length 1; one without direction becomes zeros.

@@ -61,7 +61,8 @@ impl Store {
         .await
     }
 
-    /// Chunks of one version, in the order of the text.
+    /// Chunks of one version, in the order of the text. Search chunks that are cut as the filed
+    /// ones are stored once, as these; they have vectors.
     pub async fn list_version_chunks(
         &self,
         space: &Space,
@@ -70,8 +71,15 @@ impl Store {
         after: i64,
         limit: usize,
     ) -> Result<Vec<Chunk>, StoreError> {
+        let of_profile = if profile == RETRIEVAL {
+            "(c.profile = ? OR EXISTS (SELECT 1 FROM search_entries t JOIN embeddings e ON e.space = t.space \
+             AND e.owner_kind = t.owner_kind AND e.entry_id = t.id \
+             WHERE t.space = c.space AND t.owner_kind = 'chunk' AND t.owner_id = c.id))"
+        } else {
+            "c.profile = ?"
+        };
         let sql = format!(
-            "{SELECT} WHERE c.space = ? AND c.version_id = ? AND c.profile = ? AND c.ordinal > ? ORDER BY c.ordinal LIMIT ?"
+            "{SELECT} WHERE c.space = ? AND c.version_id = ? AND {of_profile} AND c.ordinal > ? ORDER BY c.ordinal LIMIT ?"
         );
         self.retry("list_version_chunks", || async {
             let query = self

@@ -16,7 +16,7 @@ impl Store {
         source_id: &SourceId,
         limit: usize,
     ) -> Result<Vec<ContextualHelper>, StoreError> {
-        let sql = "SELECT version, text, origin, author, doc_date, topic, description, token_count, tokens_prompt, \
+        let sql = "SELECT version, text, origin, author, doc_date, topic, description, description_at, token_count, tokens_prompt, \
                    tokens_completion, created_at FROM contextual_helpers WHERE space = ? AND source_id = ? \
                    ORDER BY version DESC LIMIT ?";
         self.retry("list_helpers", || async {
@@ -77,8 +77,13 @@ impl Tx {
         let last: Option<i64> = last.map(|row| row.try_get("newest")).transpose()?.flatten();
         let version = last.unwrap_or(0) + 1;
         let insert = "INSERT INTO contextual_helpers (space, source_id, version, text, origin, author, doc_date, topic, \
-                      description, token_count, tokens_prompt, tokens_completion, created_at) \
-                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                      description, description_at, token_count, tokens_prompt, tokens_completion, created_at) \
+                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let at = helper.description.as_deref().and_then(|description| {
+            let before = helper.text.strip_suffix(description)?;
+            i64::try_from(before.chars().count()).ok()
+        });
+        let description = helper.description.clone().filter(|_| at.is_none());
         let insert = self
             .sql(insert)
             .bind(space.as_str())
@@ -93,7 +98,8 @@ impl Tx {
         let insert = insert
             .bind(helper.date.clone())
             .bind(helper.topic.clone())
-            .bind(helper.description.clone());
+            .bind(description)
+            .bind(at);
 
         let insert = insert
             .bind(helper.token_count)
@@ -107,15 +113,27 @@ impl Tx {
 
 fn read_helper(row: &AnyRow) -> Result<ContextualHelper, StoreError> {
     let origin: String = row.try_get("origin")?;
+    let text: String = row.try_get("text")?;
+    let at: Option<i64> = row.try_get("description_at")?;
+    let description = match at {
+        // It is part of the text, and stored only there.
+        Some(at) => Some(
+            text.chars()
+                .skip(usize::try_from(at).unwrap_or(0))
+                .collect(),
+        ),
+        None => row.try_get("description")?,
+    };
+
     Ok(ContextualHelper {
         version: row.try_get("version")?,
         helper: NewHelper {
-            text: row.try_get("text")?,
+            text,
             origin: HelperOrigin::parse(&origin),
             author: row.try_get("author")?,
             date: row.try_get("doc_date")?,
             topic: row.try_get("topic")?,
-            description: row.try_get("description")?,
+            description,
             token_count: row.try_get("token_count")?,
             tokens_prompt: row.try_get("tokens_prompt")?,
             tokens_completion: row.try_get("tokens_completion")?,

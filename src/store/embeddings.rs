@@ -36,7 +36,7 @@ const BYTES: usize = 1_000_000;
 pub struct NewEmbedding<'v> {
     pub entry_id: i64,
     pub dim: i64,
-    /// float32, little-endian.
+    /// As `base::vector_bytes` writes it.
     pub vector: &'v [u8],
 }
 

@@ -11,6 +11,7 @@ use super::backend::Backend;
 use super::embeddings::NewEmbedding;
 use super::{Engine, Store, StoreError, Tx, row_limit};
 use crate::base::ids::Space;
+use crate::base::vector_bytes::from_bytes;
 use crate::model::search::OwnerKind;
 
 /// The column, if it exists: dropping the extension drops it and leaves the table.
@@ -158,7 +159,7 @@ impl Store {
                 for row in some {
                     insert = insert
                         .bind(row.try_get::<i64, _>("id")?)
-                        .bind(written(&row.try_get::<Vec<u8>, _>("vector")?));
+                        .bind(written(&from_bytes(&row.try_get::<Vec<u8>, _>("vector")?)));
                 }
 
                 let mut tx = self.begin().await?;
@@ -183,8 +184,7 @@ impl Store {
         // In a subquery: otherwise a generic plan would parse the vector again for every row.
         let sql = "SELECT v.entry_id FROM embedding_vectors v WHERE v.space = ? AND v.owner_kind = ? AND v.model = ? \
                    AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> (SELECT CAST(? AS vector)), v.entry_id LIMIT ?";
-        let bytes: Vec<u8> = asked.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let (asked, dims) = (written(&bytes), i32::try_from(asked.len()).unwrap_or(0));
+        let (asked, dims) = (written(asked), i32::try_from(asked.len()).unwrap_or(0));
         self.retry("list_nearest", || async {
             let query = self
                 .sql(sql)
@@ -226,7 +226,7 @@ impl Tx {
                     .bind(kind.as_str())
                     .bind(model.to_owned())
                     .bind(new.entry_id);
-                insert = insert.bind(written(new.vector));
+                insert = insert.bind(written(&from_bytes(new.vector)));
             }
 
             self.execute(insert).await?;
@@ -270,16 +270,11 @@ impl Tx {
     }
 }
 
-/// A vector of float32, little-endian, in pgvector's format.
-fn written(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 3 + 2);
+/// A vector in pgvector's format.
+fn written(vector: &[f32]) -> String {
+    let mut text = String::with_capacity(vector.len() * 12 + 2);
     text.push('[');
-    for value in bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|value| f32::from_le_bytes(*value))
-    {
+    for value in vector {
         if text.len() > 1 {
             text.push(',');
         }

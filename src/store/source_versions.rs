@@ -1,5 +1,7 @@
 //! Rows of `source_versions`: the versions of sources.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -18,11 +20,15 @@ pub(super) const COLUMNS: &str = "id AS version_id, source_id, version, sha256, 
 pub(super) const IS_WHOLE: &str =
     "EXISTS (SELECT 1 FROM document_versions x WHERE x.space = w.space AND x.version_id = w.id)";
 
+/// Versions per statement.
+const AT_ONCE: usize = 500;
+
 /// A version to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVersion<'v> {
     pub source_id: &'v SourceId,
     pub version: i64,
+    /// Empty if it shares its text: with `content_version_id`, or with its filed chunks.
     pub content: &'v str,
     pub facts: &'v VersionFacts,
     pub content_version_id: Option<i64>,
@@ -49,21 +55,66 @@ impl Store {
         source_id: &SourceId,
         version: i64,
     ) -> Result<Option<String>, StoreError> {
-        let sql =
-            "SELECT content FROM source_versions WHERE space = ? AND source_id = ? AND version = ?";
-        self.retry("find_content", || async {
+        let sql = "SELECT id, content, char_count, content_version_id FROM source_versions \
+                   WHERE space = ? AND source_id = ? AND version = ?";
+        let found = self.retry("find_content", || async {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
                 .bind(source_id.as_str())
                 .bind(version);
-            self.fetch_all(query)
-                .await?
-                .first()
-                .map(|row| Ok(row.try_get("content")?))
-                .transpose()
-        })
-        .await
+            self.fetch_all(query).await
+        });
+
+        let found = found.await?;
+        let Some(row) = found.first() else {
+            return Ok(None);
+        };
+        let content: String = row.try_get("content")?;
+        if !content.is_empty() || row.try_get::<i64, _>("char_count")? == 0 {
+            return Ok(Some(content));
+        }
+
+        let shared: Option<i64> = row.try_get("content_version_id")?;
+        let id = shared.map_or_else(|| row.try_get("id"), Ok)?;
+        Ok(self.list_texts(space, &[id]).await?.remove(&id))
+    }
+
+    /// The texts of versions by their ids: their content, or their filed chunks if these are the
+    /// only copy. Deleted ones are missing.
+    pub(super) async fn list_texts(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, String>, StoreError> {
+        let contents = "SELECT id, content AS part FROM source_versions WHERE space = ? AND id IN (??) AND content <> ''";
+        let chunks = "SELECT c.version_id AS id, c.text_content AS part FROM chunks c WHERE c.space = ? \
+                      AND c.version_id IN (??) AND c.profile = 'taxonomy' ORDER BY c.version_id, c.ordinal";
+
+        let mut texts: HashMap<i64, String> = HashMap::new();
+        for sql in [contents, chunks] {
+            let missing: Vec<i64> = ids
+                .iter()
+                .copied()
+                .filter(|id| !texts.contains_key(id))
+                .collect();
+
+            for some in missing.chunks(AT_ONCE) {
+                let rows = self.retry("list_texts", || async {
+                    let query = self.backend.dialect.query_list(sql, some.len());
+                    let query = query.bind(space.as_str());
+                    self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
+                        .await
+                });
+
+                for row in rows.await? {
+                    let part: String = row.try_get("part")?;
+                    texts.entry(row.try_get("id")?).or_default().push_str(&part);
+                }
+            }
+        }
+
+        Ok(texts)
     }
 
     /// Versions of a source, newest first, before the given one, up to a given time.

@@ -56,6 +56,14 @@ const TABLES_OF_TEXTS: &[&str] = &[
     "queries",
     "idempotency_keys",
 ];
+/// The keys of tables that have no rowid on SQLite.
+const KEYS: &[(&str, &str)] = &[
+    ("document_versions", "space, version_id"),
+    ("source_tags", "space, source_id, tag"),
+    ("job_batches", "space, job_id, seq"),
+    ("job_events", "space, job_id, seq"),
+    ("job_checkpoints", "space, job_id, step"),
+];
 /// Tables that are written only under the lock of the space's chunks.
 const TABLES_OF_CHUNKS: &[&str] = &[
     VECTORS,
@@ -340,7 +348,11 @@ impl Store {
         let some =
             |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {most}");
         self.backend.dialect.assembled(&match self.engine() {
-            Engine::Sqlite => format!("DELETE FROM {table} WHERE rowid IN ({})", some("rowid")),
+            Engine::Sqlite => {
+                let keys = KEYS.iter().find(|(keyed, _)| *keyed == table);
+                let key = keys.map_or("rowid", |(_, key)| *key);
+                format!("DELETE FROM {table} WHERE ({key}) IN ({})", some(key))
+            }
             Engine::Postgres => format!(
                 "DELETE FROM {table} WHERE ctid = ANY (ARRAY ({}))",
                 some("ctid")

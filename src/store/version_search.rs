@@ -26,14 +26,50 @@ impl Store {
         // column of a derived table when it runs such a prepared statement for the second time.
         let kept =
             search.hits.is_empty() && search.tags.len() <= 4 && self.engine() != Engine::Mysql;
-        self.retry("list_version_candidates", || async {
-            self.fetch_all(self.put_together(&statement, kept))
-                .await?
-                .iter()
-                .map(read_candidate)
-                .collect()
-        })
-        .await
+        let mut once_more = true;
+        loop {
+            let found = self.retry("list_version_candidates", || async {
+                self.fetch_all(self.put_together(&statement, kept))
+                    .await?
+                    .iter()
+                    .map(read_candidate)
+                    .collect()
+            });
+
+            let mut found: Vec<VersionCandidate> = found.await?;
+            let complete = self.add_texts(space, &mut found).await?;
+            // A source may have been deleted between the two statements.
+            if complete || !std::mem::take(&mut once_more) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Adds the texts of chosen versions that are stored elsewhere; `false` if one is missing.
+    async fn add_texts(
+        &self,
+        space: &Space,
+        candidates: &mut [VersionCandidate],
+    ) -> Result<bool, StoreError> {
+        let elsewhere = |candidate: &VersionCandidate| {
+            let version = &candidate.version;
+            let lacks = candidate.content.as_deref() == Some("") && version.facts.char_count > 0;
+            lacks.then(|| version.content_version_id.unwrap_or(version.id))
+        };
+
+        let ids: Vec<i64> = candidates.iter().filter_map(elsewhere).collect();
+        if ids.is_empty() {
+            return Ok(true);
+        }
+
+        let texts = self.list_texts(space, &ids).await?;
+        for candidate in candidates {
+            if let Some(text) = elsewhere(candidate).and_then(|id| texts.get(&id)) {
+                candidate.content = Some(text.clone());
+            }
+        }
+
+        Ok(ids.iter().all(|id| texts.contains_key(id)))
     }
 }
 

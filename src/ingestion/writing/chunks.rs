@@ -93,7 +93,11 @@ impl Writer<'_> {
             return Err(WriteError::Job(JobError::Interrupted));
         }
 
-        written.searched += i64::try_from(searched.chunks.len()).unwrap_or(i64::MAX);
+        let count = match (filed, &searched.model) {
+            (true, Some(_)) => range.len(),
+            _ => searched.chunks.len(),
+        };
+        written.searched += i64::try_from(count).unwrap_or(i64::MAX);
         Ok(())
     }
 

@@ -191,6 +191,7 @@ async fn a_version_without_its_text_is_an_error() {
             .database
             .execute("UPDATE source_versions SET content = ''")
             .await;
+        setup.app.database.execute("DELETE FROM chunks").await;
 
         let reply = setup.retrieve(&json!({"meta": {"filename": "a.md"}})).await;
         reply.assert_problem(500, "document_content_missing");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Setup, each};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
-use crate::support::ingest::Ingest;
+use crate::support::ingest::{Ingest, count};
 
 const TEXT: &str = "The violin maker chose spruce for the belly and maple for the back.";
 
@@ -88,6 +88,46 @@ async fn a_text_for_the_hierarchy_only_is_found_by_keyword() {
 
         assert_eq!(found["items"], json!([]));
         ingest.app.finish().await;
+    }
+}
+
+/// The only chunk of a short text is filed, searched and read as the version's text.
+#[tokio::test]
+async fn a_short_text_is_stored_once() {
+    for database in TestDatabase::each().await {
+        let setup = Setup::on(database, &[]).await;
+        let text = format!("{TEXT} Ærlig talt, it took him a year.");
+        let both = json!({"path": "/v.md", "text": text, "options": {"indexes": ["taxonomy", "semantic"]}});
+        let id = setup.bring_as(both.clone()).await;
+        let stored = "SELECT COUNT(*) FROM chunks";
+        assert_eq!(count(&setup.app.database, stored).await, 1);
+        let copies = "SELECT COUNT(*) FROM source_versions WHERE content <> ''";
+        assert_eq!(count(&setup.app.database, copies).await, 0);
+
+        for profile in ["taxonomy", "retrieval"] {
+            let path = format!("/v1/sources/{id}/chunks?profile={profile}");
+            let listed = setup.app.get(&path).await.json();
+            assert_eq!(listed["items"][0]["text_content"], *text, "{listed}");
+            assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+        }
+
+        let body = json!({"query": "violin", "type": "semantic"});
+        let found = setup.app.post("/v1/search", &body).await.json();
+        assert_eq!(found["items"][0]["text_content"], *text, "{found}");
+        assert!(found["items"][0]["category_id"].is_number(), "{found}");
+
+        // A version with the same content shares the text, and both can be read and compared.
+        setup.bring_as(both).await;
+        assert_eq!(count(&setup.app.database, copies).await, 0);
+        for version in [1, 2] {
+            let path = format!("/v1/sources/{id}/versions/{version}/content");
+            assert_eq!(setup.app.get(&path).await.text, text);
+        }
+
+        let body = json!({"meta": {"filename": "v.md"}});
+        let found = setup.app.post("/v1/documents/retrieve", &body).await.json();
+        assert!(found.to_string().contains("Ærlig talt"), "{found}");
+        setup.app.finish().await;
     }
 }
 

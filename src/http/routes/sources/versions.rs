@@ -235,7 +235,8 @@ pub async fn diff_source_versions(
 /// List the chunks of a source
 ///
 /// Returns the chunks of the latest or a given version, in text order. The chunks of the profile
-/// `taxonomy`, joined, are the complete text.
+/// `taxonomy`, joined, are the complete text. If both profiles cut a text in the same way, as they
+/// do with most short texts, its chunks are stored once, as `taxonomy`, and listed for both.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/chunks", tag = "sources", operation_id = "list_source_chunks",
     params(("id" = String, Path, description = "The source's id."), SourceChunksQuery),
