@@ -91,7 +91,7 @@ impl Probe {
             })?;
 
         if let Some(warning) = &request.warning {
-            context.warn("probe", warning).await?;
+            context.warn("probe", warning);
         }
 
         if request.await_helper && context.saved("asked").is_none() {

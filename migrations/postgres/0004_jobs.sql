@@ -16,6 +16,7 @@ CREATE TABLE jobs (
     max_attempts BIGINT NOT NULL,
     losses BIGINT NOT NULL,  -- processes that died or froze while running it, since it last saved a step
     turn BIGINT NOT NULL,  -- position in the queue; spaces take turns, see store/jobs.rs
+    is_small SMALLINT NOT NULL,  -- 1: takes moments and costs nothing, so a worker runs several at once
     run_after BIGINT NOT NULL,  -- by the database's clock, like lease_until
     waiting_since BIGINT,  -- start of the current wait for a provider, by the database's clock
     waits BIGINT NOT NULL DEFAULT 0,  -- number of waits since then

@@ -16,6 +16,7 @@ CREATE TABLE jobs (
     max_attempts INTEGER NOT NULL,
     losses INTEGER NOT NULL,  -- processes that died or froze while running it, since it last saved a step
     turn INTEGER NOT NULL,  -- position in the queue; spaces take turns, see store/jobs.rs
+    is_small INTEGER NOT NULL,  -- 1: takes moments and costs nothing, so a worker runs several at once
     run_after INTEGER NOT NULL,  -- by the database's clock, like lease_until
     waiting_since INTEGER,  -- start of the current wait for a provider, by the database's clock
     waits INTEGER NOT NULL DEFAULT 0,  -- number of waits since then

@@ -11,7 +11,7 @@ use crate::config::taxonomy::LimitScope;
 /// The limit from which some room is reserved.
 const MANY: i64 = 64;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LevelRoom {
     taxonomy: Taxonomy,
     /// By level: existing or planned categories, and reserved room.

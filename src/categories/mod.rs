@@ -5,6 +5,7 @@ pub mod options;
 pub mod samples;
 mod taxonomy;
 pub mod tree;
+pub mod tree_cache;
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use super::Taxonomy;
 use super::level_room::LevelRoom;
 use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
-use crate::model::category::{Category, NewCategory};
+use crate::model::category::{Category, CategoryOption, NewCategory};
 
 /// A node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub struct Node(usize);
 /// Above level 1.
 pub const ROOT: Node = Node(0);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     parent: Node,
     level: i64,
@@ -38,7 +38,7 @@ struct Entry {
     holds_from: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tree {
     taxonomy: Taxonomy,
     entries: Vec<Entry>,
@@ -80,21 +80,33 @@ impl Tree {
     /// Adds stored categories, parents before children; known ones stay.
     pub fn load(&mut self, stored: &[Category]) {
         for category in stored {
-            let Some(parent) = self.by_id.get(&category.parent_id.unwrap_or(0)).copied() else {
-                continue;
-            };
-            let key = (parent, name_key(&category.name));
-            let node = match self.by_key.get(&key) {
-                // Planned here, but created by another job in the meantime.
-                Some(node) => *node,
-                None => self.add(parent, &category.name, key.1),
-            };
+            self.load_one(category.id, category.parent_id.unwrap_or(0), &category.name);
+        }
+    }
 
-            self.entries[node.0].stored = Some(category.id);
-            self.by_id.insert(category.id, node);
-            if category.level >= self.taxonomy.depth() {
-                self.mark_assured(node);
-            }
+    /// The same for categories as walks read them.
+    pub fn load_options(&mut self, stored: &[CategoryOption]) {
+        for option in stored {
+            self.load_one(option.id, option.parent_id, &option.name);
+        }
+    }
+
+    /// The parent of a category on level 1 is 0.
+    fn load_one(&mut self, id: i64, parent_id: i64, name: &str) {
+        let Some(parent) = self.by_id.get(&parent_id).copied() else {
+            return;
+        };
+        let key = (parent, name_key(name));
+        let node = match self.by_key.get(&key) {
+            // Planned here, but created by another job in the meantime.
+            Some(node) => *node,
+            None => self.add(parent, name, key.1),
+        };
+
+        self.entries[node.0].stored = Some(id);
+        self.by_id.insert(id, node);
+        if self.entries[node.0].level >= self.taxonomy.depth() {
+            self.mark_assured(node);
         }
     }
 

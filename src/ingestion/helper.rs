@@ -64,7 +64,7 @@ impl HelperStep<'_> {
                 return Ok(HelperOutcome::By(given.clone(), false));
             }
 
-            self.keep(given, "provided").await?;
+            self.keep(session, given, "provided").await?;
             return Ok(HelperOutcome::By(given.clone(), true));
         }
 
@@ -91,12 +91,17 @@ impl HelperStep<'_> {
             }
         };
 
-        self.keep(&helper, "generated").await?;
+        self.keep(session, &helper, "generated").await?;
         Ok(HelperOutcome::By(helper, true))
     }
 
     /// Saves a helper with the job, and records its origin.
-    async fn keep(&self, helper: &NewHelper, event: &str) -> Result<(), JobError> {
+    async fn keep(
+        &self,
+        session: &Session,
+        helper: &NewHelper,
+        event: &str,
+    ) -> Result<(), JobError> {
         let value = serde_json::to_value(helper).unwrap_or_default();
         let event = json!({
             "event": event, "origin": helper.origin.as_str(), "token_count": helper.token_count,
@@ -107,6 +112,14 @@ impl HelperStep<'_> {
             events: vec![(HELPER_EVENT, event)],
             ..Record::step(HELPER.to_owned(), value)
         };
+
+        // A helper of the embedded model costs nothing, and one that was sent is in the request.
+        let is_free = helper.origin == HelperOrigin::User
+            || self.llm.capabilities("helper", session).in_process;
+        if is_free {
+            self.context.record_later(record);
+            return Ok(());
+        }
 
         self.context.record_paid(self.llm.journal(), record).await
     }

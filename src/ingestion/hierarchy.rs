@@ -7,24 +7,15 @@ use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::jobs::{JobContext, JobError};
-use crate::store::{CategoryFilter, CategoryPage};
 
 impl IngestionWork {
     /// The current hierarchy. If limits count per level, all of it is needed, and the limits keep
     /// it small; otherwise children are loaded when their parents are chosen.
     pub(super) async fn load_tree(&self, context: &JobContext) -> Result<Tree, JobError> {
-        let mut tree = Tree::new(self.settings.taxonomy.clone());
         if self.settings.taxonomy.scope() == LimitScope::Level {
-            let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
-            tree.load(
-                &self
-                    .store
-                    .list_categories(context.space(), &filter, &page)
-                    .await?,
-            );
+            return Ok(self.trees.of(context.space()).await?);
         }
-
-        Ok(tree)
+        Ok(Tree::new(self.settings.taxonomy.clone()))
     }
 
     pub(super) async fn load_children(

@@ -10,6 +10,7 @@ mod cut_text;
 mod embedding;
 mod filed_so_far;
 mod filing;
+mod filing_desk;
 mod fragments;
 mod helper;
 mod hierarchy;
@@ -32,6 +33,7 @@ use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::categories::Taxonomy;
 use crate::categories::samples::SampleCache;
+use crate::categories::tree_cache::TreeCache;
 use crate::config;
 use crate::contextual_helpers::{ContextualHelpers, HelperFields, Refused, compose};
 use crate::jobs::{Jobs, JobsError};
@@ -139,6 +141,7 @@ impl Ingestion {
 
     /// The job that runs ingestions.
     pub fn work(&self, helpers: ContextualHelpers, samples: SampleCache) -> IngestionWork {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
         IngestionWork {
             store: self.store.clone(),
             llm: self.llm.clone(),
@@ -147,9 +150,9 @@ impl Ingestion {
             helpers,
             settings: self.settings.clone(),
             samples,
-            desks: Arc::new(Semaphore::new(
-                std::thread::available_parallelism().map_or(2, usize::from),
-            )),
+            trees: TreeCache::new(self.store.clone(), self.settings.taxonomy.clone()),
+            desks: Arc::new(Semaphore::new(cores)),
+            filing_desks: Arc::new(Semaphore::new(cores)),
             unanalyzed: Arc::default(),
         }
     }

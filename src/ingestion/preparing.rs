@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::request::{self, NewIngestion};
+use super::request::{self, NewIngestion, Order};
 use super::{Ingestion, IngestionError, KIND};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -15,6 +15,8 @@ use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
 use crate::store::StoreError;
 
+/// Bytes of a text that is ingested in moments.
+const SMALL: usize = 16 * 1024;
 /// Longer texts are checked and serialized on a blocking thread.
 const LARGE: usize = 128 * 1024;
 
@@ -98,6 +100,7 @@ impl Ingestion {
         let identity = self.identity(space, &new, known, now)?;
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
         let order = request::check(new, identity, &self.settings)?;
+        let is_small = order.text.len() <= SMALL && self.is_free(&order);
         let request = order
             .written()
             .map_err(|error| broken(&error.to_string()))?;
@@ -108,7 +111,14 @@ impl Ingestion {
             source_id,
             request,
             max_attempts: self.jobs.max_attempts(),
+            is_small,
         })
+    }
+
+    /// Whether everything is computed in this process.
+    fn is_free(&self, order: &Order) -> bool {
+        let here = |stage| self.llm.works_here(order.model.as_deref(), stage);
+        !order.is_filed() || (here("classify") && here("helper"))
     }
 
     /// Looks up the sources that the requests name by id or path.

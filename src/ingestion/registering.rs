@@ -49,13 +49,14 @@ impl Writer<'_> {
         })
     }
 
+    /// The source of a text, and whether it was created just now.
     pub(super) async fn source(
         &self,
         tx: &mut Tx,
         order: &Order,
         name: Option<String>,
         now: Timestamp,
-    ) -> Result<Source, WriteError> {
+    ) -> Result<(Source, bool), WriteError> {
         let space = self.context.space();
         let during = |error| WriteError::Store {
             operation: "find the source",
@@ -74,7 +75,8 @@ impl Writer<'_> {
             found = tx.find_source(space, &id).await.map_err(during)?;
         }
         let Some(source) = found else {
-            return self.register(tx, order, (id, name), now).await;
+            let created = self.register(tx, order, (id, name), now).await?;
+            return Ok((created, true));
         };
 
         // Too many tags together, which could not be known before: the existing ones stay.
@@ -84,7 +86,7 @@ impl Writer<'_> {
             .unwrap_or_else(|_| source.tags.clone());
 
         if tags == source.tags {
-            return Ok(source);
+            return Ok((source, false));
         }
 
         let source = Source {
@@ -96,7 +98,7 @@ impl Writer<'_> {
         tx.update_source(space, &source)
             .await
             .during("add tags", "source_tags")?;
-        Ok(source)
+        Ok((source, false))
     }
 
     /// The number and the time of a source's next version. Time never goes back within a source:

@@ -1,7 +1,8 @@
 //! Saves finished answers with the job, all that are waiting in one transaction.
 //!
 //! A call counts as running until its answer is saved: its caller waits here. So a killed process
-//! loses at most the running calls, and a fast model does not need a commit for each answer.
+//! loses at most the running calls, and a fast model does not need a commit for each answer. The
+//! answers of the embedded model cost nothing, so nobody waits for them to be saved.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -135,17 +136,19 @@ impl<'a> Saver<'a> {
                 .report("classifying", self.shown(*progress, level));
         }
 
-        self.context
-            .record_paid(
-                self.llm.journal(),
-                Record {
-                    steps,
-                    details,
-                    without_progress: done == 0,
-                    ..Record::default()
-                },
-            )
-            .await
+        let record = Record {
+            steps,
+            details,
+            without_progress: done == 0,
+            ..Record::default()
+        };
+
+        if self.llm.capabilities("classify", self.session).in_process {
+            self.context.record_later(record);
+            return Ok(());
+        }
+
+        self.context.record_paid(self.llm.journal(), record).await
     }
 
     fn shown(&self, progress: Progress, level: Option<i64>) -> Value {

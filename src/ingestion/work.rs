@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use super::IngestionSettings;
 use super::cut_text::CutText;
 use super::embedding::Embedding;
+use super::filing_desk::FilingDesk;
 use super::helper::{HelperOutcome, HelperStep};
 use super::request::Order;
 use super::write_error::WriteError;
@@ -24,6 +25,7 @@ use crate::base::ids::SourceId;
 use crate::base::problems;
 use crate::base::text::char_count;
 use crate::categories::samples::SampleCache;
+use crate::categories::tree_cache::TreeCache;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
@@ -48,8 +50,11 @@ pub struct IngestionWork {
     pub(super) helpers: ContextualHelpers,
     pub(super) settings: Arc<IngestionSettings>,
     pub(super) samples: SampleCache,
+    pub(super) trees: TreeCache,
     /// Limits how many texts are cut at once: one per core.
     pub(super) desks: Arc<Semaphore>,
+    /// The same for texts that the embedded model files.
+    pub(super) filing_desks: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
 }
 
@@ -75,7 +80,7 @@ impl IngestionWork {
                 "{} U+0000 characters were removed from the text",
                 order.nul_removed
             );
-            context.warn("nul_removed", &message).await?;
+            context.warn("nul_removed", &message);
         }
 
         let session = self
@@ -103,7 +108,7 @@ impl IngestionWork {
         let same = self.same_content(context, &order, &document).await?;
         let short = document.short_chunk(order.chunk_min_tokens);
         if let Some(message) = short.filter(|_| order.is_filed() && same.is_none()) {
-            context.warn("below_min_tokens", &message).await?;
+            context.warn("below_min_tokens", &message);
         }
 
         let searched = match &same {
@@ -143,7 +148,7 @@ impl IngestionWork {
         }
 
         let written = if draft.same.is_some() || !order.is_filed() {
-            self.write_last(context, &session, &draft, 0..0, None)
+            self.write_last(context, &session, &draft, 0..0, (None, None))
                 .await
                 .map_err(|e| e.into_job_error(context.attempt()))?
         } else {
@@ -270,11 +275,13 @@ impl IngestionWork {
         session: &Session,
         draft: &Draft<'_>,
         range: Range<usize>,
-        so_far: Option<&Written>,
+        (so_far, desk): (Option<&Written>, Option<&FilingDesk>),
     ) -> Result<Written, WriteError> {
+        // With the end of the job, its calls can be seen.
+        self.llm.flush().await.map_err(JobError::from)?;
         let shared = draft.same.as_ref().map(|same| same.version);
         let end = |written: &Written| result(written, session.spent(), shared);
-        self.writer(context)
+        self.writer(context, desk)
             .write(draft, range, so_far, Some(&end))
             .await
     }
@@ -287,8 +294,9 @@ impl IngestionWork {
         }
     }
 
-    fn writer<'w>(&'w self, context: &'w JobContext) -> Writer<'w> {
+    fn writer<'w>(&'w self, context: &'w JobContext, desk: Option<&'w FilingDesk>) -> Writer<'w> {
         Writer {
+            desk,
             store: &self.store,
             sources: &self.sources,
             taxonomy: &self.settings.taxonomy,

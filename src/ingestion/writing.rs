@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
+use super::filing_desk::FilingDesk;
 use super::request::Order;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
@@ -120,6 +121,8 @@ pub struct Writer<'w> {
     pub sources: &'w Sources,
     pub taxonomy: &'w Taxonomy,
     pub context: &'w JobContext,
+    /// Left with the commit.
+    pub desk: Option<&'w FilingDesk>,
 }
 
 impl Writer<'_> {
@@ -173,6 +176,7 @@ impl Writer<'_> {
         ending: Option<&Ended<'_>>,
     ) -> Result<Written, WriteError> {
         let (mut tx, source, mut written, now) = self.begin(draft, part).await?;
+        let (source, is_new) = source;
         // Only now: from here until the commit, all writers of the space wait.
         self.lock_space(&mut tx, now).await?;
         let mut counts = None;
@@ -204,7 +208,7 @@ impl Writer<'_> {
                 &mut tx,
                 draft,
                 &source,
-                (in_parts, counts),
+                (in_parts, is_new, counts),
                 &mut written,
                 now,
             )
@@ -226,17 +230,24 @@ impl Writer<'_> {
         }
 
         fail_point!("before_commit");
-        tx.commit().await.during("commit", "chunks")?;
+        let leave = || {
+            if let (true, Some(desk)) = (part.is_last(), self.desk) {
+                desk.leave();
+            }
+        };
+        let committed = tx.commit_and_then(leave).await;
+        committed.during("commit", "chunks")?;
         fail_point!("after_commit");
         Ok(written)
     }
 
     /// Begins the transaction with the source: the one of the parts before, or a new version of it.
+    /// Also returns whether the source is new.
     async fn begin(
         &self,
         draft: &Draft<'_>,
         part: &Part<'_>,
-    ) -> Result<(Tx, Source, Written, Timestamp), WriteError> {
+    ) -> Result<(Tx, (Source, bool), Written, Timestamp), WriteError> {
         let now = draft
             .order
             .at
@@ -250,7 +261,7 @@ impl Writer<'_> {
         let mut tx = self.store.begin().await.during("begin", "sources")?;
         let (source, written, now) = match part.so_far {
             Some(written) => (
-                self.held_source(&mut tx, written).await?,
+                (self.held_source(&mut tx, written).await?, false),
                 written.clone(),
                 now,
             ),
@@ -324,9 +335,9 @@ impl Writer<'_> {
         name: Option<String>,
         whole: bool,
         now: Timestamp,
-    ) -> Result<(Source, Written, Timestamp), WriteError> {
+    ) -> Result<((Source, bool), Written, Timestamp), WriteError> {
         let space = self.context.space();
-        let source = self.source(tx, draft.order, name, now).await?;
+        let (source, is_new) = self.source(tx, draft.order, name, now).await?;
 
         // After the lock of the source, which a deletion takes as well.
         if let Some(same) = &draft.same
@@ -339,7 +350,11 @@ impl Writer<'_> {
             return Err(WriteError::Job(JobError::Interrupted));
         }
 
-        let (version, now) = self.next_version(tx, &source.id, draft.order, now).await?;
+        let (version, now) = if is_new {
+            (1, now)
+        } else {
+            self.next_version(tx, &source.id, draft.order, now).await?
+        };
         let new = NewVersion {
             source_id: &source.id,
             version,
@@ -366,7 +381,7 @@ impl Writer<'_> {
             ..Written::default()
         };
 
-        Ok((source, written, now))
+        Ok(((source, is_new), written, now))
     }
 
     /// Makes the version current, unless a newer one exists, and adds its helper; the previous
@@ -376,7 +391,7 @@ impl Writer<'_> {
         tx: &mut Tx,
         draft: &Draft<'_>,
         source: &Source,
-        (in_parts, counts): (bool, Option<BTreeMap<i64, i64>>),
+        (in_parts, is_new, counts): (bool, bool, Option<BTreeMap<i64, i64>>),
         written: &mut Written,
         now: Timestamp,
     ) -> Result<(), WriteError> {
@@ -393,10 +408,12 @@ impl Writer<'_> {
             .as_ref()
             .map_or(written.version_id, |same| same.id);
 
-        let before = tx
-            .find_current_content(space, &source.id)
-            .await
-            .during("find the current version", "sources")?;
+        let before = if is_new {
+            None
+        } else {
+            let found = tx.find_current_content(space, &source.id).await;
+            found.during("find the current version", "sources")?
+        };
 
         if source.latest_version < written.version {
             if before != Some(content) {
@@ -418,8 +435,12 @@ impl Writer<'_> {
             }
         }
 
-        let current = tx.find_helper_origin(space, &source.id).await;
-        let current = current.during("find the helper", "contextual_helpers")?;
+        let current = if is_new {
+            None
+        } else {
+            let found = tx.find_helper_origin(space, &source.id).await;
+            found.during("find the helper", "contextual_helpers")?
+        };
 
         // A helper that the user wrote meanwhile stays current.
         let outranked = current == Some(HelperOrigin::User) && !draft.order.regenerate_helper;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -28,8 +28,8 @@ struct Inner {
     claim: Claim,
     saved: Mutex<HashMap<String, Value>>,
     warnings: Mutex<Vec<Value>>,
-    /// Progress since the last write.
-    reports: Mutex<Vec<Report>>,
+    /// What is written with the next record: progress, warnings, and free answers.
+    pending: Mutex<Record>,
     /// Whether this run has completed something that will not be repeated.
     progressed: Arc<AtomicBool>,
     /// Whether the job's row still says that it waits for a provider.
@@ -38,10 +38,10 @@ struct Inner {
     telling: tokio::sync::Mutex<()>,
 }
 
-/// A job that is about to end, with its unwritten reports.
+/// A job that is about to end, with what is not written yet.
 pub struct Ended<'c> {
     context: &'c JobContext,
-    reports: Vec<Report>,
+    pending: Record,
     _telling: tokio::sync::MutexGuard<'c, ()>,
 }
 
@@ -62,7 +62,7 @@ impl JobContext {
         };
 
         let warnings = Mutex::new(job.warnings.clone());
-        let (saved, reports, telling) = (
+        let (saved, pending, telling) = (
             Mutex::new(saved),
             Mutex::default(),
             tokio::sync::Mutex::default(),
@@ -77,7 +77,7 @@ impl JobContext {
             claim,
             saved,
             warnings,
-            reports,
+            pending,
             progressed,
             counts_waits,
             telling,
@@ -140,9 +140,9 @@ impl JobContext {
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record(&self, record: Record) -> Result<(), JobError> {
         let _telling = self.inner.telling.lock().await;
-        let made = self.made(record);
+        let (made, earlier) = self.made(record);
         let written = self.inner.jobs.store.add_job_record(&made).await;
-        self.recorded(&made, written)
+        self.recorded(&made, earlier, written)
     }
 
     /// The same for paid steps: their cost is written with them, never later.
@@ -151,29 +151,55 @@ impl JobContext {
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record_paid(&self, journal: &Journal, record: Record) -> Result<(), JobError> {
         let _telling = self.inner.telling.lock().await;
-        let made = Arc::new(self.made(record));
+        let (made, earlier) = self.made(record);
+        let made = Arc::new(made);
         let written = journal.record(Arc::clone(&made)).await;
-        self.recorded(&made, written)
+        self.recorded(&made, earlier, written)
     }
 
-    /// Adds pending reports.
-    fn made(&self, mut record: Record) -> JobRecord {
-        record.reports = self.take_reports();
-        JobRecord {
+    /// The same, a moment later: with the next record of the job, or by the runner. Only for steps
+    /// that cost nothing, because a killed process repeats them.
+    pub fn record_later(&self, record: Record) {
+        self.remember(&record);
+        let mut pending = self.pending();
+        let earlier = std::mem::take(&mut *pending);
+        *pending = record;
+        pending.follow(earlier);
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Record> {
+        self.inner
+            .pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_pending(&self) -> Record {
+        std::mem::take(&mut *self.pending())
+    }
+
+    /// Adds what is pending, and returns that as well.
+    fn made(&self, mut record: Record) -> (JobRecord, Record) {
+        let earlier = self.take_pending();
+        record.follow(earlier.clone());
+        let made = JobRecord {
             claim: self.inner.claim.clone(),
             record,
             at: self.inner.clock.now(),
-        }
+        };
+
+        (made, earlier)
     }
 
     fn recorded(
         &self,
         made: &JobRecord,
+        earlier: Record,
         written: Result<bool, StoreError>,
     ) -> Result<(), JobError> {
-        held(written.inspect_err(|error| self.put_back(error, &made.record.reports))?)?;
+        held(written.inspect_err(|error| self.put_back(error, earlier))?)?;
         fail_point!("after_checkpoint");
-        if !made.record.reports.is_empty() {
+        if !made.record.reports.is_empty() || made.record.warnings.is_some() {
             self.inner.jobs.announce();
         }
 
@@ -242,39 +268,21 @@ impl JobContext {
             progress,
             at: self.inner.clock.now(),
         };
-        self.inner
-            .reports
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(report);
-    }
-
-    fn take_reports(&self) -> Vec<Report> {
-        std::mem::take(
-            &mut *self
-                .inner
-                .reports
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        self.pending().reports.push(report);
     }
 
     /// What could not be written is written later, unless it may have been written.
-    fn put_back(&self, error: &StoreError, reports: &[Report]) {
+    fn put_back(&self, error: &StoreError, record: Record) {
         if !matches!(error, StoreError::Uncertain { .. }) {
-            self.inner
-                .reports
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .splice(0..0, reports.iter().cloned());
+            self.pending().follow(record);
         }
     }
 
-    /// Writes pending reports immediately; `false` if the job is known to be lost.
+    /// Writes what is pending immediately; `false` if the job is known to be lost.
     pub async fn write_reports(&self) -> bool {
         let _telling = self.inner.telling.lock().await;
-        let made = self.made(Record::default());
-        if made.record.reports.is_empty() {
+        let (made, earlier) = self.made(Record::default());
+        if earlier.is_empty() {
             return true;
         }
 
@@ -284,7 +292,7 @@ impl JobContext {
             Ok(false) => return false,
             Err(error) => {
                 tracing::debug!(job_id = %self.inner.job.id, %error, "cannot store the progress of a job; will retry");
-                self.put_back(&error, &made.record.reports);
+                self.put_back(&error, earlier);
             }
         }
 
@@ -314,50 +322,24 @@ impl JobContext {
         }
     }
 
-    /// Adds a warning that stays with the job.
-    ///
-    /// # Errors
-    /// [`JobError::LeaseLost`], or the store's.
-    pub async fn warn(&self, code: &str, message: &str) -> Result<(), JobError> {
-        let warnings = {
-            let mut warnings = self
-                .inner
-                .warnings
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let warning = json!({"code": code, "message": message});
-            // A resumed job repeats it.
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-            warnings.clone()
-        };
+    /// Adds a warning that stays with the job. Watchers see it shortly, as they see progress.
+    pub fn warn(&self, code: &str, message: &str) {
+        let warning = json!({"code": code, "message": message});
+        let mut warnings = self
+            .inner
+            .warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
 
-        let store = &self.inner.jobs.store;
-        let now = self.inner.clock.now();
-        let _telling = self.inner.telling.lock().await;
-        let reports = self.take_reports();
-        let written = store.retry("update_job_warnings", || async {
-            let mut tx = store.begin().await?;
-            tx.add_reports(&self.inner.claim, &reports).await?;
-            let written = tx
-                .update_job_warnings(&self.inner.claim, &warnings, now)
-                .await?;
-            if written {
-                tx.commit().await?;
-            }
+        // A resumed job repeats it.
+        if warnings.contains(&warning) {
+            return;
+        }
 
-            Ok(written)
-        });
-
-        held(
-            written
-                .await
-                .inspect_err(|error| self.put_back(error, &reports))?,
-        )?;
-
-        self.inner.jobs.announce();
-        Ok(())
+        warnings.push(warning.clone());
+        let mut pending = self.pending();
+        pending.warnings = Some(warnings.clone());
+        pending.events.push(("warning", warning));
     }
 
     /// Prepares to end the job. Call it before opening the transaction that ends it, because a
@@ -366,22 +348,16 @@ impl JobContext {
         let telling = self.inner.telling.lock().await;
         Ended {
             context: self,
-            reports: self.take_reports(),
+            pending: self.take_pending(),
             _telling: telling,
         }
     }
 }
 
 impl Ended<'_> {
-    /// The job does not end after all: its reports are pending again.
+    /// The job does not end after all: what it did is pending again.
     pub fn give_back(self) {
-        let mut reports = self
-            .context
-            .inner
-            .reports
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        reports.splice(0..0, self.reports);
+        self.context.pending().follow(self.pending);
     }
 
     /// Ends the job inside the transaction that writes its effect: both are committed, or neither.
@@ -412,7 +388,15 @@ impl Ended<'_> {
 
     async fn end(&self, tx: &mut Tx, result: Value) -> Result<bool, StoreError> {
         let inner = &*self.context.inner;
-        tx.add_reports(&inner.claim, &self.reports).await?;
+        let record = Record {
+            // Nobody resumes it.
+            steps: Vec::new(),
+            ..self.pending.clone()
+        };
+        if !record.is_empty() && !self.context.record_in(tx, record).await? {
+            return Ok(false);
+        }
+
         let ended = tx
             .end_job(
                 &inner.claim,

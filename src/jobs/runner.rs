@@ -145,12 +145,16 @@ async fn claim_until_stopped(
         };
 
         let pause = match claimed {
-            Ok(jobs) if jobs.is_empty() => LOOK_FOR_WORK,
-            Ok(jobs) => {
+            Ok(groups) if groups.is_empty() => LOOK_FOR_WORK,
+            Ok(groups) => {
                 fail_point!("after_claim");
-                for (job, place) in jobs.into_iter().zip(free.drain(..)) {
-                    let shared = Arc::clone(shared);
-                    running.spawn(async move { shared.attend(job, place).await });
+                for (group, place) in groups.into_iter().zip(free.drain(..)) {
+                    // Free for others once the whole group has ended.
+                    let place = Arc::new(place);
+                    for job in group {
+                        let (shared, place) = (Arc::clone(shared), Arc::clone(&place));
+                        running.spawn(async move { shared.attend(job, place).await });
+                    }
                 }
 
                 continue;
@@ -176,7 +180,7 @@ impl Shared {
     }
 
     /// Runs one job from its claim to its end.
-    async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: OwnedSemaphorePermit) {
+    async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: Arc<OwnedSemaphorePermit>) {
         let retries = Arc::<AtomicI64>::default();
         count_retries(
             Arc::clone(&retries),
@@ -188,7 +192,7 @@ impl Shared {
     async fn attend_counted(
         self: Arc<Self>,
         claimed: ClaimedJob,
-        place: OwnedSemaphorePermit,
+        place: Arc<OwnedSemaphorePermit>,
         retries: Arc<AtomicI64>,
     ) {
         let job = claimed.job.clone();

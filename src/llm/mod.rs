@@ -212,6 +212,13 @@ impl Llm {
             .unwrap_or_default()
     }
 
+    /// Whether this model, or the one for this stage, computes its answers in this process.
+    pub fn works_here(&self, model: Option<&str>, stage: &str) -> bool {
+        let model = model.unwrap_or_else(|| self.model_of(stage));
+        self.target(model)
+            .is_ok_and(|target| target.capabilities().in_process)
+    }
+
     /// Whether the calls or tokens of jobs are capped, so that optional calls must be avoided.
     pub fn must_spare_calls(&self) -> bool {
         let caps = &self.settings().caps;

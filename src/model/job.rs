@@ -134,6 +134,8 @@ pub struct NewJob {
     /// The request, as JSON.
     pub request: String,
     pub max_attempts: i64,
+    /// Whether it takes moments and nothing is paid for it: a worker runs several at once.
+    pub is_small: bool,
 }
 
 /// Which jobs of a space a list shows or a request changes.
@@ -197,9 +199,34 @@ pub struct Record {
     pub reports: Vec<Report>,
     /// Whether its steps only keep the log in order and are not progress.
     pub without_progress: bool,
+    /// All warnings of the job, if there is a new one.
+    pub warnings: Option<Vec<Value>>,
 }
 
 impl Record {
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+            && self.details.is_empty()
+            && self.events.is_empty()
+            && self.reports.is_empty()
+            && self.warnings.is_none()
+    }
+
+    /// Adds what came before it.
+    pub fn follow(&mut self, mut earlier: Self) {
+        let progress = |record: &Self| !record.steps.is_empty() && !record.without_progress;
+        let without_progress = !progress(self) && !progress(&earlier);
+        std::mem::swap(self, &mut earlier);
+
+        let later = earlier;
+        self.steps.extend(later.steps);
+        self.details.extend(later.details);
+        self.events.extend(later.events);
+        self.reports.extend(later.reports);
+        self.without_progress = without_progress;
+        self.warnings = later.warnings.or(self.warnings.take());
+    }
+
     pub fn step(name: String, value: Value) -> Self {
         Self {
             steps: vec![(name, value)],

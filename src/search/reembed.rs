@@ -80,6 +80,7 @@ impl Search {
                 source_id: None,
                 request,
                 max_attempts: jobs.max_attempts(),
+                is_small: false,
             };
 
             let mut tx = inner.store.begin().await?;

@@ -223,16 +223,21 @@ impl Backend {
         self.within(Box::pin(begun)).await
     }
 
-    /// Commits, and waits until the commit is on disk.
+    /// Commits, and waits until the commit is on disk; `visible` is called in between.
     ///
     /// # Errors
     /// Nothing was written; or [`StoreError::Uncertain`].
-    pub async fn commit(&self, mut transaction: OpenTransaction) -> Result<(), StoreError> {
+    pub async fn commit(
+        &self,
+        mut transaction: OpenTransaction,
+        visible: impl FnOnce(),
+    ) -> Result<(), StoreError> {
         let committed = self.within(transaction.commit()).await;
         // Other writers continue while this one waits for the disk.
         drop(transaction);
 
         committed.map_err(StoreError::during_commit)?;
+        visible();
         self.make_durable().await
     }
 

@@ -16,6 +16,8 @@ const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
 /// Ids per statement: below every engine's limit of values, and of a size that planners handle
 /// well.
 pub(super) const AT_ONCE: usize = 500;
+/// Names per statement.
+const NAMES: usize = 100;
 
 /// Which categories a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -178,6 +180,39 @@ impl Tx {
         }
 
         found.sort_unstable_by_key(|category| category.id);
+        Ok(found)
+    }
+
+    /// The categories with these names below these parents; 0 stands for the root.
+    pub async fn list_categories_named(
+        &mut self,
+        space: &Space,
+        named: &BTreeSet<(i64, String)>,
+    ) -> Result<HashMap<(i64, String), i64>, StoreError> {
+        let named: Vec<&(i64, String)> = named.iter().collect();
+        let mut found = HashMap::with_capacity(named.len());
+        for some in named.chunks(NAMES) {
+            let each = vec!["(space = ? AND parent_key = ? AND name_key = ?)"; some.len()];
+            let each = each.join(" OR ");
+            let sql = format!("SELECT id, parent_key, name_key FROM categories WHERE {each}");
+            let mut query = self
+                .backend
+                .dialect
+                .assembled(&sql)
+                .persistent(some.len() == 1);
+            for (parent, name) in some {
+                query = query
+                    .bind(space.as_str().to_owned())
+                    .bind(*parent)
+                    .bind(name.clone());
+            }
+
+            for row in self.fetch_all(query).await? {
+                let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
+                found.insert(key, row.try_get("id")?);
+            }
+        }
+
         Ok(found)
     }
 

@@ -4,7 +4,7 @@
 //! `fence`, and every later write of the claimer names that fence. After a lost lease, such a write
 //! matches no row. All times that decide ownership (`run_after`, `lease_until`) are the database's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -21,6 +21,8 @@ use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 /// How many jobs at the head of the queue one claim examines. Several processes see the same head,
 /// and concurrent requests of one space may share a turn, which must not crowd out the others.
 const CANDIDATES: usize = 64;
+/// Small jobs that one worker runs at once.
+const GROUP: usize = 16;
 
 /// How many jobs are waiting or running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,32 +32,35 @@ pub struct QueueDepth {
 }
 
 impl Store {
-    /// Claims up to `most` waiting jobs of the given kinds: in queue order, but within the head
-    /// those of spaces with the fewest running jobs first.
+    /// Claims waiting jobs of the given kinds for so many workers: in queue order, but within the
+    /// head those of spaces with the fewest running jobs first. Returns the jobs of each worker: one
+    /// job, or several small ones of one space.
     pub async fn claim_jobs(
         &self,
         kinds: &[&'static str],
         owner: &str,
         lease: Duration,
-        most: usize,
+        workers: usize,
         now: Timestamp,
-    ) -> Result<Vec<ClaimedJob>, StoreError> {
-        let waiting = self.list_waiting(kinds, most).await?;
+    ) -> Result<Vec<Vec<ClaimedJob>>, StoreError> {
+        let waiting = self.list_waiting(kinds, workers).await?;
         if waiting.is_empty() {
             return Ok(Vec::new());
         }
 
-        let chosen = choose(waiting, self.count_running().await?, most);
+        let chosen = choose(waiting, self.count_running().await?, workers);
         // One commit for all of them, because waiting for the disk dominates the cost of a claim.
         let mut tx = self.begin().await?;
-        let mut claimed = Vec::with_capacity(chosen.len());
-        for claim in &chosen {
+        let mut claimed: BTreeMap<usize, Vec<ClaimedJob>> = BTreeMap::new();
+        for (worker, claim) in &chosen {
             // None if another process was faster.
-            claimed.extend(tx.claim_job(claim, owner, lease, now).await?);
+            if let Some(job) = tx.claim_job(claim, owner, lease, now).await? {
+                claimed.entry(*worker).or_default().push(job);
+            }
         }
 
         tx.commit().await?;
-        Ok(claimed)
+        Ok(claimed.into_values().collect())
     }
 
     /// The head of the queue. Jobs for one source run in the order in which the database received
@@ -64,16 +69,16 @@ impl Store {
     async fn list_waiting(
         &self,
         kinds: &[&'static str],
-        most: usize,
-    ) -> Result<Vec<Claim>, StoreError> {
+        workers: usize,
+    ) -> Result<Vec<Waiting>, StoreError> {
         let sql = format!(
-            "SELECT j.space, j.id, j.fence FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \
+            "SELECT j.space, j.id, j.fence, j.is_small FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \
              AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
              AND o.source_id = j.source_id AND o.state IN ('queued', 'running') AND o.source_seq <= j.source_seq \
              AND (o.source_seq < j.source_seq OR o.id < j.id)) \
              ORDER BY j.turn, j.id LIMIT {}",
             vec!["?"; kinds.len()].join(", "),
-            CANDIDATES.max(2 * most)
+            CANDIDATES.max(2 * workers)
         );
 
         let mut query = self.backend.dialect.assembled(&sql);
@@ -81,11 +86,13 @@ impl Store {
             query = query.bind(*kind);
         }
 
-        self.fetch_all(query)
-            .await?
-            .iter()
-            .map(read_claim)
-            .collect()
+        let read = |row: &AnyRow| {
+            Ok(Waiting {
+                claim: read_claim(row)?,
+                is_small: row.try_get::<i64, _>("is_small")? != 0,
+            })
+        };
+        self.fetch_all(query).await?.iter().map(read).collect()
     }
 
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
@@ -270,47 +277,57 @@ impl Tx {
         self.execute(bind_claim(update, claim)).await.map(|_| ())
     }
 
-    /// Replaces the warnings of a running job; `false` if the claim is lost.
-    pub async fn update_job_warnings(
+    /// Replaces the warnings of a running job.
+    pub(super) async fn update_job_warnings(
         &mut self,
         claim: &Claim,
         warnings: &[Value],
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<(), StoreError> {
         let update = "UPDATE jobs SET warnings_json = ? WHERE space = ? AND id = ? AND fence = ? AND state = 'running'";
         let update = self
             .sql(update)
             .bind(Value::from(warnings.to_vec()).to_string());
-        if self.execute(bind_claim(update, claim)).await? == 0 {
-            return Ok(false);
-        }
-
-        if let Some(newest) = warnings.last() {
-            self.add_job_event(&claim.space, &claim.id, "warning", newest, now)
-                .await?;
-        }
-
-        Ok(true)
+        self.execute(bind_claim(update, claim)).await.map(|_| ())
     }
 }
 
-/// Picks from the head of the queue: jobs of spaces with the fewest running jobs first, otherwise
-/// in queue order.
-fn choose(mut waiting: Vec<Claim>, mut running: HashMap<String, i64>, most: usize) -> Vec<Claim> {
-    let mut chosen = Vec::with_capacity(most);
-    while chosen.len() < most && !waiting.is_empty() {
-        let load = |claim: &Claim| running.get(claim.space.as_str()).copied().unwrap_or(0);
-        let best = (0..waiting.len())
-            .min_by_key(|index| (load(&waiting[*index]), *index))
-            .unwrap_or(0);
-        let claim = waiting.remove(best);
-        *running.entry(claim.space.as_str().to_owned()).or_default() += 1;
+/// A job at the head of the queue.
+struct Waiting {
+    claim: Claim,
+    is_small: bool,
+}
 
-        chosen.push(claim);
+/// Picks from the head of the queue for each worker: a job of the space with the fewest running
+/// jobs, otherwise in queue order; with a small one, other small ones of its space.
+fn choose(
+    mut waiting: Vec<Waiting>,
+    mut running: HashMap<String, i64>,
+    workers: usize,
+) -> Vec<(usize, Claim)> {
+    let mut chosen = Vec::with_capacity(workers);
+    for worker in 0..workers {
+        let load = |job: &Waiting| running.get(job.claim.space.as_str()).copied().unwrap_or(0);
+        let best = (0..waiting.len()).min_by_key(|index| (load(&waiting[*index]), *index));
+        let Some(best) = best else { break };
+
+        let first = waiting.remove(best);
+        let space = first.claim.space.clone();
+        *running.entry(space.as_str().to_owned()).or_default() += 1;
+        let mut room = if first.is_small { GROUP - 1 } else { 0 };
+        chosen.push((worker, first.claim));
+
+        waiting.retain(|job| {
+            let joins = room > 0 && job.is_small && job.claim.space == space;
+            if joins {
+                room -= 1;
+                chosen.push((worker, job.claim.clone()));
+            }
+            !joins
+        });
     }
 
     // In a fixed order, so that processes that take the same rows wait instead of deadlocking.
-    chosen.sort_by(|a, b| (&a.space, &a.id).cmp(&(&b.space, &b.id)));
+    chosen.sort_by(|(_, a), (_, b)| (&a.space, &a.id).cmp(&(&b.space, &b.id)));
     chosen
 }
 
@@ -335,4 +352,53 @@ pub(super) fn bind_claim(statement: Statement, claim: &Claim) -> Statement {
 
 pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(space: &str, id: &str, is_small: bool) -> Waiting {
+        let claim = Claim {
+            space: space.parse().unwrap(),
+            id: JobId::from_stored(id.to_owned()),
+            fence: 0,
+        };
+        Waiting { claim, is_small }
+    }
+
+    /// The jobs of each worker.
+    fn chosen(waiting: Vec<Waiting>, workers: usize) -> Vec<Vec<String>> {
+        let mut groups = vec![Vec::new(); workers];
+        for (worker, claim) in choose(waiting, HashMap::new(), workers) {
+            groups[worker].push(claim.id.to_string());
+        }
+
+        groups
+    }
+
+    #[test]
+    fn small_jobs_of_a_space_run_together_and_others_alone() {
+        let head = || {
+            vec![
+                waiting("a", "1", true),
+                waiting("a", "2", false),
+                waiting("a", "3", true),
+                waiting("b", "4", true),
+                waiting("a", "5", true),
+            ]
+        };
+
+        assert_eq!(
+            chosen(head(), 1),
+            [["1", "3", "5"].map(String::from).to_vec()]
+        );
+        let two = chosen(head(), 2);
+        assert_eq!(two[1], ["4"], "another space before a second worker");
+        assert_eq!(chosen(head(), 3)[2], ["2"]);
+
+        let many = (0..40).map(|number| waiting("a", &format!("{number:02}"), true));
+        let sizes: Vec<usize> = chosen(many.collect(), 4).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [GROUP, GROUP, 40 - 2 * GROUP, 0]);
+    }
 }

@@ -171,6 +171,9 @@ impl Tx {
             if let Some(last) = made.record.reports.last() {
                 self.update_job_progress(&made.claim, last).await?;
             }
+            if let Some(warnings) = &made.record.warnings {
+                self.update_job_warnings(&made.claim, warnings).await?;
+            }
         }
 
         let told = ours().flat_map(|made| told(&made.claim, &made.record.reports));
@@ -194,20 +197,6 @@ impl Tx {
             .collect();
 
         self.add_batches(&batches).await
-    }
-
-    /// Writes what a job was doing, in the transaction that ends it.
-    pub async fn add_reports(
-        &mut self,
-        claim: &Claim,
-        reports: &[Report],
-    ) -> Result<(), StoreError> {
-        let Some(last) = reports.last() else {
-            return Ok(());
-        };
-        self.update_job_progress(claim, last).await?;
-        self.add_job_events(&told(claim, reports).collect::<Vec<_>>())
-            .await
     }
 
     /// Appends events to jobs that this transaction holds, in the given order.

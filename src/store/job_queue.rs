@@ -45,7 +45,7 @@ impl Tx {
 
         let jobs: Vec<Job> = new.iter().map(|new| fresh(space, new, now)).collect();
         let places = self.places(space, new, &queue).await?;
-        self.add_job_rows(&jobs, &places, queue.now).await?;
+        self.add_job_rows(&jobs, new, &places, queue.now).await?;
 
         let payer = payer.map(|payer| serde_json::to_string(payer).unwrap_or_default());
         self.add_job_requests(&jobs, new, payer.as_deref()).await?;
@@ -81,14 +81,16 @@ impl Tx {
     async fn add_job_rows(
         &mut self,
         jobs: &[Job],
+        new: &[NewJob],
         places: &[(i64, i64)],
         run_after: i64,
     ) -> Result<(), StoreError> {
         let sql = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
-                   losses, turn, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, 0, ?)";
-        for (jobs, places) in jobs.chunks(ROWS).zip(places.chunks(ROWS)) {
+                   losses, turn, is_small, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, 0, ?)";
+        let each = jobs.chunks(ROWS).zip(new.chunks(ROWS));
+        for ((jobs, new), places) in each.zip(places.chunks(ROWS)) {
             let mut insert = self.backend.dialect.insert_rows(sql, jobs.len());
-            for (job, (turn, source_seq)) in jobs.iter().zip(places) {
+            for ((job, new), (turn, source_seq)) in jobs.iter().zip(new).zip(places) {
                 insert = insert
                     .bind(job.space.as_str().to_owned())
                     .bind(job.id.as_str().to_owned())
@@ -103,6 +105,7 @@ impl Tx {
 
                 insert = insert
                     .bind(*turn)
+                    .bind(i16::from(new.is_small))
                     .bind(run_after)
                     .bind(job.created_at.as_micros());
             }

@@ -85,7 +85,7 @@ pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
     let unlocked = unlock(&mut transaction, backend).await;
     let applied = result?;
     unlocked?;
-    backend.commit(transaction).await?;
+    backend.commit(transaction, || ()).await?;
 
     Ok(Migrated { applied })
 }

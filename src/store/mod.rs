@@ -211,7 +211,15 @@ impl Tx {
     /// # Errors
     /// Nothing was written; or [`StoreError::Uncertain`].
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.backend.commit(self.transaction).await
+        self.commit_and_then(|| ()).await
+    }
+
+    /// The same; calls `visible` as soon as others can see what was written.
+    ///
+    /// # Errors
+    /// Nothing was written; or [`StoreError::Uncertain`].
+    pub async fn commit_and_then(self, visible: impl FnOnce()) -> Result<(), StoreError> {
+        self.backend.commit(self.transaction, visible).await
     }
 
     /// Runs an insert whose key may exist: then `None`, and on PostgreSQL the transaction is

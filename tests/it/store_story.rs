@@ -249,6 +249,7 @@ async fn records_of_jobs(store: &Store) {
         source_id: None,
         request: "{}".to_owned(),
         max_attempts: 3,
+        is_small: false,
     };
 
     let mut tx = store.begin().await.unwrap();
@@ -261,6 +262,7 @@ async fn records_of_jobs(store: &Store) {
         .await
         .unwrap();
 
+    let claimed: Vec<_> = claimed.into_iter().flatten().collect();
     let [first, second] = claimed.as_slice() else {
         panic!("{} claimed", claimed.len())
     };

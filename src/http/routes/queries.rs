@@ -140,6 +140,7 @@ async fn queue(
         source_id: None,
         request: request.to_string(),
         max_attempts: state.jobs.max_attempts(),
+        is_small: false,
     };
 
     idempotency

@@ -14,6 +14,7 @@ use crate::categories::tree::{Node, Tree};
 use crate::ingestion::cut_text::{CutText, count};
 use crate::ingestion::filed_so_far::FiledSoFar;
 use crate::ingestion::filing::{Calls, FiledText, Filing};
+use crate::ingestion::filing_desk::FilingDesk;
 use crate::ingestion::hierarchy::fullness;
 use crate::ingestion::saver::Saver;
 use crate::ingestion::second_look::SecondLook;
@@ -58,6 +59,12 @@ impl IngestionWork {
             filed_so_far: None,
         };
 
+        let desk = if self.llm.capabilities("classify", session).in_process {
+            Some(FilingDesk::take(&self.filing_desks).await?)
+        } else {
+            None
+        };
+
         for _ in 0..MOST_REFILINGS {
             draft.paths.clear();
             saver.restart().await;
@@ -69,6 +76,7 @@ impl IngestionWork {
                 filing: &filing,
                 samples,
                 total,
+                desk: desk.as_ref(),
             };
 
             match windows.run(draft).await {
@@ -119,6 +127,7 @@ struct Windows<'w> {
     samples: Option<Arc<Samples>>,
     /// All chunks of the text.
     total: usize,
+    desk: Option<&'w FilingDesk>,
 }
 
 impl Windows<'_> {
@@ -131,7 +140,7 @@ impl Windows<'_> {
 
             leaves.extend(self.file(range.clone(), draft).await?);
             fail_point!("after_filing");
-            self.warn_if_full().await?;
+            self.warn_if_full();
             if last {
                 self.look_again(&leaves, draft).await?;
             }
@@ -162,11 +171,10 @@ impl Windows<'_> {
         Ok(leaves)
     }
 
-    async fn warn_if_full(&self) -> Result<(), JobError> {
+    fn warn_if_full(&self) {
         let full = fullness(&self.tree(), self.filing.taxonomy);
-        match full {
-            Some(message) => self.context.warn("level_full", &message).await,
-            None => Ok(()),
+        if let Some(message) = full {
+            self.context.warn("level_full", &message);
         }
     }
 
@@ -208,9 +216,9 @@ impl Windows<'_> {
                     return Err(JobError::LeaseLost.into());
                 }
 
-                let writing = self
-                    .work
-                    .write_last(context, self.session, draft, 0..total, None);
+                let writing =
+                    self.work
+                        .write_last(context, self.session, draft, 0..total, (None, self.desk));
                 *written = Some(writing.await?);
                 Ok(())
             }
@@ -239,7 +247,13 @@ impl Windows<'_> {
             if last && range.end == window.end {
                 *written = Some(
                     self.work
-                        .write_last(context, self.session, draft, range, written.as_ref())
+                        .write_last(
+                            context,
+                            self.session,
+                            draft,
+                            range,
+                            (written.as_ref(), self.desk),
+                        )
                         .await?,
                 );
                 continue;
@@ -247,7 +261,7 @@ impl Windows<'_> {
 
             let done = self
                 .work
-                .writer(context)
+                .writer(context, None)
                 .write(draft, range, written.as_ref(), None)
                 .await?;
 

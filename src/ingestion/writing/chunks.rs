@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::{Draft, Writer, Written};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
+use crate::base::text::name_key;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::ingestion::write_error::{During, WriteError};
@@ -137,6 +138,35 @@ impl Writer<'_> {
             .during("count chunks", "categories")
     }
 
+    /// The ids of the leaves of these paths; `None` if a category is missing. Most texts need no new
+    /// one, and then not all of the hierarchy is read while other writers wait.
+    async fn find_leaves(
+        &self,
+        tx: &mut Tx,
+        paths: &[Vec<String>],
+    ) -> Result<Option<Vec<i64>>, WriteError> {
+        let depth = usize::try_from(self.taxonomy.depth()).unwrap_or(0);
+        let mut ids = vec![0; paths.len()];
+        for place in 0..depth {
+            let named = |(id, path): (&i64, &Vec<String>)| {
+                (*id, name_key(path.get(place).map_or("", String::as_str)))
+            };
+            let keys: Vec<(i64, String)> = ids.iter().zip(paths).map(named).collect();
+            let distinct: BTreeSet<(i64, String)> = keys.iter().cloned().collect();
+            let found = tx.list_categories_named(self.context.space(), &distinct);
+            let found = found.await.during("read the hierarchy", "categories")?;
+
+            for (id, key) in ids.iter_mut().zip(&keys) {
+                let Some(child) = found.get(key) else {
+                    return Ok(None);
+                };
+                *id = *child;
+            }
+        }
+
+        Ok(Some(ids))
+    }
+
     /// The ids of the leaves of these paths, created where missing; and how many were created.
     async fn resolve(
         &self,
@@ -145,6 +175,10 @@ impl Writer<'_> {
         now: Timestamp,
     ) -> Result<(Vec<i64>, i64), WriteError> {
         let space = self.context.space();
+        if let Some(leaves) = self.find_leaves(tx, paths).await? {
+            return Ok((leaves, 0));
+        }
+
         let mut tree = Tree::to_write(self.taxonomy.clone());
         if self.taxonomy.scope() == LimitScope::Level {
             let all = tx

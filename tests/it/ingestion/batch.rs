@@ -59,10 +59,10 @@ fn id(job: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_texts_become_jobs_and_can_be_found() {
+async fn a_hundred_texts_become_jobs_and_can_be_found() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FLAT).await;
-        let items: Vec<Value> = (0..300)
+        let items: Vec<Value> = (0..100)
             .map(|n| {
                 let text = format!(
                     "{} token{n}mark",
@@ -74,7 +74,7 @@ async fn three_hundred_texts_become_jobs_and_can_be_found() {
             .collect();
 
         let queued = jobs(&batch(&ingest.app, &items).await);
-        assert_eq!(queued.len(), 300);
+        assert_eq!(queued.len(), 100);
         for job in &queued {
             let finished = ingest.finished(id(job)).await;
             assert_eq!(finished["state"], "succeeded", "{finished:#}");
@@ -82,7 +82,7 @@ async fn three_hundred_texts_become_jobs_and_can_be_found() {
             assert_eq!(finished["created_at"], job["created_at"]);
         }
 
-        for n in [0, 151, 299] {
+        for n in [0, 51, 99] {
             let body = json!({"query": format!("token{n}mark"), "type": "keyword"});
             let found = ingest.app.post("/v1/search", &body).await.json();
             assert_eq!(
@@ -91,10 +91,10 @@ async fn three_hundred_texts_become_jobs_and_can_be_found() {
             );
         }
 
-        assert_eq!(ingest.list("/v1/sources?tag=batch").await.len(), 300);
+        assert_eq!(ingest.list("/v1/sources?tag=batch").await.len(), 100);
         // Each job has its first events, in order.
         let states = "SELECT COUNT(*) FROM job_events WHERE kind = 'state' AND seq = 1";
-        assert_eq!(count(&ingest.app.database, states).await, 300);
+        assert_eq!(count(&ingest.app.database, states).await, 100);
         ingest.app.finish().await;
     }
 }
@@ -444,4 +444,47 @@ async fn a_batch_can_name_files_on_the_server() {
         .await
         .assert_problem(413, "body_too_large");
     assert_eq!(stored(&app).await, 2);
+}
+
+/// The embedded model's jobs run several at a time; each keeps its own record.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_texts_run_together_and_a_cancelled_one_affects_no_other() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let text = |n: i64| format!("Note {n}: the master of harbour {n} counted {n} boats.");
+        let items: Vec<Value> = (0..40).map(|n| json!({"text": text(n)})).collect();
+        let queued = jobs(&batch(&app, &items).await);
+        let last = id(&queued[39]);
+        app.post(&format!("/v1/jobs/{last}/cancel"), &json!({}))
+            .await;
+
+        let mut succeeded = 0;
+        for job in &queued {
+            let path = format!("/v1/jobs/{}?wait=60", id(job));
+            let job = app.get(&path).await.json();
+            if job["id"] == last && job["state"] == "cancelled" {
+                continue;
+            }
+
+            succeeded += 1;
+            assert_eq!(job["state"], "succeeded", "{job}");
+            let responses = job["responses"].as_array().unwrap().len();
+            assert_eq!(job["result"]["llm_calls"], responses, "{job}");
+            assert_eq!(job["batches"].as_array().unwrap().len(), 3, "{job}");
+            assert_eq!(job["warnings"][0]["code"], "below_min_tokens", "{job}");
+            assert_eq!(job["helper_events"][0]["event"], "generated", "{job}");
+        }
+
+        assert!(succeeded >= 39, "{succeeded}");
+        for sql in [
+            "SELECT COUNT(*) FROM sources WHERE latest_version = 1",
+            "SELECT COUNT(*) FROM chunks WHERE profile = 'taxonomy'",
+            "SELECT COUNT(*) FROM embeddings",
+            "SELECT COUNT(*) FROM job_events WHERE data_json = '{\"state\":\"succeeded\"}'",
+        ] {
+            assert_eq!(count(&app.database, sql).await, succeeded, "{sql}");
+        }
+
+        app.finish().await;
+    }
 }

@@ -66,6 +66,7 @@ async fn restarts_of_postgresql_lose_and_fail_no_job() {
         cluster.control("start");
     }
 
+    let mut retries = 0;
     for id in &accepted {
         let job = api.finished("default", id).await;
         assert_eq!(
@@ -75,9 +76,9 @@ async fn restarts_of_postgresql_lose_and_fail_no_job() {
         );
 
         assert_eq!(api.effects("default", id).await, 1);
+        retries += job["db_retries"].as_i64().unwrap();
     }
 
-    let mut retries = 0;
     for id in &ingestions {
         let job = api.finished("default", id).await;
         assert_eq!(

@@ -1,0 +1,91 @@
+//! The hierarchy of a space as filing needs it, cached between jobs: a job reads only the categories
+//! that are new. `options` explains why one lookup finds them all.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashlink::LruCache;
+
+use super::Taxonomy;
+use super::tree::Tree;
+use crate::base::ids::Space;
+use crate::store::{Store, StoreError};
+
+/// Maximum cached spaces.
+const MOST_SPACES: usize = 64;
+/// More new categories than this are read in several parts.
+const AT_ONCE: usize = 10_000;
+
+/// Caches it by space; cheap to clone.
+#[derive(Clone)]
+pub struct TreeCache {
+    store: Store,
+    taxonomy: Taxonomy,
+    kept: Arc<Mutex<LruCache<Space, Kept>>>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    tree: Tree,
+    /// The deletion counter when it was read.
+    removals: i64,
+    /// The id of the last category.
+    last: i64,
+}
+
+impl TreeCache {
+    pub fn new(store: Store, taxonomy: Taxonomy) -> Self {
+        Self {
+            store,
+            taxonomy,
+            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
+        }
+    }
+
+    /// The current hierarchy of a space, to plan with.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn of(&self, space: &Space) -> Result<Tree, StoreError> {
+        let known = self.kept().get(space).cloned();
+        let mut kept = known.unwrap_or_else(|| self.empty(0));
+        loop {
+            let read = self.store.list_options_after(space, kept.last, AT_ONCE);
+            let (removals, come) = read.await?;
+            if removals != kept.removals {
+                kept = self.empty(removals);
+                continue;
+            }
+
+            kept.tree.load_options(&come);
+            kept.last = come.last().map_or(kept.last, |option| option.id);
+            if come.len() < AT_ONCE {
+                break;
+            }
+        }
+
+        let tree = kept.tree.clone();
+        let mut all = self.kept();
+        // Another job may have read more in the meantime.
+        if all
+            .get(space)
+            .is_none_or(|other| other.last < kept.last || other.removals != kept.removals)
+        {
+            all.insert(space.clone(), kept);
+        }
+
+        drop(all);
+        Ok(tree)
+    }
+
+    fn empty(&self, removals: i64) -> Kept {
+        Kept {
+            tree: Tree::new(self.taxonomy.clone()),
+            removals,
+            last: 0,
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<Space, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
