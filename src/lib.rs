@@ -11,6 +11,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Time, ids, tokens, text rules, metric names; no input or output.
 pub mod base;
 
+/// The retrieval policy: from search hits to the memories of a prompt, as pure functions.
+pub mod policy;
+
 /// Settings: defaults, file, environment, validated all at once.
 pub mod config;
 

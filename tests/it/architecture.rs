@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Each folder and what it may import besides `base`. `model` is listed where it is used.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("policy", &[]),
     ("config", &[]),
     ("telemetry", &["config"]),
     ("model", &[]),
