@@ -44,6 +44,9 @@ pub mod spaces;
 /// Search without a walk: by keyword, by meaning, or by both.
 pub mod search;
 
+/// Memory retrieval: the versions of the retrieval policy, and payloads made with them.
+pub mod memory_retrieval;
+
 /// Sources and their versions: register, read, tag, delete; retrieve one version as of a time.
 pub mod sources;
 

@@ -1,13 +1,15 @@
 //! What goes into the chain, and what comes out of it.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::text::char_count;
 
 /// What kind of memory it is; each kind has its own group in the prompt text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = PayloadMemoryType)]
 pub enum MemoryType {
     Message,
     Fact,
@@ -15,8 +17,9 @@ pub enum MemoryType {
 }
 
 /// Who said a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = PayloadRole)]
 pub enum Speaker {
     User,
     Assistant,

@@ -82,7 +82,8 @@ pub fn run(policy: &Policy, candidates: Vec<Candidate>) -> Outcome {
         interleave::apply(&mut entries, settings.interleaving, retrieval.top_k),
     ];
     if retrieval.enable_redaction {
-        steps.push(redact::apply(&mut entries, &policy.patterns));
+        let replacement = &settings.redaction.replacement;
+        steps.push(redact::apply(&mut entries, &policy.patterns, replacement));
     }
     steps.push(clip::apply(&mut entries, retrieval.clip_sentences));
     steps.push(budget::apply(&mut entries, retrieval.max_tokens));

@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::settings::{LONGEST_PATTERN, MOST_PATTERNS};
 use crate::base::field_error::FieldError;
 use crate::base::text::char_count;
-
-/// What stands in place of a match.
-pub const REPLACEMENT: &str = "[REDACTED]";
 
 /// The most memory that one compiled pattern may take.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -27,8 +25,9 @@ const STANDARD: [(&str, &str); 3] = [
 ];
 
 /// Patterns that can be turned on by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = BuiltInPattern)]
 pub enum BuiltIn {
     /// An IBAN whose check digits are right.
     Iban,
@@ -248,7 +247,7 @@ impl CompiledPatterns {
     /// All patterns look at the text first, and overlapping matches are replaced together, so the
     /// order of the patterns does not matter. What is left is looked at again: where a match is
     /// gone, a neighbour can stand free and match now.
-    pub fn redact(&self, text: &str) -> Option<Redacted> {
+    pub fn redact(&self, text: &str, replacement: &str) -> Option<Redacted> {
         let mut matches = 0;
         let mut matched = vec![false; self.0.len()];
         let mut parts = vec![text.to_owned()];
@@ -276,7 +275,7 @@ impl CompiledPatterns {
 
         let names = self.0.iter().zip(&matched).filter(|(_, matched)| **matched);
         (matches > 0).then(|| Redacted {
-            text: parts.join(REPLACEMENT),
+            text: parts.join(replacement),
             matches,
             patterns: names.map(|(pattern, _)| pattern.name.clone()).collect(),
         })
@@ -349,7 +348,7 @@ mod tests {
         let custom: Vec<String> = custom.iter().map(|&source| source.to_owned()).collect();
         let patterns = compile(&custom, built_in).expect("compiles");
         patterns
-            .redact(text)
+            .redact(text, "[REDACTED]")
             .map_or_else(|| text.to_owned(), |redacted| redacted.text)
     }
 

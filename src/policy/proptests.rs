@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::candidate::{Candidate, MemoryType, Speaker};
 use super::chain::{Outcome, Policy, run};
-use super::patterns::{BuiltIn, REPLACEMENT};
+use super::patterns::BuiltIn;
 use super::settings::{Interleaving, Redaction, Retrieval, Settings, Strategy as Order};
 use crate::base::clock::Timestamp;
 
@@ -164,9 +164,9 @@ proptest! {
     #[test]
     fn redaction_leaves_nothing_that_a_pattern_matches(text in content()) {
         let patterns = ALL_PATTERNS.patterns();
-        if let Some(redacted) = patterns.redact(&text) {
-            for part in redacted.text.split(REPLACEMENT) {
-                prop_assert_eq!(patterns.redact(part), None);
+        if let Some(redacted) = patterns.redact(&text, "[REDACTED]") {
+            for part in redacted.text.split("[REDACTED]") {
+                prop_assert_eq!(patterns.redact(part, "[REDACTED]"), None);
             }
         }
     }

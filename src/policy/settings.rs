@@ -3,14 +3,18 @@
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::base::field_error::FieldError;
+use crate::base::text::char_count;
 
 use super::patterns::{self, BuiltIn, CompiledPatterns};
 
 /// The most custom patterns, and the most characters of each.
 pub const MOST_PATTERNS: usize = 50;
 pub const LONGEST_PATTERN: usize = 500;
+/// The most characters of a replacement.
+const LONGEST_REPLACEMENT: usize = 50;
 
 /// What a request may ask for, unless the administrator's own value lies outside.
 const REQUEST_TOP_K: RangeInclusive<usize> = 6..=10;
@@ -23,8 +27,9 @@ const ADMIN_CLIP: RangeInclusive<usize> = 1..=5;
 const ADMIN_TOKENS: RangeInclusive<usize> = 100..=3000;
 
 /// A whole policy, as an administrator sets it and as a version of it is stored.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = MemorySettings)]
 pub struct Settings {
     #[serde(default)]
     pub retrieval: Retrieval,
@@ -35,16 +40,28 @@ pub struct Settings {
 }
 
 /// What is fetched and how much of it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schema(as = MemoryRetrievalSettings)]
 pub struct Retrieval {
+    /// Memories in a payload.
+    #[schema(minimum = 1, maximum = 20)]
     pub top_k: usize,
+    /// Sentences of each memory.
+    #[schema(minimum = 1, maximum = 5)]
     pub clip_sentences: usize,
+    /// Tokens of all memories together, a token counted as four characters.
+    #[schema(minimum = 100, maximum = 3000)]
     pub max_tokens: usize,
     pub search_type: SearchType,
+    /// Memories with a lower score are left out.
+    #[schema(minimum = 0, maximum = 1)]
     pub min_score: f64,
+    /// Whether matches of the patterns are replaced.
     pub enable_redaction: bool,
+    /// Regular expressions whose matches are replaced too, at most 50 of at most 500 characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 50)]
     pub custom_redaction_patterns: Vec<String>,
 }
 
@@ -63,8 +80,9 @@ impl Default for Retrieval {
 }
 
 /// How memories are searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = MemorySearchType)]
 pub enum SearchType {
     #[default]
     Hybrid,
@@ -83,18 +101,22 @@ impl SearchType {
 }
 
 /// In which order the kept memories stand.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schema(as = MemoryInterleaving)]
 pub struct Interleaving {
     pub strategy: Strategy,
-    /// For `score_first` and `recency_first`: the share of `topK` that the first key fills.
+    /// For `score_first` and `recency_first`: the share of `topK` that the first key fills; 0.5 if
+    /// omitted.
+    #[schema(minimum = 0, maximum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 
 /// Which key fills which positions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = MemoryInterleavingStrategy)]
 pub enum Strategy {
     /// Best score, most recent, next best score, next most recent, …
     #[default]
@@ -104,18 +126,32 @@ pub enum Strategy {
 }
 
 /// What is redacted besides the three standard patterns, and when.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schema(as = MemoryRedaction)]
 pub struct Redaction {
     pub at: RedactionTime,
+    /// What stands in place of a match.
+    pub replacement: String,
     /// Names of built-in patterns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub built_in: Vec<BuiltIn>,
 }
 
+impl Default for Redaction {
+    fn default() -> Self {
+        Self {
+            at: RedactionTime::default(),
+            replacement: "[REDACTED]".to_owned(),
+            built_in: Vec::new(),
+        }
+    }
+}
+
 /// When a text is redacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = MemoryRedactionTime)]
 pub enum RedactionTime {
     /// In the payload; the stored text stays as it is.
     #[default]
@@ -153,6 +189,15 @@ impl Settings {
         faults.share("retrieval.minScore", retrieval.min_score);
         if let Some(ratio) = self.interleaving.ratio {
             faults.share("interleaving.ratio", ratio);
+        }
+
+        let replacement = char_count(&self.redaction.replacement);
+        if replacement > LONGEST_REPLACEMENT {
+            let message =
+                format!("has {replacement} characters; at most {LONGEST_REPLACEMENT} are allowed");
+            faults
+                .0
+                .push(FieldError::new("redaction.replacement", message));
         }
 
         let compiled = patterns::compile(

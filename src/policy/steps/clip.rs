@@ -9,7 +9,7 @@ pub const NAME: &str = "clipping";
 /// What follows a text that was cut.
 pub const ELLIPSIS: &str = "...";
 
-pub fn apply(entries: &mut Vec<Entry>, most: usize) -> Step {
+pub fn apply(entries: &mut [Entry], most: usize) -> Step {
     let before = entries.len();
     let mut effects = Vec::new();
 

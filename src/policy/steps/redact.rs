@@ -6,12 +6,12 @@ use super::super::patterns::CompiledPatterns;
 
 pub const NAME: &str = "redaction";
 
-pub fn apply(entries: &mut Vec<Entry>, patterns: &CompiledPatterns) -> Step {
+pub fn apply(entries: &mut [Entry], patterns: &CompiledPatterns, replacement: &str) -> Step {
     let before = entries.len();
     let mut effects = Vec::new();
 
     for entry in entries.iter_mut() {
-        let Some(redacted) = patterns.redact(entry.content()) else {
+        let Some(redacted) = patterns.redact(entry.content(), replacement) else {
             continue;
         };
         entry.candidate.content = redacted.text;
