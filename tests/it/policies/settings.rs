@@ -51,10 +51,8 @@ async fn every_change_is_a_new_version_that_stays_available() {
             .json();
         assert_eq!(versions(&page), [2, 1]);
         let cursor = page["next_cursor"].as_str().unwrap();
-        let rest = app.get(&format!(
-            "/v1/policies/retrieval/versions?limit=2&cursor={cursor}"
-        ));
-        let rest = rest.await.json();
+        let path = format!("/v1/policies/retrieval/versions?limit=2&cursor={cursor}");
+        let rest = app.get(&path).await.json();
         assert_eq!(
             (versions(&rest), &rest["next_cursor"]),
             (vec![0], &Value::Null)
@@ -149,7 +147,7 @@ async fn only_an_admin_may_see_or_change_them_and_spaces_share_nothing() {
         {"name": "root", "key": "root-key", "space": "*", "role": "admin"},
         {"name": "user", "key": "user-key", "space": "one", "role": "user"}
     ]"#;
-    let app = TestApp::with(&[("MEMOIR__AUTH__KEYS", keys)]).await;
+    let app = TestApp::with(&[("AUTH__KEYS", keys)]).await;
     let settings = json!({"retrieval": {"topK": 5}});
 
     put(&app, &settings)
