@@ -22,6 +22,7 @@ use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::keys::Keys;
 use crate::llm::Llm;
+use crate::memory_retrieval::MemoryPolicies;
 #[cfg(feature = "testing")]
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
@@ -133,6 +134,7 @@ impl App {
 
         let state = AppState {
             keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
+            policies: MemoryPolicies::new(store.clone()),
             spaces: Spaces::new(store.clone(), jobs.clone(), llm.clone()),
             ingestion: Ingestion::new(
                 store.clone(),

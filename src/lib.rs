@@ -11,6 +11,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Time, ids, tokens, text rules, metric names; no input or output.
 pub mod base;
 
+/// The retrieval policy: from search hits to the memories of a prompt, as pure functions.
+pub mod policy;
+
 /// Settings: defaults, file, environment, validated all at once.
 pub mod config;
 
@@ -40,6 +43,9 @@ pub mod spaces;
 
 /// Search without a walk: by keyword, by meaning, or by both.
 pub mod search;
+
+/// Memory retrieval: the versions of the retrieval policy, and payloads made with them.
+pub mod memory_retrieval;
 
 /// Sources and their versions: register, read, tag, delete; retrieve one version as of a time.
 pub mod sources;

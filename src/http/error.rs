@@ -5,6 +5,7 @@
 
 mod categories;
 mod keys;
+mod policies;
 mod queries;
 mod retrieval;
 

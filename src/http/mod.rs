@@ -39,7 +39,7 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     admin, categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics,
-    models, queries, search, sources, tokens, usage, web,
+    models, policies, queries, search, sources, tokens, usage, web,
 };
 
 /// Every route in the OpenAPI document.
@@ -64,6 +64,14 @@ fn api() -> OpenApiRouter<AppState> {
             admin::spaces::get_space,
             admin::spaces::delete_space
         ))
+        // How memories are selected.
+        .routes(routes!(
+            admin::memory_settings::get_memory_settings,
+            admin::memory_settings::update_memory_settings
+        ))
+        .routes(routes!(policies::list_policies))
+        .routes(routes!(policies::list_policy_versions))
+        .routes(routes!(policies::try_policy))
         // Information about this installation.
         .routes(routes!(info::get_info))
         .routes(routes!(tokens::count_tokens))

@@ -54,6 +54,7 @@ pub struct ProblemResponse(Problem);
         (name = "tokens", description = "Counting tokens."),
         (name = "models", description = "The available models and their usage."),
         (name = "search", description = "Search without a walk: by keyword, by meaning, or both."),
+        (name = "memory", description = "How memories are selected for a prompt: policies and their versions."),
         (name = "queries", description = "Queries walk the hierarchy, fit the chunks to a budget, answer, and keep a receipt."),
         (name = "jobs", description = "Background work: every 202 response returns a job."),
         (name = "sources", description = "Sources, their versions and their contextual helpers."),

@@ -10,6 +10,7 @@ use crate::config::auth::Role;
 /// POST routes that only read. Queries write a receipt, which is the service's own record.
 const READING: &[&str] = &[
     "/v1/documents/retrieve",
+    "/v1/policies/try",
     "/v1/queries",
     "/v1/queries/estimate",
     // With `mode: live` it calls models again and requires `user`, which the handler checks.

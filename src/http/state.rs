@@ -20,6 +20,7 @@ use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::keys::Keys;
 use crate::llm::Llm;
+use crate::memory_retrieval::MemoryPolicies;
 use crate::queries::Queries;
 use crate::search::Search;
 use crate::sources::Sources;
@@ -42,6 +43,7 @@ pub struct AppState {
     pub llm: Llm,
     pub queries: Queries,
     pub search: Search,
+    pub policies: MemoryPolicies,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// The memory that all request bodies may use together.
@@ -164,6 +166,12 @@ impl FromRef<AppState> for Sources {
 impl FromRef<AppState> for Search {
     fn from_ref(state: &AppState) -> Self {
         state.search.clone()
+    }
+}
+
+impl FromRef<AppState> for MemoryPolicies {
+    fn from_ref(state: &AppState) -> Self {
+        state.policies.clone()
     }
 }
 

@@ -39,6 +39,7 @@ pub const SPACE_TABLES: &[&str] = &[
     "queries",
     "idempotency_keys",
     "usage_days",
+    "policies",
     "settings",
 ];
 

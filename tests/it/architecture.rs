@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Each folder and what it may import besides `base`. `model` is listed where it is used.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("policy", &[]),
     ("config", &[]),
     ("telemetry", &["config"]),
     ("model", &[]),
@@ -17,6 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("keys", &["config", "model", "store"]),
     ("spaces", &["jobs", "llm", "model", "store"]),
     ("search", &["config", "jobs", "llm", "model", "store"]),
+    ("memory_retrieval", &["model", "policy", "store"]),
     ("sources", &["jobs", "search", "store", "model"]),
     ("categories", &["config", "store", "model"]),
     ("contextual_helpers", &["llm", "model", "store"]),
@@ -51,7 +53,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "jobs",
             "keys",
             "llm",
+            "memory_retrieval",
             "model",
+            "policy",
             "probe",
             "queries",
             "search",
@@ -72,6 +76,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "jobs",
             "keys",
             "llm",
+            "memory_retrieval",
             "probe",
             "queries",
             "search",
@@ -108,7 +113,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tower_http", &["http"]),
     // The result of a query is also the result of a job and is hashed in the receipt, so it has one
     // schema, defined where it is built.
-    ("utoipa", &["http", "queries"]),
+    ("utoipa", &["http", "policy", "queries"]),
     ("similar", &["sources"]),
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),

@@ -19,6 +19,7 @@ mod llm;
 mod logs;
 mod migrations;
 mod openapi;
+mod policies;
 mod queries;
 mod retrieval;
 mod scripted_model;

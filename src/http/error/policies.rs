@@ -1,0 +1,17 @@
+//! Problem documents for policies.
+
+use super::ApiError;
+use crate::memory_retrieval::PolicyError;
+
+impl From<PolicyError> for ApiError {
+    fn from(error: PolicyError) -> Self {
+        let detail = error.to_string();
+        match error {
+            PolicyError::NotFound(_) => Self::not_found(detail).fix(
+                "List the policies with GET /v1/policies, and their versions with GET /v1/policies/{name}/versions.",
+            ),
+            PolicyError::Invalid(errors) => Self::invalid(errors),
+            PolicyError::Store(error) => error.into(),
+        }
+    }
+}

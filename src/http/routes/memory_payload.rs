@@ -1,0 +1,142 @@
+//! The payload of memory retrieval on the wire.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::policy::settings::{Retrieval, SearchType};
+use crate::policy::{Entry, MemoryType, Outcome, Policy, Speaker};
+
+/// A memory of the payload.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryEntryResponse {
+    pub id: String,
+    /// Redacted, clipped and cut as the policy says.
+    pub content: String,
+    /// Relevance from 0 to 1.
+    pub score: f64,
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    /// The thread it comes from.
+    pub session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    #[serde(rename = "type")]
+    pub memory_type: MemoryType,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Speaker>,
+    pub provenance: ProvenanceResponse,
+}
+
+/// Where a memory comes from, and what was done to it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvenanceResponse {
+    /// `user:` and the id of the end user.
+    #[schema(example = "user:123")]
+    pub collection: String,
+    pub search_type: SearchType,
+    /// Characters before redaction and clipping.
+    pub original_length: usize,
+    pub was_redacted: bool,
+}
+
+/// How the payload was made.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PayloadMetadataResponse {
+    /// Milliseconds.
+    pub query_time: u64,
+    /// Memories that the search found, before any step.
+    pub total_results: usize,
+    /// Memories in the payload.
+    pub included_results: usize,
+    /// A quarter of the characters of each memory, rounded up and added.
+    pub total_tokens: usize,
+    /// The steps that ran, in order.
+    #[schema(example = json!(["score_threshold", "deduplication", "interleaving", "clipping", "token_budget"]))]
+    pub applied_filters: Vec<&'static str>,
+    pub config: PayloadConfigResponse,
+    pub redaction: PayloadRedactionResponse,
+}
+
+/// The settings in force.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PayloadConfigResponse {
+    pub top_k: usize,
+    pub clip_sentences: usize,
+    pub max_tokens: usize,
+    pub search_type: SearchType,
+    pub min_score: f64,
+}
+
+/// Whether matches of patterns were replaced, and by what.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PayloadRedactionResponse {
+    pub enabled: bool,
+    #[schema(example = "[REDACTED]")]
+    pub replacement: String,
+}
+
+/// The memories and the metadata of a payload.
+pub fn payload(
+    outcome: &Outcome,
+    policy: &Policy,
+    collection: &str,
+    query_time: u64,
+) -> (Vec<MemoryEntryResponse>, PayloadMetadataResponse) {
+    let settings = policy.settings();
+    let search_type = settings.retrieval.search_type;
+    let memories: Vec<MemoryEntryResponse> = outcome
+        .entries
+        .iter()
+        .map(|entry| memory(entry, collection, search_type))
+        .collect();
+
+    let metadata = PayloadMetadataResponse {
+        query_time,
+        total_results: outcome.total_results,
+        included_results: memories.len(),
+        total_tokens: outcome.total_tokens,
+        applied_filters: outcome.applied_filters(),
+        config: (&settings.retrieval).into(),
+        redaction: PayloadRedactionResponse {
+            enabled: settings.retrieval.enable_redaction,
+            replacement: settings.redaction.replacement.clone(),
+        },
+    };
+    (memories, metadata)
+}
+
+fn memory(entry: &Entry, collection: &str, search_type: SearchType) -> MemoryEntryResponse {
+    let candidate = &entry.candidate;
+    MemoryEntryResponse {
+        id: candidate.id.clone(),
+        content: candidate.content.clone(),
+        score: candidate.score,
+        timestamp: candidate.timestamp.to_string(),
+        session_id: candidate.session_id.clone(),
+        message_id: candidate.message_id.clone(),
+        memory_type: candidate.memory_type,
+        role: candidate.speaker,
+        provenance: ProvenanceResponse {
+            collection: collection.to_owned(),
+            search_type,
+            original_length: entry.original_length,
+            was_redacted: entry.was_redacted,
+        },
+    }
+}
+
+impl From<&Retrieval> for PayloadConfigResponse {
+    fn from(retrieval: &Retrieval) -> Self {
+        Self {
+            top_k: retrieval.top_k,
+            clip_sentences: retrieval.clip_sentences,
+            max_tokens: retrieval.max_tokens,
+            search_type: retrieval.search_type,
+            min_score: retrieval.min_score,
+        }
+    }
+}

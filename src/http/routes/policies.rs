@@ -1,0 +1,293 @@
+//! Policies: their versions, and a way to try one without a store.
+
+use std::collections::HashSet;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
+use crate::http::page;
+use crate::http::routes::memory_payload::{MemoryEntryResponse, PayloadMetadataResponse, payload};
+use crate::memory_retrieval::{MemoryPolicies, PolicyName, RETRIEVAL, StoredPolicy};
+use crate::policy::explain::Step;
+use crate::policy::prompt_text::prompt_text;
+use crate::policy::{Candidate, MemoryType, Policy, Settings, Speaker, run};
+
+/// The most candidates of a trial.
+const MOST_CANDIDATES: usize = 1000;
+
+/// One version of a policy.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PolicyResponse {
+    #[schema(example = "retrieval")]
+    pub name: String,
+    /// 0 for the built-in defaults, then one more for each change.
+    pub version: i64,
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// Null for the built-in defaults.
+    #[schema(format = DateTime)]
+    pub created_at: Option<String>,
+}
+
+impl From<StoredPolicy> for PolicyResponse {
+    fn from(stored: StoredPolicy) -> Self {
+        Self {
+            name: stored.name,
+            version: stored.version,
+            settings: stored.policy.settings().clone(),
+            created_at: stored.created_at.map(|time| time.to_string()),
+        }
+    }
+}
+
+/// The current version of every policy.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PolicyListResponse {
+    pub items: Vec<PolicyResponse>,
+}
+
+/// A page of versions, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PolicyVersionListResponse {
+    pub items: Vec<PolicyResponse>,
+    /// Pass it as `cursor` to get the next page; null on the last page.
+    pub next_cursor: Option<String>,
+}
+
+/// Pagination of the versions.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListPolicyVersionsQuery {
+    /// Maximum number of items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` from the previous page.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A policy and the candidates to try it on.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({
+    "policy": "retrieval",
+    "candidates": [
+        {"id": "1", "content": "I drink tea in the morning.", "score": 0.9, "timestamp": "2026-11-15T09:30:00Z"},
+        {"id": "2", "content": "I DRINK TEA in the morning!", "score": 0.7, "timestamp": "2026-11-16T09:30:00Z"}
+    ]
+}))]
+pub struct TryPolicyRequest {
+    /// A stored policy, with or without a version: `retrieval`, `retrieval@3`. The current version
+    /// of `retrieval` if this and `settings` are omitted.
+    #[serde(default)]
+    #[schema(example = "retrieval@0")]
+    pub policy: Option<String>,
+    /// Settings to try instead of a stored policy.
+    #[serde(default)]
+    pub settings: Option<Settings>,
+    /// What a search could have found, in any order.
+    #[schema(max_items = 1000)]
+    pub candidates: Vec<CandidateRequest>,
+}
+
+/// A memory as a search finds it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CandidateRequest {
+    /// Different for each candidate.
+    #[schema(min_length = 1, max_length = 128)]
+    pub id: String,
+    pub content: String,
+    #[schema(minimum = 0, maximum = 1)]
+    pub score: f64,
+    #[schema(format = DateTime)]
+    pub timestamp: String,
+    #[serde(default)]
+    pub session_id: Option<String>,
+    #[serde(default)]
+    pub message_id: Option<String>,
+    /// `message` if omitted.
+    #[serde(default, rename = "type")]
+    pub memory_type: Option<MemoryType>,
+    #[serde(default)]
+    pub role: Option<Speaker>,
+}
+
+/// What the policy made of the candidates.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TryPolicyResponse {
+    /// Null if the settings came with the request.
+    pub policy: Option<String>,
+    pub memories: Vec<MemoryEntryResponse>,
+    pub metadata: PayloadMetadataResponse,
+    /// The memories as text for a system prompt; empty without memories.
+    pub system_prompt: String,
+    /// Every step in order: what it dropped or changed, and why.
+    pub steps: Vec<Step>,
+}
+
+/// List policies
+///
+/// Returns the current version of every policy in the space.
+#[utoipa::path(
+    get, path = "/v1/policies", tag = "memory", operation_id = "list_policies",
+    responses((status = 200, description = "The policies.", body = PolicyListResponse))
+)]
+pub async fn list_policies(
+    caller: Caller,
+    State(policies): State<MemoryPolicies>,
+) -> Result<Json<PolicyListResponse>, ApiError> {
+    let listed = policies.list(&caller.space).await?;
+    let items = listed.into_iter().map(PolicyResponse::from).collect();
+    Ok(Json(PolicyListResponse { items }))
+}
+
+/// List the versions of a policy
+///
+/// Newest first. A version is never changed or deleted, so a payload can always be explained.
+#[utoipa::path(
+    get, path = "/v1/policies/{name}/versions", tag = "memory", operation_id = "list_policy_versions",
+    params(("name" = String, Path, description = "The name of the policy."), ListPolicyVersionsQuery),
+    responses((status = 200, description = "A page of versions.", body = PolicyVersionListResponse))
+)]
+pub async fn list_policy_versions(
+    caller: Caller,
+    State(policies): State<MemoryPolicies>,
+    PathId(name): PathId,
+    QueryParams(query): QueryParams<ListPolicyVersionsQuery>,
+) -> Result<Json<PolicyVersionListResponse>, ApiError> {
+    let limit = page::limit(query.limit)?;
+    let filter = format!("policy {name}");
+    let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), &filter)?;
+    let below = after.and_then(|[version]| version.parse().ok());
+
+    let name = named(Some(&name)).map(|named| PolicyName {
+        version: None,
+        ..named
+    })?;
+    let found = policies
+        .versions(&caller.space, &name, below, limit + 1)
+        .await?;
+    let (found, next_cursor) =
+        page::cut(found, limit, &filter, |policy| [policy.version.to_string()]);
+
+    let items = found.into_iter().map(PolicyResponse::from).collect();
+    Ok(Json(PolicyVersionListResponse { items, next_cursor }))
+}
+
+/// Try a policy
+///
+/// Runs a policy over the candidates in the request and shows what every step dropped or changed.
+/// Nothing is read but the policy, and nothing is stored: the same request always gets the same
+/// response. Use it to test settings before you store them, also in your own CI.
+#[utoipa::path(
+    post, path = "/v1/policies/try", tag = "memory", operation_id = "try_policy", request_body = TryPolicyRequest,
+    responses((status = 200, description = "The payload and its steps.", body = TryPolicyResponse))
+)]
+pub async fn try_policy(
+    caller: Caller,
+    State(policies): State<MemoryPolicies>,
+    JsonBody { value: request, .. }: JsonBody<TryPolicyRequest>,
+) -> Result<Json<TryPolicyResponse>, ApiError> {
+    if request.policy.is_some() && request.settings.is_some() {
+        return Err(ApiError::invalid_field(
+            "settings",
+            "must be omitted if policy is given",
+        ));
+    }
+
+    let candidates = read_candidates(request.candidates)?;
+    let (name, policy) = match request.settings {
+        Some(settings) => (None, Policy::new(settings).map_err(of_settings)?),
+        None => {
+            let stored = policies
+                .find(&caller.space, &named(request.policy.as_deref())?)
+                .await?;
+            let name = format!("{}@{}", stored.name, stored.version);
+            (Some(name), Policy::clone(&stored.policy))
+        }
+    };
+
+    let outcome = run(&policy, candidates);
+    let system_prompt = prompt_text(&outcome.entries, 0);
+    let (memories, metadata) = payload(&outcome, &policy, "candidates", 0);
+    Ok(Json(TryPolicyResponse {
+        policy: name,
+        memories,
+        metadata,
+        system_prompt,
+        steps: outcome.steps,
+    }))
+}
+
+/// The policy that a request names; the retrieval policy if it names none.
+pub fn named(policy: Option<&str>) -> Result<PolicyName, ApiError> {
+    policy.unwrap_or(RETRIEVAL).parse().map_err(|()| {
+        ApiError::invalid_field(
+            "policy",
+            "must be a name, or a name and a version: retrieval@3",
+        )
+    })
+}
+
+fn of_settings(fault: crate::policy::SettingsFault) -> ApiError {
+    let of_field =
+        |fault: FieldError| FieldError::new(format!("settings.{}", fault.field), fault.message);
+    ApiError::invalid(fault.0.into_iter().map(of_field).collect())
+}
+
+fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, ApiError> {
+    if requests.len() > MOST_CANDIDATES {
+        let rule = format!("must have at most {MOST_CANDIDATES} items");
+        return Err(ApiError::invalid_field("candidates", rule));
+    }
+
+    let mut ids = HashSet::new();
+    for (index, request) in requests.iter().enumerate() {
+        let field = |name: &str| format!("candidates[{index}].{name}");
+        if request.id.is_empty() || request.id.len() > 128 {
+            return Err(ApiError::invalid_field(
+                field("id"),
+                "must have 1 to 128 characters",
+            ));
+        }
+        if !ids.insert(&request.id) {
+            return Err(ApiError::invalid_field(
+                field("id"),
+                "is the id of another candidate",
+            ));
+        }
+        if !(0.0..=1.0).contains(&request.score) {
+            return Err(ApiError::invalid_field(
+                field("score"),
+                "must be between 0 and 1",
+            ));
+        }
+    }
+
+    let read = |(index, request): (usize, CandidateRequest)| {
+        let field = format!("candidates[{index}].timestamp");
+        let timestamp = moment(&field, Some(&request.timestamp))?;
+        Ok(Candidate {
+            id: request.id,
+            content: request.content,
+            score: request.score,
+            timestamp: timestamp.unwrap_or(Timestamp::from_micros(0)),
+            session_id: request.session_id.unwrap_or_default(),
+            message_id: request.message_id,
+            memory_type: request.memory_type.unwrap_or(MemoryType::Message),
+            speaker: request.role,
+        })
+    };
+    requests.into_iter().enumerate().map(read).collect()
+}

@@ -1,0 +1,259 @@
+//! The versions of the retrieval policy. Every change is a new version; none is ever changed.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashlink::LruCache;
+
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::Space;
+use crate::policy::{Policy, Settings, SettingsFault};
+use crate::store::{PolicyRow, Store, StoreError};
+
+/// The policy that `/v1/admin/memory-settings` changes.
+pub const RETRIEVAL: &str = "retrieval";
+/// Its version before any change: the built-in defaults, which no row holds.
+const BUILT_IN: i64 = 0;
+/// Compiled policies that are kept.
+const MOST_COMPILED: usize = 256;
+
+/// A policy by name, with or without a version: `retrieval`, `retrieval@3`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyName {
+    pub name: String,
+    pub version: Option<i64>,
+}
+
+impl FromStr for PolicyName {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (name, version) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version.parse().map_err(|_| ())?)),
+            None => (text, None),
+        };
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+            return Err(());
+        }
+
+        Ok(Self {
+            name: name.to_owned(),
+            version,
+        })
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version {
+            Some(version) => write!(f, "{}@{version}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// One version of a policy, ready to run.
+#[derive(Debug, Clone)]
+pub struct StoredPolicy {
+    pub name: String,
+    pub version: i64,
+    pub policy: Arc<Policy>,
+    /// `None` for the built-in defaults.
+    pub created_at: Option<Timestamp>,
+}
+
+/// Why a policy cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error("there is no policy {0} in this space")]
+    NotFound(PolicyName),
+    #[error("the settings are invalid")]
+    Invalid(Vec<FieldError>),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<SettingsFault> for PolicyError {
+    fn from(SettingsFault(faults): SettingsFault) -> Self {
+        Self::Invalid(faults)
+    }
+}
+
+/// Entry point of policies; cheap to clone.
+#[derive(Clone)]
+pub struct MemoryPolicies {
+    store: Store,
+    /// By space, name and version, which never changes: only the row's number is read each time,
+    /// so that a change made by another process counts at once.
+    compiled: Arc<Mutex<Compiled>>,
+}
+
+type Compiled = LruCache<(Space, String, i64), Arc<Policy>>;
+
+impl MemoryPolicies {
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self {
+            store,
+            compiled: Arc::new(Mutex::new(LruCache::new(MOST_COMPILED))),
+        }
+    }
+
+    /// The version named, or the current one.
+    ///
+    /// # Errors
+    /// There is no such policy or version; or the store's.
+    pub async fn find(
+        &self,
+        space: &Space,
+        wanted: &PolicyName,
+    ) -> Result<StoredPolicy, PolicyError> {
+        let row = match wanted.version {
+            Some(BUILT_IN) => None,
+            version => self.store.find_policy(space, &wanted.name, version).await?,
+        };
+        if let Some(row) = row {
+            return self.ready(space, row);
+        }
+        if wanted.name == RETRIEVAL && wanted.version.unwrap_or(BUILT_IN) == BUILT_IN {
+            return Ok(built_in()?);
+        }
+
+        Err(PolicyError::NotFound(wanted.clone()))
+    }
+
+    /// The current version of the retrieval policy.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn current(&self, space: &Space) -> Result<StoredPolicy, PolicyError> {
+        let wanted = PolicyName {
+            name: RETRIEVAL.to_owned(),
+            version: None,
+        };
+        self.find(space, &wanted).await
+    }
+
+    /// Stores new settings as the next version of the retrieval policy.
+    ///
+    /// # Errors
+    /// The settings are invalid; or the store's.
+    pub async fn change(
+        &self,
+        space: &Space,
+        settings: Settings,
+        now: Timestamp,
+    ) -> Result<StoredPolicy, PolicyError> {
+        let body = serde_json::to_string(&settings).map_err(|error| StoreError::Broken {
+            cause: error.to_string(),
+        })?;
+        let policy = Arc::new(Policy::new(settings)?);
+        let version = self
+            .store
+            .add_policy_version(space, RETRIEVAL, RETRIEVAL, &body, now)
+            .await?;
+
+        Ok(StoredPolicy {
+            name: RETRIEVAL.to_owned(),
+            version,
+            policy,
+            created_at: Some(now),
+        })
+    }
+
+    /// The current version of every policy.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self, space: &Space) -> Result<Vec<StoredPolicy>, PolicyError> {
+        let rows = self.store.list_policies(space).await?;
+        let mut policies = Vec::with_capacity(rows.len() + 1);
+        if rows.iter().all(|row| row.name != RETRIEVAL) {
+            policies.push(built_in()?);
+        }
+        for row in rows {
+            policies.push(self.ready(space, row)?);
+        }
+        Ok(policies)
+    }
+
+    /// Versions of a policy below the given one, newest first.
+    ///
+    /// # Errors
+    /// There is no such policy; or the store's.
+    pub async fn versions(
+        &self,
+        space: &Space,
+        name: &PolicyName,
+        below: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<StoredPolicy>, PolicyError> {
+        let below = below.unwrap_or(i64::MAX);
+        let rows = self
+            .store
+            .list_policy_versions(space, &name.name, below, limit)
+            .await?;
+        let is_retrieval = name.name == RETRIEVAL;
+        if rows.is_empty() && !is_retrieval {
+            return Err(PolicyError::NotFound(name.clone()));
+        }
+
+        let complete = rows.len() < limit;
+        let mut versions = Vec::with_capacity(rows.len() + 1);
+        for row in rows {
+            versions.push(self.ready(space, row)?);
+        }
+        if is_retrieval && complete && below > BUILT_IN {
+            versions.push(built_in()?);
+        }
+        Ok(versions)
+    }
+
+    fn ready(&self, space: &Space, row: PolicyRow) -> Result<StoredPolicy, PolicyError> {
+        let PolicyRow {
+            name,
+            version,
+            body_json,
+            created_at,
+            ..
+        } = row;
+        let key = (space.clone(), name.clone(), version);
+        let known = self.compiled().get(&key).cloned();
+        let policy = match known {
+            Some(policy) => policy,
+            None => {
+                let settings: Settings =
+                    serde_json::from_str(&body_json).map_err(|error| StoreError::Broken {
+                        cause: format!("policy {name}@{version}: {error}"),
+                    })?;
+                let policy = Arc::new(Policy::new(settings)?);
+                self.compiled().insert(key, Arc::clone(&policy));
+                policy
+            }
+        };
+
+        Ok(StoredPolicy {
+            name,
+            version,
+            policy,
+            created_at: Some(created_at),
+        })
+    }
+
+    fn compiled(&self) -> std::sync::MutexGuard<'_, Compiled> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The defaults, which every space has before its first change.
+fn built_in() -> Result<StoredPolicy, SettingsFault> {
+    Ok(StoredPolicy {
+        name: RETRIEVAL.to_owned(),
+        version: BUILT_IN,
+        policy: Arc::new(Policy::new(Settings::default())?),
+        created_at: None,
+    })
+}

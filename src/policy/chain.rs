@@ -1,0 +1,100 @@
+//! Runs the whole chain over the candidates of one search.
+
+use crate::base::tokens::quarter_estimate;
+
+use super::candidate::{Candidate, Entry, by_score};
+use super::explain::Step;
+use super::patterns::CompiledPatterns;
+use super::settings::{Settings, SettingsFault};
+use super::steps::{budget, clip, deduplicate, interleave, redact, threshold};
+
+/// Settings that were checked, with their patterns compiled once.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    settings: Settings,
+    patterns: CompiledPatterns,
+}
+
+impl Policy {
+    pub fn new(settings: Settings) -> Result<Self, SettingsFault> {
+        let patterns = settings.check()?;
+        Ok(Self { settings, patterns })
+    }
+
+    /// This policy with other values of a request, which keep the patterns.
+    pub fn with_settings(&self, settings: Settings) -> Self {
+        Self {
+            settings,
+            patterns: self.patterns.clone(),
+        }
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn patterns(&self) -> &CompiledPatterns {
+        &self.patterns
+    }
+}
+
+/// What the chain made of the candidates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub entries: Vec<Entry>,
+    /// Candidates before any step.
+    pub total_results: usize,
+    /// A quarter of the characters of each entry, rounded up and added.
+    pub total_tokens: usize,
+    /// Every step that ran, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Outcome {
+    /// The names of the steps that ran, as the metadata lists them.
+    pub fn applied_filters(&self) -> Vec<&'static str> {
+        self.steps.iter().map(|step| step.name).collect()
+    }
+
+    /// How many of the entries that deduplication saw repeated another one.
+    pub fn duplicates(&self) -> usize {
+        self.steps
+            .iter()
+            .filter(|step| step.name == deduplicate::NAME)
+            .flat_map(|step| &step.effects)
+            .filter(|effect| deduplicate::is_duplicate(effect))
+            .count()
+    }
+}
+
+/// From candidates to the entries of a payload.
+pub fn run(policy: &Policy, candidates: Vec<Candidate>) -> Outcome {
+    let settings = &policy.settings;
+    let retrieval = &settings.retrieval;
+    let total_results = candidates.len();
+
+    let mut entries: Vec<Entry> = candidates.into_iter().map(Entry::new).collect();
+    entries.sort_by(by_score);
+
+    let mut steps = vec![
+        threshold::apply(&mut entries, retrieval.min_score),
+        deduplicate::apply(&mut entries, retrieval.top_k),
+        interleave::apply(&mut entries, settings.interleaving, retrieval.top_k),
+    ];
+    if retrieval.enable_redaction {
+        let replacement = &settings.redaction.replacement;
+        steps.push(redact::apply(&mut entries, &policy.patterns, replacement));
+    }
+    steps.push(clip::apply(&mut entries, retrieval.clip_sentences));
+    steps.push(budget::apply(&mut entries, retrieval.max_tokens));
+
+    Outcome {
+        total_tokens: entries
+            .iter()
+            .map(|entry| quarter_estimate(entry.content()))
+            .sum(),
+        total_results,
+        entries,
+        steps,
+    }
+}

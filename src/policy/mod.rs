@@ -1,0 +1,33 @@
+//! The retrieval policy: from search hits to the memories that go into a prompt.
+//!
+//! Everything here is a pure function over plain data: no clock, no database, no randomness. The
+//! same candidates and settings always give the same payload, whatever order the candidates come
+//! in, and every step says what it dropped or changed and why.
+//!
+//! The chain, in order: [`steps::threshold`], [`steps::deduplicate`], [`steps::interleave`],
+//! [`steps::redact`], [`steps::clip`], [`steps::budget`]. Redaction comes before clipping and the
+//! budget: a cut could leave half a card number, and the replacement has a length of its own.
+
+pub mod candidate;
+pub mod chain;
+pub mod explain;
+pub mod patterns;
+pub mod prompt_text;
+pub mod settings;
+
+#[cfg(test)]
+mod proptests;
+
+/// The steps of the chain, one file each.
+pub mod steps {
+    pub mod budget;
+    pub mod clip;
+    pub mod deduplicate;
+    pub mod interleave;
+    pub mod redact;
+    pub mod threshold;
+}
+
+pub use candidate::{Candidate, Entry, MemoryType, Speaker};
+pub use chain::{Outcome, Policy, run};
+pub use settings::{Settings, SettingsFault};

@@ -1,0 +1,173 @@
+//! What holds for any candidates and any settings.
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::candidate::{Candidate, MemoryType, Speaker};
+use super::chain::{Outcome, Policy, run};
+use super::patterns::BuiltIn;
+use super::settings::{Interleaving, Redaction, Retrieval, Settings, Strategy as Order};
+use crate::base::clock::Timestamp;
+
+/// Texts in several scripts, with repetitions and with what redaction looks for.
+fn content() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("Hello world. ".to_owned()),
+        Just("你好世界。".to_owned()),
+        Just("👩‍👩‍👧 مرحبا! ".to_owned()),
+        Just("ann@example.org ".to_owned()),
+        Just("123-45-6789".to_owned()),
+        Just("4111111111111111".to_owned()),
+        any::<String>(),
+        (0usize..1000).prop_map(|times| "abc".repeat(times)),
+    ];
+    prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
+}
+
+fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
+    let one = (content(), 0u8..=10, 0i64..5, 0u8..3, any::<bool>());
+    prop::collection::vec(one, 0..40).prop_map(|all| {
+        let numbered = all.into_iter().enumerate();
+        numbered
+            .map(|(index, (content, score, time, kind, user))| Candidate {
+                id: format!("m{index}"),
+                content,
+                score: f64::from(score) / 10.0,
+                timestamp: Timestamp::from_micros(time),
+                session_id: "s".into(),
+                message_id: None,
+                memory_type: [MemoryType::Message, MemoryType::Fact, MemoryType::Summary]
+                    [usize::from(kind)],
+                speaker: Some(if user {
+                    Speaker::User
+                } else {
+                    Speaker::Assistant
+                }),
+            })
+            .collect()
+    })
+}
+
+/// Compiled once: compiling takes longer than the chain.
+static ALL_PATTERNS: LazyLock<Policy> = LazyLock::new(|| {
+    let redaction = Redaction {
+        built_in: BuiltIn::ALL.to_vec(),
+        ..Redaction::default()
+    };
+    Policy::new(Settings {
+        redaction,
+        ..Settings::default()
+    })
+    .expect("are valid")
+});
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let orders = [Order::Alternate, Order::ScoreFirst, Order::RecencyFirst];
+    let numbers = (
+        1usize..=20,
+        1usize..=5,
+        100usize..=3000,
+        0u8..=10,
+        any::<bool>(),
+    );
+    (numbers, 0usize..3, prop::option::of(0.0..=1.0f64)).prop_map(move |(numbers, order, ratio)| {
+        let (top_k, clip_sentences, max_tokens, min_score, enable_redaction) = numbers;
+        let settings = Settings {
+            retrieval: Retrieval {
+                top_k,
+                clip_sentences,
+                max_tokens,
+                min_score: f64::from(min_score) / 10.0,
+                enable_redaction,
+                ..Retrieval::default()
+            },
+            interleaving: Interleaving {
+                strategy: orders[order],
+                ratio,
+            },
+            redaction: ALL_PATTERNS.settings().redaction.clone(),
+        };
+        ALL_PATTERNS.with_settings(settings)
+    })
+}
+
+fn ids(outcome: &Outcome) -> Vec<&str> {
+    outcome.entries.iter().map(super::Entry::id).collect()
+}
+
+proptest! {
+    #[test]
+    fn the_budget_is_never_exceeded(policy in policy(), candidates in candidates()) {
+        let retrieval = policy.settings().retrieval.clone();
+        let outcome = run(&policy, candidates);
+
+        prop_assert!(outcome.total_tokens <= retrieval.max_tokens);
+        prop_assert!(outcome.entries.len() <= retrieval.top_k);
+        prop_assert!(outcome.entries.iter().all(|e| e.candidate.score >= retrieval.min_score));
+    }
+
+    #[test]
+    fn the_order_of_the_candidates_does_not_matter(
+        policy in policy(),
+        (given, shuffled) in candidates()
+            .prop_flat_map(|given| (Just(given.clone()), Just(given).prop_shuffle())),
+    ) {
+        prop_assert_eq!(run(&policy, given), run(&policy, shuffled));
+    }
+
+    #[test]
+    fn every_candidate_is_kept_or_dropped_once(policy in policy(), candidates in candidates()) {
+        let mut all: Vec<String> = candidates.iter().map(|c| c.id.clone()).collect();
+        let outcome = run(&policy, candidates);
+
+        let dropped = outcome.steps.iter().flat_map(|step| &step.effects).filter(|e| e.is_drop());
+        let mut seen: Vec<String> = dropped.map(|effect| effect.id.clone()).collect();
+        seen.extend(ids(&outcome).into_iter().map(str::to_owned));
+        seen.sort();
+        all.sort();
+        prop_assert_eq!(seen, all);
+    }
+
+    #[test]
+    fn each_step_starts_with_what_the_one_before_left(
+        policy in policy(),
+        candidates in candidates(),
+    ) {
+        let outcome = run(&policy, candidates);
+
+        let mut left = outcome.total_results;
+        for step in &outcome.steps {
+            prop_assert_eq!(step.before, left);
+            left = step.after;
+        }
+        prop_assert_eq!(left, outcome.entries.len());
+    }
+
+    #[test]
+    fn a_payload_has_no_duplicates_to_remove(policy in policy(), candidates in candidates()) {
+        let mut settings = policy.settings().clone();
+        settings.retrieval.enable_redaction = false;
+        settings.retrieval.clip_sentences = 5;
+        let policy = policy.with_settings(settings);
+        let once = run(&policy, candidates);
+        prop_assume!(once.steps.iter().flat_map(|s| &s.effects).all(|e| {
+            !matches!(e.reason, super::explain::Reason::CutToBudget { .. }
+                | super::explain::Reason::Clipped { .. })
+        }));
+
+        let again = run(&policy, once.entries.iter().map(|e| e.candidate.clone()).collect());
+        prop_assert_eq!(again.duplicates(), 0);
+        prop_assert_eq!(ids(&again), ids(&once));
+    }
+
+    #[test]
+    fn redaction_leaves_nothing_that_a_pattern_matches(text in content()) {
+        let patterns = ALL_PATTERNS.patterns();
+        if let Some(redacted) = patterns.redact(&text, "[REDACTED]") {
+            for part in redacted.text.split("[REDACTED]") {
+                prop_assert_eq!(patterns.redact(part, "[REDACTED]"), None);
+            }
+        }
+    }
+}

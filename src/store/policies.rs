@@ -1,0 +1,126 @@
+//! Rows of `policies`: every version of a policy. A version is never changed.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError, row_limit};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+
+/// One version of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyRow {
+    pub name: String,
+    pub version: i64,
+    pub kind: String,
+    pub body_json: String,
+    pub created_at: Timestamp,
+}
+
+impl Store {
+    /// The newest version of a policy, or the given one.
+    pub async fn find_policy(
+        &self,
+        space: &Space,
+        name: &str,
+        version: Option<i64>,
+    ) -> Result<Option<PolicyRow>, StoreError> {
+        let sql = "SELECT name, version, kind, body_json, created_at FROM policies \
+                   WHERE space = ? AND name = ? AND version <= ? ORDER BY version DESC LIMIT 1";
+        let found = self
+            .retry("find_policy", || async {
+                let query = self
+                    .sql(sql)
+                    .bind(space.as_str().to_owned())
+                    .bind(name.to_owned())
+                    .bind(version.unwrap_or(i64::MAX));
+                self.fetch_all(query).await?.first().map(read).transpose()
+            })
+            .await?;
+
+        Ok(found.filter(|found| version.is_none_or(|version| found.version == version)))
+    }
+
+    /// The newest version of every policy, by name.
+    pub async fn list_policies(&self, space: &Space) -> Result<Vec<PolicyRow>, StoreError> {
+        let sql = "SELECT name, version, kind, body_json, created_at FROM policies p \
+                   WHERE space = ? AND version = (SELECT MAX(n.version) FROM policies n \
+                   WHERE n.space = p.space AND n.name = p.name) ORDER BY name";
+        self.retry("list_policies", || async {
+            let query = self.sql(sql).bind(space.as_str().to_owned());
+            self.fetch_all(query).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// The versions of a policy below the given one, newest first.
+    pub async fn list_policy_versions(
+        &self,
+        space: &Space,
+        name: &str,
+        below: i64,
+        limit: usize,
+    ) -> Result<Vec<PolicyRow>, StoreError> {
+        let sql = "SELECT name, version, kind, body_json, created_at FROM policies \
+                   WHERE space = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ?";
+        self.retry("list_policy_versions", || async {
+            let query = self
+                .sql(sql)
+                .bind(space.as_str().to_owned())
+                .bind(name.to_owned())
+                .bind(below)
+                .bind(row_limit(limit));
+            self.fetch_all(query).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Adds a version, which becomes current, and returns its number. Of two writers at once one
+    /// finds the number taken and tries the next.
+    pub async fn add_policy_version(
+        &self,
+        space: &Space,
+        name: &str,
+        kind: &str,
+        body_json: &str,
+        now: Timestamp,
+    ) -> Result<i64, StoreError> {
+        loop {
+            let newest = self.find_policy(space, name, None).await?;
+            let version = newest.map_or(0, |newest| newest.version) + 1;
+            let added = self
+                .retry("add_policy_version", || async {
+                    let mut tx = self.begin().await?;
+                    let insert = tx.backend.dialect.insert_if_absent(
+                        "INSERT INTO policies (space, name, version, kind, body_json, created_at) \
+                         VALUES (?, ?, ?, ?, ?, ?)",
+                    );
+                    let insert = insert
+                        .bind(space.as_str().to_owned())
+                        .bind(name.to_owned())
+                        .bind(version)
+                        .bind(kind.to_owned())
+                        .bind(body_json.to_owned())
+                        .bind(now.as_micros());
+                    let added = tx.execute(insert).await?;
+                    tx.commit().await?;
+                    Ok(added)
+                })
+                .await?;
+
+            if added == 1 {
+                return Ok(version);
+            }
+        }
+    }
+}
+
+fn read(row: &AnyRow) -> Result<PolicyRow, StoreError> {
+    Ok(PolicyRow {
+        name: row.try_get("name")?,
+        version: row.try_get("version")?,
+        kind: row.try_get("kind")?,
+        body_json: row.try_get("body_json")?,
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+    })
+}
