@@ -160,7 +160,12 @@ impl Search {
         };
 
         let found = self
-            .find_filtered(session, space, query, self.filter(space, &ask))
+            .find_filtered(
+                session,
+                space,
+                query,
+                self.filter(space, &ask.scope, ask.category_id),
+            )
             .await?;
 
         let items = self.read(space, found.hits).await?;
@@ -171,6 +176,31 @@ impl Search {
             total_ms: milliseconds(begun),
             provider_ms: found.provider_ms,
         })
+    }
+
+    /// Ranks the chunks of a scope by words and meaning, best first, without reading them.
+    ///
+    /// # Errors
+    /// The model's, or the store's.
+    pub async fn rank_chunks(
+        &self,
+        session: &Session,
+        space: &Space,
+        (text, kind, k): (&str, Kind, usize),
+        scope: &QueryScope,
+    ) -> Result<FoundEntries, SearchError> {
+        let query = EntryQuery {
+            owner_kind: OwnerKind::Chunk,
+            text,
+            kind,
+            k,
+            min_score: None,
+            by_group: false,
+            scope: Some(scope),
+        };
+
+        self.find_filtered(session, space, query, self.filter(space, scope, None))
+            .await
     }
 
     /// Searches the entries of one kind.
@@ -337,10 +367,16 @@ impl Search {
 
     /// Which chunks are visible. Without filters, the index itself knows the current version of
     /// each source.
-    async fn filter(&self, space: &Space, ask: &CheckedSearch) -> Result<Filter, StoreError> {
+    async fn filter(
+        &self,
+        space: &Space,
+        scope: &QueryScope,
+        category_id: Option<i64>,
+    ) -> Result<Filter, StoreError> {
         let store = &self.inner.store;
         let mut filter = Filter {
-            until: ask.scope.as_of.map(Timestamp::as_micros),
+            until: scope.as_of.map(Timestamp::as_micros),
+            all_versions: scope.all_versions,
             ..Filter::default()
         };
 
@@ -350,20 +386,20 @@ impl Search {
             user_id,
             as_of,
             ..
-        } = &ask.scope;
+        } = scope;
         if source_ids.is_empty() && tags.is_empty() && as_of.is_none() {
             // The index knows the end user of each source.
             filter.user_id.clone_from(user_id);
         } else {
-            let sources = store.list_sources_in(space, &ask.scope).await?;
+            let sources = store.list_sources_in(space, scope).await?;
             let named = sources
                 .into_iter()
                 .filter_map(|source| Some((source.id, source.version_id?)));
             filter.groups = Some(named.collect());
         }
 
-        if let Some(category_id) = ask.category_id {
-            filter.owners = Some(self.chunks_under(space, category_id, &ask.scope).await?);
+        if let Some(category_id) = category_id {
+            filter.owners = Some(self.chunks_under(space, category_id, scope).await?);
         }
 
         Ok(filter)

@@ -75,6 +75,13 @@ impl StatementBuilder {
         self.values.push(Bound::Number(value));
     }
 
+    /// Appends a list of numbers; the text ends with the opening bracket.
+    pub(super) fn numbers(&mut self, sql: &str, values: &[i64]) {
+        let _ = write!(self.sql, "{sql}{})", vec!["?"; values.len()].join(","));
+        self.values
+            .extend(values.iter().copied().map(Bound::Number));
+    }
+
     /// Appends a limit as text: SQLite plans by a bound limit, and so would prepare the statement
     /// again each time.
     pub(super) fn limit(&mut self, sql: &str, most: usize) {
@@ -446,7 +453,7 @@ fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
     })
 }
 
-fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
+pub(super) fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
     Ok(Candidate {
         id: row.try_get("id")?,
         source_id: SourceId::from_stored(row.try_get("source_id")?),

@@ -34,6 +34,7 @@ mod llm_calls;
 mod migrate;
 mod pgvector;
 mod queries;
+mod ranked_chunks;
 mod retry;
 mod search;
 mod search_changes;

@@ -96,8 +96,10 @@ pub struct SearchResponse {
 pub struct SearchItemResponse {
     /// Starts at 1, which is the best.
     pub rank: usize,
-    /// The score that items are sorted by. For `keyword` and `semantic` it is that component; for
-    /// `hybrid` it combines both standings into a number from 0 to 1.
+    /// How well the item fits, from 0 (nothing in common with the query) to 1. For `keyword` and
+    /// `semantic` it is that component. For `hybrid` it is the mean of the root of `keyword` and of
+    /// `semantic`, averaged over neighbours where the order by both standings contradicts it; it
+    /// can be compared between searches.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     pub source_id: String,
@@ -134,8 +136,7 @@ pub struct ScorePartsResponse {
     /// chunk has none.
     pub semantic: Option<f64>,
     /// For `hybrid`: how far the keyword score of the chunk lies above the average candidate, in
-    /// standard deviations. The final score is 1 / (1 + e^−m), where m is the mean of this and
-    /// `semantic_standing`; 0.5 is an average candidate, or the only one.
+    /// standard deviations. Items are sorted by the mean of this and `semantic_standing`.
     pub keyword_standing: Option<f64>,
     /// For `hybrid`: the same for the semantic score, after the query vector has been moved towards
     /// the best chunk of a first round.
