@@ -46,6 +46,10 @@ pub struct Candidate {
     pub token_count: i64,
     /// The tokenizer that counted its tokens.
     pub tokenizer: String,
+    /// The version whose text it is a part of.
+    pub version_id: i64,
+    pub filename: String,
+    pub path: String,
 }
 
 /// Where a chunk lies, without its text.

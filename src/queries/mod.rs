@@ -9,6 +9,7 @@
 mod auto;
 mod budget;
 mod candidates;
+mod citations;
 mod error;
 mod estimate;
 pub mod input;
@@ -43,9 +44,11 @@ use crate::llm::{Llm, Session};
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryScope, StoredQuery};
 use crate::search::Search;
+use crate::search::headings::Headings;
 use crate::store::{QueryPage, Store};
 
 pub use auto::Tier;
+pub use citations::Citation;
 pub use error::{Failed, QueryError};
 pub use estimate::{Bound, Estimates, LevelBound};
 pub use input::{QueryInput, QuerySettings};
@@ -53,9 +56,9 @@ pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
 pub use replay::{Replay, ReplayInput};
 pub use result::{
-    DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk,
-    QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk, SummaryPart,
-    UsedChunk,
+    DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
+    QueryChunk, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk,
+    SummaryPart, UsedChunk,
 };
 pub use traversal::{Choice, Level, Offer};
 
@@ -88,6 +91,7 @@ struct Inner {
     llm: Llm,
     search: Search,
     recent: RecentResults,
+    headings: Headings,
     samples: SampleCache,
     options: OptionCache,
     visible: VisibleCache,
@@ -128,6 +132,7 @@ impl Queries {
     ) -> Self {
         let depth = Taxonomy::new(&config.taxonomy).depth();
         let inner = Inner {
+            headings: search.headings(),
             search,
             recent: RecentResults::default(),
             samples,

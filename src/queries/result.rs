@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::auto::Tier;
+use super::citations::Citation;
 use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
@@ -42,6 +43,9 @@ pub struct QueryResult {
     pub warnings: Vec<QueryWarning>,
     /// The answer; null if none was requested or none was generated.
     pub answer: Option<String>,
+    /// The sentences that the answer rests on, in the order of the numbers in it.
+    #[serde(default)]
+    pub citations: Vec<Citation>,
     /// The chunks that the answer is based on.
     pub used_chunks: Vec<UsedChunk>,
     /// The chunks in order, verbatim.
@@ -118,10 +122,31 @@ pub struct QueryChunk {
     pub created_at: String,
     pub source_id: String,
     pub source_version: i64,
+    /// The file name of the source.
+    #[serde(default)]
+    pub filename: String,
+    /// The path of the source.
+    #[serde(default)]
+    pub path: String,
+    /// The heading above the chunk; null if there is none.
+    #[serde(default)]
+    pub heading: Option<String>,
+    /// Where words of the query stand in `text_content`.
+    #[serde(default)]
+    pub highlights: Vec<Highlight>,
     /// Start offset in the text of the version, in characters.
     pub start_char: i64,
     /// End offset in characters, exclusive.
     pub end_char: i64,
+}
+
+/// A range of characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Highlight {
+    /// Start offset, in characters.
+    pub start: usize,
+    /// End offset in characters, exclusive.
+    pub end: usize,
 }
 
 /// A path to a leaf.
@@ -282,6 +307,7 @@ impl QueryResult {
             parameters: ask.clone(),
             warnings: Vec::new(),
             answer: None,
+            citations: Vec::new(),
             used_chunks: Vec::new(),
             chunks: Vec::new(),
             nearest: Vec::new(),
@@ -352,6 +378,7 @@ impl QueryResult {
             parameters: self.parameters.clone(),
             warnings: self.warnings.clone(),
             answer: self.answer.clone(),
+            citations: self.citations.clone(),
             used_chunks: self.used_chunks.clone(),
             chunks: Vec::new(),
             nearest: self.nearest.clone(),

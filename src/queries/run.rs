@@ -2,6 +2,7 @@
 //! kept.
 
 mod auto;
+mod completing;
 mod limiting;
 mod picking;
 
@@ -9,6 +10,8 @@ pub use picking::PICK_LEVEL;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+
+use completing::versions;
 
 use super::auto::AutoRecord;
 use super::auto::decide::Reach;
@@ -79,6 +82,7 @@ impl QueryRun<'_> {
         self.walk().await?;
         let found = self.read().await?;
         let chunks = self.describe(&found);
+        let places = versions(&found);
         let material = self.measure(found).await?;
         let mut kept = vec![true; chunks.len()];
         let limited = self.ask.mode == Mode::Answer || self.ask.budget_named;
@@ -104,6 +108,7 @@ impl QueryRun<'_> {
         }
 
         self.result.used_chunks = self.result.chunks.iter().map(used).collect();
+        self.complete_chunks(&places).await?;
         if self.ask.mode == Mode::Answer {
             self.answer(material, &kept, summaries).await?;
         }
@@ -234,6 +239,10 @@ impl QueryRun<'_> {
                 created_at: chunk.created_at.to_string(),
                 source_id: chunk.source_id.to_string(),
                 source_version: chunk.source_version,
+                filename: chunk.filename.clone(),
+                path: chunk.path.clone(),
+                heading: None,
+                highlights: Vec::new(),
                 start_char: chunk.start_char,
                 end_char: chunk.end_char,
             }
@@ -366,7 +375,9 @@ impl QueryRun<'_> {
             });
         }
 
-        self.result.answer = Some(self.inner.llm.ask(self.session, task).await?.value.answer);
+        let answered = self.inner.llm.ask(self.session, task).await?;
+        self.cite(&answered.value.answer);
+        self.result.answer = Some(answered.value.answer);
         Ok(())
     }
 

@@ -9,6 +9,8 @@
 mod beyond;
 mod cache;
 pub mod fusion;
+pub mod headings;
+pub mod highlight;
 pub mod index;
 pub mod input;
 pub mod keywords;
@@ -42,6 +44,8 @@ pub use reembed::ReembedWork;
 
 use beyond::Beyond;
 use cache::{IndexCache, Location, blocking};
+use headings::{FoundHeadings, Headings};
+use highlight::Highlighter;
 use rank::PreparedQuery;
 
 /// Query vectors that are cached, so that repeating a query calls no model.
@@ -62,6 +66,7 @@ struct Inner {
     llm: Llm,
     settings: config::Vector,
     cache: IndexCache,
+    headings: Headings,
     questions: Mutex<LruCache<(String, String), Vec<f32>>>,
 }
 
@@ -95,10 +100,13 @@ pub struct FoundEntries {
 }
 
 /// The result of a search.
-#[derive(Debug, Clone)]
 pub struct Results {
     /// Best first.
     pub items: Vec<(Hit, Found)>,
+    /// The headings above the chunks.
+    pub headings: FoundHeadings,
+    /// Marks the words of the query.
+    pub highlighter: Highlighter,
     /// The embedding model, if meanings were compared.
     pub model: Option<String>,
     /// Whether the space was searched in memory.
@@ -126,12 +134,14 @@ impl Search {
     #[must_use]
     pub fn new(store: Store, llm: Llm, settings: config::Vector) -> Self {
         let cache = IndexCache::new(store.clone(), settings.memory_mb);
+        let headings = Headings::new(store.clone());
         Self {
             inner: Arc::new(Inner {
                 store,
                 llm,
                 settings,
                 cache,
+                headings,
                 questions: Mutex::new(LruCache::new(KEPT_QUESTIONS)),
             }),
         }
@@ -169,7 +179,14 @@ impl Search {
             .await?;
 
         let items = self.read(space, found.hits).await?;
+        let wanted: Vec<(i64, i64)> = items
+            .iter()
+            .map(|(_, found)| (found.version_id, found.start_char))
+            .collect();
+        let headings = self.inner.headings.of(space, &wanted).await?;
         Ok(Results {
+            headings,
+            highlighter: Highlighter::new(&ask.query),
             items,
             model: found.model,
             in_memory: found.in_memory,
@@ -439,6 +456,12 @@ impl Search {
             .into_iter()
             .filter_map(|hit| Some((hit, found.remove(&hit.owner.id)?)))
             .collect())
+    }
+
+    /// The headings above chunks.
+    #[must_use]
+    pub fn headings(&self) -> Headings {
+        self.inner.headings.clone()
     }
 
     /// The vector of a query, requested once.

@@ -64,6 +64,32 @@ impl Store {
         Ok(found)
     }
 
+    /// The texts of versions, without those that are too long.
+    pub async fn list_version_texts(
+        &self,
+        space: &Space,
+        version_ids: &[i64],
+        longest: i64,
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        let mut found = Vec::new();
+        for some in version_ids.chunks(AT_ONCE) {
+            let mut statement =
+                StatementBuilder::of("SELECT v.id, v.content FROM source_versions v");
+            statement.text(" WHERE COALESCE(v.space, '') = ?", space.as_str());
+            statement.number(" AND v.char_count <= ?", longest);
+            statement.numbers(" AND v.id IN (", some);
+            let rows = self.retry("list_version_texts", || async {
+                self.fetch_all(self.put_together(&statement, false)).await
+            });
+
+            for row in rows.await? {
+                found.push((row.try_get("id")?, row.try_get("content")?));
+            }
+        }
+
+        Ok(found)
+    }
+
     /// Chunks by id, filed or not, without those outside a scope; deleted ones are missing.
     pub async fn list_ranked_chunks(
         &self,
@@ -75,7 +101,8 @@ impl Store {
         for some in ids.chunks(AT_ONCE) {
             let mut statement = StatementBuilder::of(
                 "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, \
-                 COALESCE(c.category_id, 0) AS category_id, c.created_at, c.token_count, c.tokenizer \
+                 COALESCE(c.category_id, 0) AS category_id, c.created_at, c.token_count, c.tokenizer, \
+                 c.version_id, s.filename, s.path \
                  FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                  JOIN sources s ON s.space = c.space AND s.id = c.source_id",
             );

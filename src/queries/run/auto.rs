@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::{Material, QueryRun, used};
+use super::{Material, QueryRun, used, versions};
 use crate::base::ids::Space;
 use crate::config::query::PromptLimiting;
 use crate::llm::Session;
@@ -71,6 +71,7 @@ impl QueryRun<'_> {
         self.report_reads(&found, latency);
 
         let chunks = self.describe_ranked(&found, &relevances);
+        let places = versions(&found);
         if !ranking.found {
             self.result.nearest = chunks.iter().take(NEAREST).cloned().collect();
         }
@@ -78,10 +79,10 @@ impl QueryRun<'_> {
         if answerless || chunks.is_empty() {
             self.result.found = false;
             self.forget_unused_paths(&[]);
-            return Ok(());
+            return self.complete_chunks(&places).await;
         }
 
-        self.finish_auto(found, chunks, rest, ranking.evidence)
+        self.finish_auto(found, chunks, (rest, ranking.evidence), &places)
             .await
     }
 
@@ -90,8 +91,8 @@ impl QueryRun<'_> {
         &mut self,
         found: Found,
         chunks: Vec<QueryChunk>,
-        rest: Vec<(i64, u32)>,
-        evidence: f64,
+        (rest, evidence): (Vec<(i64, u32)>, f64),
+        places: &HashMap<i64, i64>,
     ) -> Result<(), QueryError> {
         let material = self.measure(found).await?;
         let mut kept = vec![true; chunks.len()];
@@ -109,6 +110,7 @@ impl QueryRun<'_> {
         self.result.used_chunks = self.result.chunks.iter().map(used).collect();
         let others = others.into_iter().map(|(chunk, _)| chunk).collect();
         self.offer_next_page(others, rest, evidence);
+        self.complete_chunks(places).await?;
         let leaves: Vec<usize> = material
             .chunks
             .iter()

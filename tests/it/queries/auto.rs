@@ -1,5 +1,6 @@
 //! The default strategy: search first, ask a model only in doubt, and say when nothing was found.
 
+use memoir::scripted_model::Reply;
 use serde_json::{Value, json};
 
 use super::{each, texts};
@@ -120,6 +121,29 @@ async fn answers_from_the_best_chunks() {
         "{result:#}"
     );
     assert_eq!(each(&result["responses"], "stage"), ["answer"]);
+    let chunk = &result["chunks"][0];
+    assert_eq!(chunk["filename"], "bakery.md");
+    assert_eq!(chunk["path"], "/notes/bakery.md");
+    let letters: Vec<char> = chunk["text_content"].as_str().unwrap().chars().collect();
+    let marked: Vec<String> = chunk["highlights"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|range| {
+            let at = |name: &str| usize::try_from(range[name].as_u64().unwrap()).unwrap();
+            letters[at("start")..at("end")].iter().collect()
+        })
+        .collect();
+    assert_eq!(marked, ["Rye", "bread", "sold"]);
+
+    let citation = &result["citations"][0];
+    let quote = "Rye bread is sold on Tuesdays and Fridays only.";
+    assert_eq!(citation["quote"], quote);
+    assert_eq!(citation["chunk_id"], chunk["chunk_id"]);
+    assert_eq!(citation["filename"], "bakery.md");
+    let start = NOTES[1].1.find(quote).unwrap();
+    assert_eq!(citation["start_char"], start);
+    assert_eq!(citation["end_char"], start + quote.len());
     assert_eq!(
         result["used_chunks"][0]["chunk_id"],
         result["chunks"][0]["chunk_id"]
@@ -405,5 +429,64 @@ async fn asks_a_language_model_only_in_doubt() {
     assert_eq!(estimate["strategies"][0]["strategy"], "auto");
     assert_eq!(estimate["strategies"][0]["answer_calls"], 1);
     assert!(estimate["strategies"][0]["calls"].as_i64().unwrap() >= 2);
+    ingest.app.finish().await;
+}
+
+#[tokio::test]
+async fn shows_the_heading_above_each_chunk() {
+    let app = TestApp::with(&[
+        ("INGESTION__CHUNK_MIN_TOKENS", "20"),
+        ("INGESTION__CHUNK_MAX_TOKENS", "60"),
+    ])
+    .await;
+    let lines = |word: &str| format!("The {word} is kept in good order by its keeper. ").repeat(12);
+    let text = format!(
+        "# The lamp\n\n{}\n\n## The bell\n\n{}\n",
+        lines("lamp"),
+        lines("bell")
+    );
+    bring(&app, "/keeper.md", &text).await;
+    let result = ask(&app, json!({"query": "the bell", "mode": "retrieve"})).await;
+    let chunks = result["chunks"].as_array().unwrap();
+    assert!(chunks.len() > 2, "{result:#}");
+    for chunk in chunks {
+        let text = chunk["text_content"].as_str().unwrap();
+        let wanted = if text.contains("The bell is") && !text.contains("lamp") {
+            "The bell"
+        } else {
+            "The lamp"
+        };
+        assert_eq!(chunk["heading"], wanted, "{text}");
+    }
+
+    let found = app
+        .post("/v1/search", &json!({"query": "the bell"}))
+        .await
+        .json();
+    assert_eq!(found["items"][0]["heading"], "The lamp", "where it begins");
+    assert!(
+        !found["items"][0]["highlights"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_number_that_names_no_chunk_is_not_cited() {
+    let ingest = Ingest::with(&[]).await;
+    filed(&ingest).await;
+    ingest.model.set_rule(|seen| {
+        if seen.stage == "answer" {
+            Reply::json(json!({"answer": "It burns all night [999999]."}))
+        } else {
+            Reply::sensible(seen)
+        }
+    });
+
+    let result = ask(&ingest.app, json!({"query": "the lamp on the cape"})).await;
+    assert_eq!(result["citations"], json!([]));
+    assert_eq!(each(&result["warnings"], "code"), ["unknown_citations"]);
     ingest.app.finish().await;
 }
