@@ -6,6 +6,7 @@ pub mod clock;
 pub mod fail_point;
 pub mod field_error;
 pub mod hash;
+pub mod headings;
 pub mod ids;
 pub mod metrics;
 pub mod problems;

@@ -1,4 +1,4 @@
-//! `memoir ask`: runs a query and prints the answer and the walk.
+//! `memoir ask`: runs a query and prints the answer, the sources it rests on, and the walk.
 
 use std::fmt::Write as _;
 
@@ -16,14 +16,15 @@ Examples:
   memoir ask --retrieve --json \"…\" | jq .chunks        print the chunks as JSON
   memoir ask --server https://memoir.example.com --key $KEY --space team \"…\"
 
-Prints the answer first, then the walk down the hierarchy with the rank of each category on its level, then the cost.";
+Prints the answer, then the sentences it rests on with their files, then how the chunks were found and what it cost. A
+walk is drawn as a tree, with the rank of each category on its level.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The question to ask
     #[arg(value_name = "QUESTION")]
     query: String,
-    /// How to walk the hierarchy: `one_shot`, `wide_branch`, `zoom_in` or `branch_out`
+    /// How to find chunks: `auto` (the default), `one_shot`, `wide_branch`, `zoom_in` or `branch_out`
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
     /// Maximum tokens of the final prompt
@@ -134,25 +135,45 @@ impl Branch {
 fn told(result: &Value) -> String {
     let mut text = String::new();
     if let Some(answer) = result["answer"].as_str() {
-        // A terminal would interpret control characters.
-        let answer = answer.replace(|symbol: char| symbol.is_control() && symbol != '\n', " ");
-        let _ = writeln!(text, "{answer}\n");
+        let _ = writeln!(text, "{}\n", plain(answer));
+        sources(result, &mut text);
     } else {
-        for chunk in list(&result["chunks"]) {
-            let (id, content) = (
-                &chunk["chunk_id"],
-                chunk["text_content"].as_str().unwrap_or_default(),
-            );
+        if result["found"] == false {
+            text.push_str("Nothing was found that answers this.");
+            let near = list(&result["nearest"]).next().is_some();
+            text.push_str(if near {
+                " The closest chunks:\n\n"
+            } else {
+                "\n\n"
+            });
+        }
+
+        let shown = if result["found"] == false {
+            &result["nearest"]
+        } else {
+            &result["chunks"]
+        };
+        for chunk in list(shown) {
+            let content = chunk["text_content"].as_str().unwrap_or_default();
             let _ = writeln!(
                 text,
-                "[{id}] {}\n{}\n",
-                names(&chunk["category_path"]).join(" / "),
-                content.trim_end()
+                "[{}] {}\n{}\n",
+                chunk["chunk_id"],
+                place(chunk),
+                plain(content.trim_end())
             );
         }
     }
 
-    tree(result).draw("", &mut text);
+    if let Some(tier) = result["tier"].as_str() {
+        let confidence = result["confidence"].as_str().unwrap_or("unknown");
+        let count = list(&result["chunks"]).count();
+        let chunks = if count == 1 { "chunk" } else { "chunks" };
+        let _ = writeln!(text, "{count} {chunks} by {tier}, confidence {confidence}");
+    } else {
+        tree(result).draw("", &mut text);
+    }
+
     for warning in list(&result["warnings"]) {
         let _ = writeln!(
             text,
@@ -179,6 +200,48 @@ fn told(result: &Value) -> String {
     );
 
     text
+}
+
+/// A terminal would interpret control characters.
+fn plain(text: &str) -> String {
+    text.replace(|symbol: char| symbol.is_control() && symbol != '\n', " ")
+}
+
+/// The file of a chunk, its heading and its category.
+fn place(chunk: &Value) -> String {
+    let path = names(&chunk["category_path"]).join(" / ");
+    let file = chunk["path"]
+        .as_str()
+        .filter(|file| !file.is_empty())
+        .or_else(|| chunk["filename"].as_str());
+    let parts = [file, chunk["heading"].as_str(), Some(path.as_str())];
+    let parts: Vec<&str> = parts
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect();
+    plain(&parts.join(" · "))
+}
+
+/// The sentences that the answer rests on, each with its file.
+fn sources(result: &Value, text: &mut String) {
+    let mut any = false;
+    for citation in list(&result["citations"]) {
+        let quote = citation["quote"].as_str().unwrap_or_default();
+        let quote = quote.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(
+            text,
+            "[{}] {}\n    “{}”",
+            citation["chunk_id"],
+            place(citation),
+            plain(&quote)
+        );
+        any = true;
+    }
+
+    if any {
+        text.push('\n');
+    }
 }
 
 fn tree(result: &Value) -> Branch {
@@ -249,6 +312,33 @@ mod tests {
 
         let wanted = "Forty-two [7].\n\n├─ A  #1\n│  ├─ X  #1, 3 chunks\n│  └─ Y  #2, 1 chunk\n\
                       └─ B  (not selected)\n\n2 calls, 15 tokens sent, 3 received, 12 ms (q1)\n";
+        assert_eq!(told(&result), wanted);
+    }
+
+    #[test]
+    fn prints_the_sources_with_their_quotes() {
+        let result = json!({
+            "id": "q1", "answer": "Forty-two [7].", "elapsed_ms": 12.4, "tier": "search", "confidence": "high",
+            "found": true, "chunks": [{"chunk_id": 7}],
+            "citations": [
+                {"chunk_id": 7, "path": "/a.md", "heading": "Sums", "quote": "It is\nforty-two."},
+            ],
+        });
+
+        let wanted = "Forty-two [7].\n\n[7] /a.md · Sums\n    “It is forty-two.”\n\n\
+                      1 chunk by search, confidence high\n\n0 calls, 0 tokens sent, 0 received, 12 ms (q1)\n";
+        assert_eq!(told(&result), wanted);
+    }
+
+    #[test]
+    fn says_that_nothing_was_found() {
+        let result = json!({
+            "id": "q1", "answer": null, "elapsed_ms": 1.0, "tier": "search", "confidence": "low", "found": false,
+            "nearest": [{"chunk_id": 7, "path": "/a.md", "category_path": ["A", "B"], "text_content": "Text.\n"}],
+        });
+
+        let wanted = "Nothing was found that answers this. The closest chunks:\n\n[7] /a.md · A / B\nText.\n\n\
+                      0 chunks by search, confidence low\n\n0 calls, 0 tokens sent, 0 received, 1 ms (q1)\n";
         assert_eq!(told(&result), wanted);
     }
 }

@@ -172,10 +172,14 @@ fn told(result: &Value) -> String {
 
         let _ = writeln!(
             text,
-            "{}. {:.3}  {}  [{}]\n   {shown}\n",
+            "{}. {:.3}  {}{}  [{}]\n   {shown}\n",
             item["rank"],
             item["score"].as_f64().unwrap_or_default(),
             item["path"].as_str().unwrap_or_default(),
+            item["heading"]
+                .as_str()
+                .map(|heading| format!(" · {heading}"))
+                .unwrap_or_default(),
             item["chunk_id"],
         );
     }

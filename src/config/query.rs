@@ -21,12 +21,15 @@ pub struct Query {
     pub per_path_limit: u64,
     pub limit: u64,
     pub timeout_s: u64,
+    pub reuse_ttl: u64,
 }
 
 /// How a query walks the hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StrategyName {
+    /// Search first, and choose categories only in doubt.
+    Auto,
     OneShot,
     WideBranch,
     ZoomIn,
@@ -34,7 +37,8 @@ pub enum StrategyName {
 }
 
 impl StrategyName {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
+        Self::Auto,
         Self::OneShot,
         Self::WideBranch,
         Self::ZoomIn,
@@ -43,6 +47,7 @@ impl StrategyName {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::OneShot => "one_shot",
             Self::WideBranch => "wide_branch",
             Self::ZoomIn => "zoom_in",
@@ -75,6 +80,8 @@ pub const MOST_BUDGET: u64 = 10_000_000;
 pub const MOST_N: u64 = 100;
 /// Maximum number of chunks to read for one query.
 pub const MOST_LIMIT: u64 = 500;
+/// Maximum age of a result that is used again, in seconds.
+pub const MOST_REUSE: u64 = 86_400;
 /// Maximum duration of a query in seconds.
 pub const MOST_SECONDS: u64 = 3600;
 
@@ -107,6 +114,7 @@ impl Query {
 
         violations.check_range("query.limit", self.limit, 1..=MOST_LIMIT, 500);
         violations.check_range("query.timeout_s", self.timeout_s, 1..=MOST_SECONDS, 300);
+        violations.check_range("query.reuse_ttl", self.reuse_ttl, 0..=MOST_REUSE, 600);
         self.validate_budget(ingestion, violations);
     }
 

@@ -46,6 +46,25 @@ pub struct Candidate {
     pub token_count: i64,
     /// The tokenizer that counted its tokens.
     pub tokenizer: String,
+    /// The version whose text it is a part of.
+    pub version_id: i64,
+    pub filename: String,
+    pub path: String,
+}
+
+/// Where a chunk lies, without its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedChunk {
+    pub chunk_id: i64,
+    pub version_id: i64,
+    /// Whether it is filed in the hierarchy; otherwise it was cut for search.
+    pub filed: bool,
+    /// In characters; the end is exclusive.
+    pub start_char: i64,
+    pub end_char: i64,
+    pub token_count: i64,
+    /// Its leaf; 0 if it is not filed.
+    pub category_id: i64,
 }
 
 /// The current helper of a source.

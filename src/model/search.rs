@@ -97,6 +97,7 @@ pub struct Found {
     pub chunk_id: i64,
     pub source_id: SourceId,
     pub source_version: i64,
+    pub version_id: i64,
     pub profile: String,
     pub ordinal: i64,
     pub text: String,

@@ -163,6 +163,7 @@ impl LeafReader {
                 created_at: last.created_at.as_micros(),
                 id: last.id,
                 taken,
+                returned: from.map_or(0, |cursor| cursor.after.returned) + chunks.len(),
             }
         });
 
@@ -178,6 +179,20 @@ impl LeafReader {
             empty,
             latencies,
             next,
+        })
+    }
+
+    /// Chunks by id, filed or not, that the query may see.
+    pub async fn read_by_id(&self, ids: &[i64]) -> Result<Vec<Candidate>, QueryError> {
+        Ok(match self {
+            Self::Stored {
+                store,
+                space,
+                scope,
+            } => store.list_ranked_chunks(space, ids, Some(scope)).await?,
+            Self::Recorded { store, space, .. } => {
+                store.list_ranked_chunks(space, ids, None).await?
+            }
         })
     }
 

@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 
+use super::auto::decide::{OFFERED_LEAVES, PICKS, Reach};
 use super::candidates::LeafReader;
 use super::input::{Mode, QuerySettings};
+use super::run::PICK_LEVEL;
 use super::strategy::Strategy;
 use super::{Inner, Queries, QueryError};
 use crate::base::field_error::FieldError;
@@ -74,6 +76,7 @@ struct Family {
     /// Tokens of their lines, by name and by whole path.
     name_tokens: i64,
     path_tokens: i64,
+    longest_path_tokens: i64,
 }
 
 impl Queries {
@@ -97,7 +100,7 @@ impl Queries {
             } else {
                 ask.with_strategy(*name)
             };
-            inner.bound(&ask, &families, &tree, &frame)
+            inner.bound(&ask, Reach::Walk, &families, &tree, &frame)
         });
 
         Ok(Estimates {
@@ -108,49 +111,37 @@ impl Queries {
         })
     }
 
-    /// Rejects a query whose upper bound exceeds its own limits, before any call.
+    /// Rejects a query whose upper bound exceeds its own limits, before any call. `auto` leaves out
+    /// tiers until it fits; the last one that it may use is returned.
     pub(super) async fn check_bound(
         &self,
         space: &Space,
         ask: &QuerySettings,
-    ) -> Result<(), QueryError> {
+    ) -> Result<Reach, QueryError> {
         if ask.max_calls.is_none() && ask.max_cost_usd.is_none() {
-            return Ok(());
+            return Ok(Reach::Walk);
         }
 
         let counter = self.inner.counter(ask);
         let tree = self.tree(space, ask).await?;
         let frame = self.level_frame(space, ask, counter).await?;
-        let bound = self
-            .inner
-            .bound(ask, &families(&tree, counter), &tree, &frame)?;
-        let over = |unit, limit, needed| QueryError::MayCostMore {
-            unit,
-            limit,
-            needed,
+        let families = families(&tree, counter);
+        let shorter: &[Reach] = match ask.strategy {
+            StrategyName::Auto => &[Reach::Walk, Reach::Pick],
+            _ => &[],
         };
 
-        #[expect(clippy::cast_precision_loss, reason = "shown to people")]
-        if let Some(most) = ask.max_calls
-            && u64::try_from(bound.calls).unwrap_or(0) > most
-        {
-            return Err(over("calls", most as f64, bound.calls as f64));
-        }
-        if let Some(most) = ask.max_cost_usd {
-            let Some(cost) = bound.cost_usd else {
-                let message = "cannot be enforced: the price of a model is not configured \
-                     (llm.providers.<name>.prices)";
-                return Err(QueryError::Invalid(vec![FieldError::new(
-                    "max_cost_usd",
-                    message,
-                )]));
-            };
-            if cost > most {
-                return Err(over("usd", most, cost));
+        for reach in shorter {
+            let bound = self.inner.bound(ask, *reach, &families, &tree, &frame)?;
+            if within(ask, &bound).is_ok() {
+                return Ok(*reach);
             }
         }
 
-        Ok(())
+        let bound = self
+            .inner
+            .bound(ask, Reach::Search, &families, &tree, &frame)?;
+        within(ask, &bound).map(|()| Reach::Search)
     }
 
     /// Instruction, query and helpers.
@@ -221,27 +212,35 @@ impl Inner {
     fn bound(
         &self,
         ask: &QuerySettings,
+        reach: Reach,
         families: &[Family],
         tree: &[Category],
         frame: &LevelFrame,
     ) -> Result<Bound, QueryError> {
-        let levels = self.levels(ask, families, frame);
+        let auto = ask.strategy == StrategyName::Auto;
+        let levels = if auto {
+            self.auto_levels(ask, reach, families, frame)
+        } else {
+            self.levels(ask, (1, 1), families, frame)
+        };
         let select_calls = whole(levels.iter().filter(|level| level.options > 1).count());
         let leaves = levels
             .last()
             .filter(|level| level.level == self.depth)
             .map_or(0, |level| level.max_selectable);
 
+        // The search may find chunks in any leaf.
+        let leaves = if auto { i64::MAX } else { leaves };
         let chunks = self.chunks(ask, leaves, tree);
         let output = i64::try_from(self.llm.max_output_tokens()).unwrap_or(i64::MAX);
         let budget = i64::try_from(ask.max_token_budget).unwrap_or(i64::MAX);
-        let limited = ask.mode == Mode::Answer || ask.budget_named;
+        let limited = ask.mode == Mode::Answer || ask.budget_named || auto;
         let summarizing =
             limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
 
         // Each call takes at least one chunk, and at most the whole budget.
         let summarize_calls = if summarizing { chunks } else { 0 };
-        let answer_calls = i64::from(ask.mode == Mode::Answer && chunks > 0);
+        let answer_calls = i64::from(ask.mode == Mode::Answer && (chunks > 0 || auto));
         let stages = [
             (
                 "select",
@@ -295,12 +294,12 @@ impl Inner {
     fn levels(
         &self,
         ask: &QuerySettings,
+        (first, mut parents): (i64, usize),
         families: &[Family],
         frame: &LevelFrame,
     ) -> Vec<LevelBound> {
         let mut levels = Vec::new();
-        let mut parents = 1;
-        for level in 1..=self.depth {
+        for level in first..=self.depth {
             let here: Vec<&Family> = families
                 .iter()
                 .filter(|family| family.level == level)
@@ -340,6 +339,56 @@ impl Inner {
         levels
     }
 
+    /// The pick of `auto` at its widest, and the walk from it.
+    fn auto_levels(
+        &self,
+        ask: &QuerySettings,
+        reach: Reach,
+        families: &[Family],
+        frame: &LevelFrame,
+    ) -> Vec<LevelBound> {
+        if reach < Reach::Pick {
+            return Vec::new();
+        }
+
+        let sum = |level: i64, size: &dyn Fn(&Family) -> i64| {
+            let here = families.iter().filter(|family| family.level == level);
+            here.map(size).sum::<i64>()
+        };
+
+        let longest = families
+            .iter()
+            .filter(|family| family.level == self.depth)
+            .map(|family| family.longest_path_tokens)
+            .max()
+            .unwrap_or(0);
+        let leaves = sum(self.depth, &|family| family.children).min(whole(OFFERED_LEAVES));
+        let tops = if self.depth > 1 {
+            sum(1, &|family| family.children)
+        } else {
+            0
+        };
+
+        let options = leaves + tops;
+        let lines = leaves * longest + sum(1, &|family| family.name_tokens);
+        let lines = if frame.twice { lines * 2 } else { lines };
+        let most = i64::try_from(PICKS).unwrap_or(i64::MAX).min(options);
+        let mut levels = vec![LevelBound {
+            level: PICK_LEVEL,
+            options,
+            max_selectable: most,
+            tokens_prompt: if options > 1 { frame.tokens + lines } else { 0 },
+        }];
+
+        if reach >= Reach::Walk && self.depth > 1 {
+            let wide = ask.with_strategy(StrategyName::WideBranch);
+            let parents = usize::try_from(most).unwrap_or(1);
+            levels.extend(self.levels(&wide, (2, parents), families, frame));
+        }
+
+        levels
+    }
+
     /// The maximum number of chunks in this many leaves.
     fn chunks(&self, ask: &QuerySettings, leaves: i64, tree: &[Category]) -> i64 {
         let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
@@ -368,6 +417,37 @@ impl Inner {
     }
 }
 
+/// Whether the upper bound of a query keeps its own limits.
+fn within(ask: &QuerySettings, bound: &Bound) -> Result<(), QueryError> {
+    let over = |unit, limit, needed| QueryError::MayCostMore {
+        unit,
+        limit,
+        needed,
+    };
+
+    #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+    if let Some(most) = ask.max_calls
+        && u64::try_from(bound.calls).unwrap_or(0) > most
+    {
+        return Err(over("calls", most as f64, bound.calls as f64));
+    }
+    if let Some(most) = ask.max_cost_usd {
+        let Some(cost) = bound.cost_usd else {
+            let message = "cannot be enforced: the price of a model is not configured \
+                 (llm.providers.<name>.prices)";
+            return Err(QueryError::Invalid(vec![FieldError::new(
+                "max_cost_usd",
+                message,
+            )]));
+        };
+        if cost > most {
+            return Err(over("usd", most, cost));
+        }
+    }
+
+    Ok(())
+}
+
 fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
     use std::collections::BTreeMap;
 
@@ -393,11 +473,13 @@ fn families(tree: &[Category], counter: TokenCounter) -> Vec<Family> {
             children: 0,
             name_tokens: 0,
             path_tokens: 0,
+            longest_path_tokens: 0,
         });
 
         family.children += 1;
         family.name_tokens += own;
         family.path_tokens += path;
+        family.longest_path_tokens = family.longest_path_tokens.max(path);
     }
 
     families.into_values().collect()

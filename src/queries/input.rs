@@ -51,6 +51,7 @@ pub struct QueryInput {
     pub max_calls: Option<i64>,
     pub max_cost_usd: Option<f64>,
     pub timeout_s: Option<i64>,
+    pub reuse: Option<bool>,
 }
 
 /// A query with all parameters in force.
@@ -61,8 +62,8 @@ pub struct QuerySettings {
     /// `answer` or `retrieve`.
     #[schema(value_type = String, example = "answer")]
     pub mode: Mode,
-    /// `one_shot`, `wide_branch`, `zoom_in` or `branch_out`.
-    #[schema(value_type = String, example = "one_shot")]
+    /// `auto`, `one_shot`, `wide_branch`, `zoom_in` or `branch_out`.
+    #[schema(value_type = String, example = "auto")]
     pub strategy: StrategyName,
     /// Number of categories to select on level 1.
     pub n: u64,
@@ -76,7 +77,7 @@ pub struct QuerySettings {
     /// Maximum tokens of the final prompt.
     pub max_token_budget: u64,
     /// Whether the request set the budget; a query without an answer has a budget only in that
-    /// case.
+    /// case, or with `auto`.
     #[serde(default)]
     pub budget_named: bool,
     pub use_rankings: bool,
@@ -102,6 +103,13 @@ pub struct QuerySettings {
     pub max_calls: Option<u64>,
     pub max_cost_usd: Option<f64>,
     pub timeout_s: u64,
+    /// `auto`: whether a recent result of the same query may be returned again.
+    #[serde(default = "yes")]
+    pub reuse: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl QuerySettings {
@@ -223,6 +231,7 @@ impl QueryInput {
             timeout_s: faults
                 .number("timeout_s", self.timeout_s, 1..=MOST_SECONDS)
                 .unwrap_or(settings.timeout_s),
+            reuse: self.reuse.unwrap_or(true),
             query: self.query,
         };
 

@@ -6,13 +6,16 @@
 //! the caller gets, `receipt` what is stored, `replay` proves it, `estimate` computes upper bounds
 //! in advance, `job` runs it in the background.
 
+mod auto;
 mod budget;
 mod candidates;
+mod citations;
 mod error;
 mod estimate;
 pub mod input;
 mod job;
 mod page;
+mod recalling;
 mod receipt;
 mod replay;
 mod result;
@@ -36,11 +39,16 @@ use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
+use crate::config::query::StrategyName;
 use crate::llm::{Llm, Session};
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryScope, StoredQuery};
+use crate::search::Search;
+use crate::search::headings::Headings;
 use crate::store::{QueryPage, Store};
 
+pub use auto::Tier;
+pub use citations::Citation;
 pub use error::{Failed, QueryError};
 pub use estimate::{Bound, Estimates, LevelBound};
 pub use input::{QueryInput, QuerySettings};
@@ -48,14 +56,17 @@ pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
 pub use replay::{Replay, ReplayInput};
 pub use result::{
-    DroppedChunk, DroppedPath, LevelRank, PathError, PromptEstimate, QueryCall, QueryChunk,
-    QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk, SummaryPart,
-    UsedChunk,
+    DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
+    QueryChunk, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk,
+    SummaryPart, UsedChunk,
 };
 pub use traversal::{Choice, Level, Offer};
 
+use auto::page::RankedCursor;
+use auto::recall::RecentResults;
 use candidates::{LeafReader, milliseconds};
 use page::Cursor;
+use recalling::Reuse;
 use receipt::RunRecord;
 use run::{Known, QueryRun};
 use traversal::Hierarchy;
@@ -78,6 +89,9 @@ pub struct Queries {
 struct Inner {
     store: Store,
     llm: Llm,
+    search: Search,
+    recent: RecentResults,
+    headings: Headings,
     samples: SampleCache,
     options: OptionCache,
     visible: VisibleCache,
@@ -109,9 +123,18 @@ pub struct Remembered {
 
 impl Queries {
     #[must_use]
-    pub fn new(config: &config::Config, store: Store, llm: Llm, samples: SampleCache) -> Self {
+    pub fn new(
+        config: &config::Config,
+        store: Store,
+        llm: Llm,
+        search: Search,
+        samples: SampleCache,
+    ) -> Self {
         let depth = Taxonomy::new(&config.taxonomy).depth();
         let inner = Inner {
+            headings: search.headings(),
+            search,
+            recent: RecentResults::default(),
             samples,
             options: OptionCache::new(store.clone()),
             visible: VisibleCache::new(store.clone(), depth),
@@ -155,25 +178,6 @@ impl Queries {
         self.answer_as(QueryId::new(), who, ask, None).await
     }
 
-    /// Where a query with filters finds its options.
-    async fn map(&self, space: &Space, scope: &QueryScope) -> Result<Hierarchy, QueryError> {
-        let inner = &*self.inner;
-        if let Some(part) = inner.visible.of(space, scope).await? {
-            return Ok(Hierarchy::part(&part));
-        }
-
-        let whole = || Hierarchy::Whole {
-            store: inner.store.clone(),
-            space: space.clone(),
-        };
-
-        Ok(inner
-            .options
-            .of(space)
-            .await?
-            .map_or_else(whole, Hierarchy::Known))
-    }
-
     /// The same for a job under its own id, resuming with the answers of an earlier attempt.
     async fn answer_as(
         &self,
@@ -185,17 +189,17 @@ impl Queries {
         let begun = Instant::now();
         let inner = &*self.inner;
         let of_job = told.is_some();
+        let (cursor, page) = inner.cursors(ask)?;
+        let reach = self.check_bound(&who.space, ask).await?;
+        let reuse = self.reuse(who, ask).await?;
+        if let Some(Reuse {
+            earlier: Some(earlier),
+            ..
+        }) = reuse
+        {
+            return Ok(self.recall(who, ask, id, *earlier, (begun, of_job)).await);
+        }
 
-        let cursor = match &ask.cursor {
-            Some(text) => Some(Cursor::decode(
-                text,
-                ask,
-                usize::try_from(inner.depth).unwrap_or(0),
-            )?),
-            None => None,
-        };
-
-        self.check_bound(&who.space, ask).await?;
         let session = Session::of_query(who.space.clone(), id.to_string(), inner.caps(ask))
             .with_model(ask.model.clone())
             .deterministic(ask.deterministic)
@@ -212,7 +216,8 @@ impl Queries {
         let scope = ask.scope();
         let (map, paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
-            None => (Some(self.map(&who.space, &scope).await?), Vec::new()),
+            None if ask.strategy == StrategyName::Auto => (None, Vec::new()),
+            None => (Some(inner.map(&who.space, &scope).await?), Vec::new()),
         };
 
         let mut run = QueryRun {
@@ -227,6 +232,8 @@ impl Queries {
             map,
             known: Known {
                 paths,
+                page,
+                reach,
                 ..Known::default()
             },
             cursor,
@@ -254,7 +261,15 @@ impl Queries {
 
         self.keep(who, ask, id, &result, &receipt, of_job).await;
         match outcome {
-            Ok(()) => Ok(result),
+            Ok(()) => {
+                if let Some(reuse) = reuse {
+                    inner
+                        .recent
+                        .keep(&who.space, ask, reuse.writes, who.now, &result);
+                }
+
+                Ok(result)
+            }
             Err(error) => Err(Failed {
                 error,
                 result: Some(Box::new(result)),
@@ -403,6 +418,45 @@ impl Queries {
 }
 
 impl Inner {
+    /// Where a query with filters finds its options.
+    pub(super) async fn map(
+        &self,
+        space: &Space,
+        scope: &QueryScope,
+    ) -> Result<Hierarchy, QueryError> {
+        if let Some(part) = self.visible.of(space, scope).await? {
+            return Ok(Hierarchy::part(&part));
+        }
+
+        let whole = || Hierarchy::Whole {
+            store: self.store.clone(),
+            space: space.clone(),
+        };
+
+        Ok(self
+            .options
+            .of(space)
+            .await?
+            .map_or_else(whole, Hierarchy::Known))
+    }
+
+    /// The cursor of a query: of a walk, or of a ranking.
+    fn cursors(
+        &self,
+        ask: &QuerySettings,
+    ) -> Result<(Option<Cursor>, Option<RankedCursor>), QueryError> {
+        let Some(text) = &ask.cursor else {
+            return Ok((None, None));
+        };
+
+        if ask.strategy == StrategyName::Auto {
+            return Ok((None, Some(RankedCursor::decode(text, ask)?)));
+        }
+
+        let depth = usize::try_from(self.depth).unwrap_or(0);
+        Ok((Some(Cursor::decode(text, ask, depth)?), None))
+    }
+
     /// The token counter of the answering model.
     fn counter(&self, ask: &QuerySettings) -> TokenCounter {
         TokenCounter::for_model(

@@ -31,6 +31,9 @@ pub struct Place {
     pub id: i64,
     /// How many chunks of this path were returned so far.
     pub taken: usize,
+    /// How many chunks of all paths were returned so far.
+    #[serde(default)]
+    pub returned: usize,
 }
 
 impl Place {
@@ -95,7 +98,7 @@ impl Cursor {
 }
 
 /// Everything that decides which chunks a query finds, and in which order.
-fn fingerprint(ask: &QuerySettings) -> String {
+pub fn fingerprint(ask: &QuerySettings) -> String {
     let said = serde_json::json!([
         ask.query,
         ask.source_ids,

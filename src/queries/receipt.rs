@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::auto::AutoRecord;
 use super::budget::ModeTokens;
 use super::input::QuerySettings;
 use super::page::Place;
@@ -32,6 +33,11 @@ pub struct Receipt {
     pub next: Option<Place>,
     pub mode_tokens: ModeTokens,
     pub totals: Totals,
+    /// What `auto` decided and found.
+    pub tier: Option<String>,
+    pub found: Option<bool>,
+    pub confidence: Option<String>,
+    pub auto: Option<AutoRecord>,
     /// The problem code if the query failed.
     pub error: Option<String>,
     /// A hash of the whole result except times; a replay must produce the same one.
@@ -97,6 +103,8 @@ pub struct RunRecord {
     pub helpers: Vec<(SourceId, i64)>,
     pub next: Option<Place>,
     pub mode: ModeTokens,
+    /// For `auto`.
+    pub auto: AutoRecord,
 }
 
 impl Receipt {
@@ -148,6 +156,13 @@ impl Receipt {
             next: record.next,
             mode_tokens: record.mode,
             totals: Totals::of(result),
+            tier: result.tier.clone(),
+            found: Some(result.found),
+            confidence: result.confidence.clone(),
+            auto: result.tier.is_some().then(|| AutoRecord {
+                tiers: result.tiers.clone(),
+                ..record.auto
+            }),
             error: error.map(ToOwned::to_owned),
             result_sha256: fingerprint(result),
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::recalling::recalled;
 use super::receipt::{PathRecord, Receipt, Totals, fingerprint};
 use super::run::{Known, QueryRun};
 use super::traversal::Hierarchy;
@@ -54,9 +55,22 @@ impl Queries {
             return Err(QueryError::NotFound(id.to_owned()).into());
         };
         let recorded = matches!(wish, ReplayInput::Recorded);
+        let recalled_from = original
+            .receipt
+            .auto
+            .as_ref()
+            .and_then(|auto| auto.recalled_from.clone());
 
         let outcome = match wish {
-            ReplayInput::Recorded => self.recorded(who, &original, &ask).await,
+            ReplayInput::Recorded => match recalled_from {
+                // The first result proves the one that repeated it.
+                Some(first) => {
+                    let first = self.find(&who.space, &first).await?;
+                    let result = self.recorded(who, &first, &ask).await;
+                    result.map(|result| recalled(result, original.id().to_string()))
+                }
+                None => self.recorded(who, &original, &ask).await,
+            },
             ReplayInput::Live {
                 strategy,
                 n,
@@ -70,6 +84,7 @@ impl Queries {
                 ask.n2 = n2.unwrap_or(ask.n2);
                 ask.model = model.or(ask.model);
                 ask.cursor = None;
+                ask.reuse = false;
                 self.inner.llm.target_name("answer", ask.model.as_deref())?;
 
                 self.answer(who, &ask).await
@@ -141,14 +156,7 @@ impl Queries {
             original.calls.clone(),
         );
 
-        let cursor = match &ask.cursor {
-            Some(text) => Some(super::Cursor::decode(
-                text,
-                ask,
-                usize::try_from(inner.depth).unwrap_or(0),
-            )?),
-            None => None,
-        };
+        let (cursor, page) = inner.cursors(ask)?;
 
         let empty = receipt.path_errors.iter().filter_map(|error| {
             let path = receipt.paths.iter().find(|path| path.names == error.path)?;
@@ -176,9 +184,8 @@ impl Queries {
             next: receipt.next.clone(),
         };
 
-        let map = cursor
-            .is_none()
-            .then(|| Hierarchy::Recorded(receipt.levels.clone()));
+        let auto = ask.strategy == StrategyName::Auto;
+        let map = (cursor.is_none() && !auto).then(|| Hierarchy::Recorded(receipt.levels.clone()));
         let mut run = QueryRun {
             inner,
             ask,
@@ -192,6 +199,10 @@ impl Queries {
                 },
                 mode: Some(receipt.mode_tokens),
                 empty: Some(empty.collect()),
+                auto: receipt.auto.clone(),
+                levels: auto.then(|| receipt.levels.clone()),
+                page,
+                ..Known::default()
             },
             map,
             cursor,

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::auto::Tier;
+use super::citations::Citation;
 use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
@@ -16,18 +18,41 @@ pub struct QueryResult {
     /// The id of the receipt.
     pub id: String,
     /// The strategy in force.
-    #[schema(example = "one_shot")]
+    #[schema(example = "auto")]
     pub strategy: String,
+    /// With `auto`, the last tier that was used: `recalled`, `search`, `pick` or `walk`; null for
+    /// the other strategies.
+    #[serde(default)]
+    #[schema(example = "search")]
+    pub tier: Option<String>,
+    /// With `auto`, each tier: what it found, and why the query stopped there or went on.
+    #[serde(default)]
+    pub tiers: Vec<Tier>,
+    /// Whether anything was found that has to do with the query. If not, there is no answer, and
+    /// `nearest` shows what comes closest.
+    #[serde(default = "yes")]
+    pub found: bool,
+    /// With `auto`, how sure memoir is that the chunks answer the query: `high`, `medium` or `low`;
+    /// null for the other strategies.
+    #[serde(default)]
+    #[schema(example = "high")]
+    pub confidence: Option<String>,
     /// All parameters in force.
     pub parameters: QuerySettings,
     /// Problems that did not stop the query.
     pub warnings: Vec<QueryWarning>,
     /// The answer; null if none was requested or none was generated.
     pub answer: Option<String>,
+    /// The sentences that the answer rests on, in the order of the numbers in it.
+    #[serde(default)]
+    pub citations: Vec<Citation>,
     /// The chunks that the answer is based on.
     pub used_chunks: Vec<UsedChunk>,
     /// The chunks in order, verbatim.
     pub chunks: Vec<QueryChunk>,
+    /// If nothing was found: the chunks that come closest, best first.
+    #[serde(default)]
+    pub nearest: Vec<QueryChunk>,
     /// Pass it as `cursor` to resume pagination without repeating the walk; null on the last page.
     pub next_cursor: Option<String>,
     /// The paths to the leaves that were read, in order.
@@ -53,6 +78,10 @@ pub struct QueryResult {
     pub elapsed_ms: f64,
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// A warning about a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueryWarning {
@@ -72,6 +101,13 @@ pub struct UsedChunk {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
+    /// Starts at 1, which is the best; with strategies that read whole paths, the position.
+    #[serde(default)]
+    pub rank: i64,
+    /// How well the chunk itself fits the query, from 0 to 1; with strategies that read whole paths,
+    /// the same as `path_relevance`.
+    #[serde(default)]
+    pub relevance: f64,
     /// The text as it is in the source.
     pub text_content: String,
     /// Names from level 1 to the leaf.
@@ -86,10 +122,31 @@ pub struct QueryChunk {
     pub created_at: String,
     pub source_id: String,
     pub source_version: i64,
+    /// The file name of the source.
+    #[serde(default)]
+    pub filename: String,
+    /// The path of the source.
+    #[serde(default)]
+    pub path: String,
+    /// The heading above the chunk; null if there is none.
+    #[serde(default)]
+    pub heading: Option<String>,
+    /// Where words of the query stand in `text_content`.
+    #[serde(default)]
+    pub highlights: Vec<Highlight>,
     /// Start offset in the text of the version, in characters.
     pub start_char: i64,
     /// End offset in characters, exclusive.
     pub end_char: i64,
+}
+
+/// A range of characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Highlight {
+    /// Start offset, in characters.
+    pub start: usize,
+    /// End offset in characters, exclusive.
+    pub end: usize,
 }
 
 /// A path to a leaf.
@@ -243,11 +300,17 @@ impl QueryResult {
         Self {
             id,
             strategy: ask.strategy.as_str().to_owned(),
+            tier: None,
+            tiers: Vec::new(),
+            found: true,
+            confidence: None,
             parameters: ask.clone(),
             warnings: Vec::new(),
             answer: None,
+            citations: Vec::new(),
             used_chunks: Vec::new(),
             chunks: Vec::new(),
+            nearest: Vec::new(),
             next_cursor: None,
             paths: Vec::new(),
             dropped_paths: Vec::new(),
@@ -308,11 +371,17 @@ impl QueryResult {
         Self {
             id: self.id.clone(),
             strategy: self.strategy.clone(),
+            tier: self.tier.clone(),
+            tiers: self.tiers.clone(),
+            found: self.found,
+            confidence: self.confidence.clone(),
             parameters: self.parameters.clone(),
             warnings: self.warnings.clone(),
             answer: self.answer.clone(),
+            citations: self.citations.clone(),
             used_chunks: self.used_chunks.clone(),
             chunks: Vec::new(),
+            nearest: self.nearest.clone(),
             next_cursor: self.next_cursor.clone(),
             paths: self.paths.clone(),
             dropped_paths: self.dropped_paths.clone(),

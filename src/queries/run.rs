@@ -1,11 +1,21 @@
 //! Runs one query from its first level to its answer. Whatever happens, what was done so far is
 //! kept.
 
+mod auto;
+mod completing;
 mod limiting;
+mod picking;
+
+pub use picking::PICK_LEVEL;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use completing::versions;
+
+use super::auto::AutoRecord;
+use super::auto::decide::Reach;
+use super::auto::page::RankedCursor;
 use super::budget::{BudgetChunk, ModeTokens, Sheet, Size, count_prompt};
 use super::candidates::{Found, LeafReader};
 use super::input::{Mode, QuerySettings};
@@ -14,12 +24,12 @@ use super::receipt::RunRecord;
 use super::result::{
     PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval, UsedChunk,
 };
-use super::traversal::{Hierarchy, Path, Reason, Walk, Walker};
+use super::traversal::{Hierarchy, Level, Path, Reason, Walk, Walker};
 use super::{Inner, QueryError};
 use crate::base::ids::SourceId;
 use crate::base::tokens::TokenCounter;
 use crate::categories::samples::Samples;
-use crate::config::query::PromptLimiting;
+use crate::config::query::{PromptLimiting, StrategyName};
 use crate::llm::Session;
 use crate::llm::tasks::answer::{Answer, Evidence};
 
@@ -46,6 +56,14 @@ pub struct Known {
     pub mode: Option<ModeTokens>,
     /// Leaves that were empty in the record, for a replay.
     pub empty: Option<Vec<i64>>,
+    /// What `auto` found, and its levels, for a replay.
+    pub auto: Option<AutoRecord>,
+    pub levels: Option<Vec<Level>>,
+    /// The rest of a ranking by `auto`, and how many chunks earlier pages returned.
+    pub page: Option<RankedCursor>,
+    pub returned: i64,
+    /// The last tier that `auto` may use.
+    pub reach: Reach,
 }
 
 /// The content of the prompt.
@@ -57,9 +75,14 @@ struct Material {
 
 impl QueryRun<'_> {
     pub async fn run(&mut self) -> Result<(), QueryError> {
+        if self.ask.strategy == StrategyName::Auto {
+            return self.run_auto().await;
+        }
+
         self.walk().await?;
         let found = self.read().await?;
         let chunks = self.describe(&found);
+        let places = versions(&found);
         let material = self.measure(found).await?;
         let mut kept = vec![true; chunks.len()];
         let limited = self.ask.mode == Mode::Answer || self.ask.budget_named;
@@ -71,19 +94,21 @@ impl QueryRun<'_> {
             summaries = self.summarize(&material).await?;
         }
 
-        let used = chunks
+        let left = chunks
             .into_iter()
             .zip(&kept)
             .filter(|(_, kept)| **kept)
             .map(|(chunk, _)| chunk);
 
-        self.result.chunks = used.collect();
-        let name = |chunk: &QueryChunk| UsedChunk {
-            chunk_id: chunk.chunk_id,
-            category_path: chunk.category_path.clone(),
-        };
+        self.result.chunks = left.collect();
+        let before = self.cursor.as_ref().map_or(0, |page| page.after.returned);
+        let before = i64::try_from(before).unwrap_or(0);
+        for (rank, chunk) in (before + 1..).zip(&mut self.result.chunks) {
+            chunk.rank = rank;
+        }
 
-        self.result.used_chunks = self.result.chunks.iter().map(name).collect();
+        self.result.used_chunks = self.result.chunks.iter().map(used).collect();
+        self.complete_chunks(&places).await?;
         if self.ask.mode == Mode::Answer {
             self.answer(material, &kept, summaries).await?;
         }
@@ -205,6 +230,8 @@ impl QueryRun<'_> {
             let path = &self.record.paths[*place];
             QueryChunk {
                 chunk_id: chunk.id,
+                rank: 0,
+                relevance: path.relevance(),
                 text_content: chunk.text.clone(),
                 category_path: path.names.clone(),
                 ranked_relevance: path.ranked_relevance(),
@@ -212,6 +239,10 @@ impl QueryRun<'_> {
                 created_at: chunk.created_at.to_string(),
                 source_id: chunk.source_id.to_string(),
                 source_version: chunk.source_version,
+                filename: chunk.filename.clone(),
+                path: chunk.path.clone(),
+                heading: None,
+                highlights: Vec::new(),
                 start_char: chunk.start_char,
                 end_char: chunk.end_char,
             }
@@ -344,7 +375,9 @@ impl QueryRun<'_> {
             });
         }
 
-        self.result.answer = Some(self.inner.llm.ask(self.session, task).await?.value.answer);
+        let answered = self.inner.llm.ask(self.session, task).await?;
+        self.cite(&answered.value.answer);
+        self.result.answer = Some(answered.value.answer);
         Ok(())
     }
 
@@ -362,5 +395,13 @@ impl QueryRun<'_> {
 
     fn budget(&self) -> i64 {
         i64::try_from(self.ask.max_token_budget).unwrap_or(i64::MAX)
+    }
+}
+
+/// How an answer names a chunk.
+fn used(chunk: &QueryChunk) -> UsedChunk {
+    UsedChunk {
+        chunk_id: chunk.chunk_id,
+        category_path: chunk.category_path.clone(),
     }
 }

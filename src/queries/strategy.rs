@@ -16,7 +16,7 @@ impl Strategy {
     pub fn own_n(name: StrategyName) -> u64 {
         match name {
             StrategyName::OneShot => 1,
-            StrategyName::WideBranch => 3,
+            StrategyName::Auto | StrategyName::WideBranch => 3,
             StrategyName::ZoomIn | StrategyName::BranchOut => 6,
         }
     }
@@ -27,7 +27,7 @@ impl Strategy {
         let step = self.n2.saturating_mul(deeper);
         let n = match self.name {
             StrategyName::OneShot => 1,
-            StrategyName::WideBranch => self.n,
+            StrategyName::Auto | StrategyName::WideBranch => self.n,
             StrategyName::ZoomIn => self.n.saturating_sub(step),
             StrategyName::BranchOut => self.n.saturating_add(step).min(self.per_level_max),
         };

@@ -158,7 +158,7 @@ impl Hierarchy {
         Self::Part(by_parent)
     }
 
-    async fn children(
+    pub async fn children(
         &self,
         level: i64,
         parents: &[i64],
@@ -209,8 +209,17 @@ pub struct Walker<'a> {
 impl Walker<'_> {
     /// Walks down; `walk` holds what was done so far, even after an error.
     pub async fn run(&self, walk: &mut Walk) -> Result<(), QueryError> {
-        let mut frontier = vec![Path::default()];
-        for level in 1..=self.depth {
+        self.run_from(1, vec![Path::default()], walk).await
+    }
+
+    /// The same from categories above a level.
+    pub async fn run_from(
+        &self,
+        first: i64,
+        mut frontier: Vec<Path>,
+        walk: &mut Walk,
+    ) -> Result<(), QueryError> {
+        for level in first..=self.depth {
             frontier = self.step(level, frontier, walk).await?;
             if frontier.is_empty() {
                 break;
@@ -323,6 +332,48 @@ impl Walker<'_> {
             .iter()
             .map(|(at, rank)| options[*at].0.below(options[*at].1, (*rank, best)))
             .collect())
+    }
+
+    /// Selects among given paths, and records the choice as a level.
+    pub async fn choose_among(
+        &self,
+        level: i64,
+        offers: &[(Path, Offer)],
+        walk: &mut Walk,
+    ) -> Result<Vec<Path>, QueryError> {
+        let labels: Arc<[String]> = offers
+            .iter()
+            .map(|(_, offer)| offer.label.clone())
+            .collect();
+        let most = self.strategy.n(level).min(offers.len());
+        let best = i64::try_from(most).unwrap_or(i64::MAX);
+        walk.levels.push(Level {
+            level,
+            options: offers.iter().map(|(_, offer)| offer.clone()).collect(),
+            max_selectable: best,
+            chosen: Vec::new(),
+            asked: offers.len() > 1,
+        });
+
+        let ids: Vec<i64> = offers.iter().map(|(_, offer)| offer.id).collect();
+        let chosen = self.choose(level, &labels, &ids, most).await?;
+        if let Some(record) = walk.levels.last_mut() {
+            let choice = |(at, rank): &(usize, i64)| Choice {
+                id: offers[*at].1.id,
+                ranked_relevance: *rank,
+            };
+            record.chosen = chosen.iter().map(choice).collect();
+        }
+
+        let ranked = |(at, rank): &(usize, i64)| {
+            let path = offers[*at].0.clone();
+            Path {
+                ranks: vec![(*rank, best); path.ids.len()],
+                ..path
+            }
+        };
+
+        Ok(chosen.iter().map(ranked).collect())
     }
 
     /// The indexes of the selected options with their ranks, best first, each once.

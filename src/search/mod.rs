@@ -9,6 +9,8 @@
 mod beyond;
 mod cache;
 pub mod fusion;
+pub mod headings;
+pub mod highlight;
 pub mod index;
 pub mod input;
 pub mod keywords;
@@ -42,6 +44,8 @@ pub use reembed::ReembedWork;
 
 use beyond::Beyond;
 use cache::{IndexCache, Location, blocking};
+use headings::{FoundHeadings, Headings};
+use highlight::Highlighter;
 use rank::PreparedQuery;
 
 /// Query vectors that are cached, so that repeating a query calls no model.
@@ -62,6 +66,7 @@ struct Inner {
     llm: Llm,
     settings: config::Vector,
     cache: IndexCache,
+    headings: Headings,
     questions: Mutex<LruCache<(String, String), Vec<f32>>>,
 }
 
@@ -95,10 +100,13 @@ pub struct FoundEntries {
 }
 
 /// The result of a search.
-#[derive(Debug, Clone)]
 pub struct Results {
     /// Best first.
     pub items: Vec<(Hit, Found)>,
+    /// The headings above the chunks.
+    pub headings: FoundHeadings,
+    /// Marks the words of the query.
+    pub highlighter: Highlighter,
     /// The embedding model, if meanings were compared.
     pub model: Option<String>,
     /// Whether the space was searched in memory.
@@ -126,12 +134,14 @@ impl Search {
     #[must_use]
     pub fn new(store: Store, llm: Llm, settings: config::Vector) -> Self {
         let cache = IndexCache::new(store.clone(), settings.memory_mb);
+        let headings = Headings::new(store.clone());
         Self {
             inner: Arc::new(Inner {
                 store,
                 llm,
                 settings,
                 cache,
+                headings,
                 questions: Mutex::new(LruCache::new(KEPT_QUESTIONS)),
             }),
         }
@@ -160,17 +170,54 @@ impl Search {
         };
 
         let found = self
-            .find_filtered(session, space, query, self.filter(space, &ask))
+            .find_filtered(
+                session,
+                space,
+                query,
+                self.filter(space, &ask.scope, ask.category_id),
+            )
             .await?;
 
         let items = self.read(space, found.hits).await?;
+        let wanted: Vec<(i64, i64)> = items
+            .iter()
+            .map(|(_, found)| (found.version_id, found.start_char))
+            .collect();
+        let headings = self.inner.headings.of(space, &wanted).await?;
         Ok(Results {
+            headings,
+            highlighter: Highlighter::new(&ask.query),
             items,
             model: found.model,
             in_memory: found.in_memory,
             total_ms: milliseconds(begun),
             provider_ms: found.provider_ms,
         })
+    }
+
+    /// Ranks the chunks of a scope by words and meaning, best first, without reading them.
+    ///
+    /// # Errors
+    /// The model's, or the store's.
+    pub async fn rank_chunks(
+        &self,
+        session: &Session,
+        space: &Space,
+        (text, kind, k): (&str, Kind, usize),
+        scope: &QueryScope,
+    ) -> Result<FoundEntries, SearchError> {
+        let query = EntryQuery {
+            owner_kind: OwnerKind::Chunk,
+            text,
+            kind,
+            k,
+            min_score: None,
+            by_group: false,
+            scope: Some(scope),
+        };
+
+        self.find_filtered(session, space, query, self.filter(space, scope, None))
+            .await
     }
 
     /// Searches the entries of one kind.
@@ -337,10 +384,16 @@ impl Search {
 
     /// Which chunks are visible. Without filters, the index itself knows the current version of
     /// each source.
-    async fn filter(&self, space: &Space, ask: &CheckedSearch) -> Result<Filter, StoreError> {
+    async fn filter(
+        &self,
+        space: &Space,
+        scope: &QueryScope,
+        category_id: Option<i64>,
+    ) -> Result<Filter, StoreError> {
         let store = &self.inner.store;
         let mut filter = Filter {
-            until: ask.scope.as_of.map(Timestamp::as_micros),
+            until: scope.as_of.map(Timestamp::as_micros),
+            all_versions: scope.all_versions,
             ..Filter::default()
         };
 
@@ -350,20 +403,20 @@ impl Search {
             user_id,
             as_of,
             ..
-        } = &ask.scope;
+        } = scope;
         if source_ids.is_empty() && tags.is_empty() && as_of.is_none() {
             // The index knows the end user of each source.
             filter.user_id.clone_from(user_id);
         } else {
-            let sources = store.list_sources_in(space, &ask.scope).await?;
+            let sources = store.list_sources_in(space, scope).await?;
             let named = sources
                 .into_iter()
                 .filter_map(|source| Some((source.id, source.version_id?)));
             filter.groups = Some(named.collect());
         }
 
-        if let Some(category_id) = ask.category_id {
-            filter.owners = Some(self.chunks_under(space, category_id, &ask.scope).await?);
+        if let Some(category_id) = category_id {
+            filter.owners = Some(self.chunks_under(space, category_id, scope).await?);
         }
 
         Ok(filter)
@@ -403,6 +456,12 @@ impl Search {
             .into_iter()
             .filter_map(|hit| Some((hit, found.remove(&hit.owner.id)?)))
             .collect())
+    }
+
+    /// The headings above chunks.
+    #[must_use]
+    pub fn headings(&self) -> Headings {
+        self.inner.headings.clone()
     }
 
     /// The vector of a query, requested once.

@@ -65,8 +65,61 @@ pub struct Standing {
     pub semantic: f64,
 }
 
+/// The hits whose parts together show whether anything fits the query.
+const FIRST: usize = 5;
+
+/// How well words and meaning of a chunk fit a query: 0 if they have nothing in common, 1 at best.
+/// The keyword share rises slowly, because a chunk hardly ever has every word many times; its root
+/// has about the scale of the cosine. A chunk without a vector is judged by its words alone.
+fn fit(keyword: Option<f64>, semantic: Option<f64>) -> f64 {
+    let words = keyword.map(|share| share.max(0.0).sqrt());
+    let meaning = semantic.map(|cosine| cosine.clamp(0.0, 1.0));
+    match (words, meaning) {
+        (Some(words), Some(meaning)) => f64::midpoint(words, meaning),
+        (one, other) => one.or(other).unwrap_or(0.0),
+    }
+}
+
+/// How well the best of the hits fit the query, 0 to 1; comparable between queries.
+pub fn evidence(hits: &[Hit]) -> f64 {
+    let most = |part: fn(&Hit) -> Option<f64>| {
+        let values = hits.iter().take(FIRST).filter_map(part);
+        values.max_by(f64::total_cmp)
+    };
+
+    fit(most(|hit| hit.keyword), most(|hit| hit.semantic))
+}
+
+/// Gives hits, which are ordered by how they compare with each other, scores that can be compared
+/// between queries: how well each fits, where the order contradicts it averaged over neighbours, so
+/// that scores never rise down the list.
+fn grade(hits: &mut [Hit]) {
+    // Pools of neighbours: the sum of their values, and their number.
+    let mut pools: Vec<(f64, u32)> = Vec::with_capacity(hits.len());
+    let mean = |pool: (f64, u32)| pool.0 / f64::from(pool.1);
+    for hit in hits.iter() {
+        let mut pool = (fit(hit.keyword, hit.semantic), 1);
+        while let Some(before) = pools.pop_if(|before| mean(*before) < mean(pool)) {
+            pool = (before.0 + pool.0, before.1 + pool.1);
+        }
+
+        pools.push(pool);
+    }
+
+    let scores = pools
+        .iter()
+        .flat_map(|pool| std::iter::repeat_n(mean(*pool), pool.1 as usize));
+    for (hit, score) in hits.iter_mut().zip(scores) {
+        hit.score = score;
+    }
+}
+
 /// The best results: ordered, above the minimum score, one per source if wanted, at most `k`.
 pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
+    if question.kind == Kind::Hybrid {
+        grade(&mut hits);
+    }
+
     hits.retain(|hit| question.min_score.is_none_or(|least| hit.score >= least));
     if question.kind != Kind::Hybrid {
         // The fusion orders by more digits than its score shows.
@@ -134,4 +187,53 @@ pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
         .into_iter()
         .map(|one| (one, cosines.get(&one.id).copied().flatten()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::search::OwnerKind;
+
+    fn hit(keyword: f64, semantic: Option<f64>) -> Hit {
+        Hit {
+            owner: Owner {
+                kind: OwnerKind::Chunk,
+                id: 1,
+            },
+            entry_id: 1,
+            group: 1,
+            score: 0.0,
+            keyword: Some(keyword),
+            semantic,
+            standing: None,
+        }
+    }
+
+    #[test]
+    fn scores_are_comparable_and_never_rise_down_the_list() {
+        let mut hits = vec![
+            hit(0.36, Some(0.6)),
+            hit(0.04, Some(0.2)),
+            hit(0.16, Some(0.4)),
+            hit(0.0, Some(-0.2)),
+        ];
+        grade(&mut hits);
+        let scores: Vec<f64> = hits.iter().map(|hit| hit.score).collect();
+        for (score, wanted) in scores.iter().zip([0.6, 0.3, 0.3, 0.0]) {
+            assert!((score - wanted).abs() < 1e-9, "{scores:?}");
+        }
+    }
+
+    #[test]
+    fn evidence_needs_words_or_meaning() {
+        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert!(near(evidence(&[]), 0.0));
+        assert!(near(evidence(&[hit(0.25, None)]), 0.5));
+        assert!(near(evidence(&[hit(0.0, Some(-0.1))]), 0.0));
+        assert!(near(
+            evidence(&[hit(0.0, Some(0.5)), hit(0.25, Some(0.1))]),
+            0.5
+        ));
+        assert!(near(evidence(&[hit(1.0, Some(1.0))]), 1.0));
+    }
 }

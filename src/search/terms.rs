@@ -214,7 +214,7 @@ fn push_token(term: &str, out: &mut String) {
 }
 
 /// Calls `each` with every term of `text` in order and whether it is a stop word.
-fn for_each(text: &str, mut each: impl FnMut(&str, bool)) {
+pub(super) fn for_each(text: &str, mut each: impl FnMut(&str, bool)) {
     let mut term = String::new();
     for_each_word(text, |word| {
         term.clear();

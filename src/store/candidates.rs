@@ -16,7 +16,7 @@ use crate::model::category::{Category, CategoryOption};
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 
 const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at, c.token_count, \
-     c.tokenizer";
+     c.tokenizer, c.version_id, s.filename, s.path";
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;
@@ -73,6 +73,13 @@ impl StatementBuilder {
     pub(super) fn number(&mut self, sql: &str, value: i64) {
         self.push(sql);
         self.values.push(Bound::Number(value));
+    }
+
+    /// Appends a list of numbers; the text ends with the opening bracket.
+    pub(super) fn numbers(&mut self, sql: &str, values: &[i64]) {
+        let _ = write!(self.sql, "{sql}{})", vec!["?"; values.len()].join(","));
+        self.values
+            .extend(values.iter().copied().map(Bound::Number));
     }
 
     /// Appends a limit as text: SQLite plans by a bound limit, and so would prepare the statement
@@ -316,8 +323,9 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         // By id only: if its index could be used, SQLite would scan the whole space.
         let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
-                   c.created_at, c.token_count, c.tokenizer FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
-                   WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
+                   c.created_at, c.token_count, c.tokenizer, c.version_id, s.filename, s.path FROM chunks c \
+                   JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
+                   JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
         let mut found = Vec::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("list_chunks_by_id", || async {
@@ -446,7 +454,7 @@ fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
     })
 }
 
-fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
+pub(super) fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
     Ok(Candidate {
         id: row.try_get("id")?,
         source_id: SourceId::from_stored(row.try_get("source_id")?),
@@ -458,6 +466,9 @@ fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
         created_at: Timestamp::from_micros(row.try_get("created_at")?),
         token_count: row.try_get("token_count")?,
         tokenizer: row.try_get("tokenizer")?,
+        version_id: row.try_get("version_id")?,
+        filename: row.try_get("filename")?,
+        path: row.try_get("path")?,
     })
 }
 

@@ -36,6 +36,7 @@ mod migrate;
 mod pgvector;
 mod policies;
 mod queries;
+mod ranked_chunks;
 mod retry;
 mod search;
 mod search_changes;

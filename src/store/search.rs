@@ -188,7 +188,7 @@ impl Store {
         }
 
         // By id only: if its index could be used, SQLite would scan the whole space.
-        let sql = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
+        let sql = "SELECT c.id, c.source_id, v.version, c.version_id, c.profile, c.ordinal, c.text_content, c.token_count, \
                    c.start_char, c.end_char, c.category_id, c.created_at, s.filename, s.path, s.user_id FROM chunks c \
                    JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                    JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE COALESCE(c.space, '') = ? \
@@ -224,6 +224,7 @@ fn read_found(row: &AnyRow) -> Result<Found, StoreError> {
         chunk_id: row.try_get("id")?,
         source_id: SourceId::from_stored(row.try_get("source_id")?),
         source_version: row.try_get("version")?,
+        version_id: row.try_get("version_id")?,
         profile: row.try_get("profile")?,
         ordinal: row.try_get("ordinal")?,
         text: row.try_get("text_content")?,

@@ -38,7 +38,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "queries",
-        &["categories", "config", "jobs", "llm", "model", "store"],
+        &[
+            "categories",
+            "config",
+            "jobs",
+            "llm",
+            "model",
+            "search",
+            "store",
+        ],
     ),
     ("probe", &["jobs", "llm", "sources", "store"]),
     ("scripted_model", &[]),

@@ -12,6 +12,7 @@ use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
 use crate::model::scope::ScopeInput;
 use crate::model::search::Found;
+use crate::queries::Highlight;
 use crate::search::{Hit, Kind, Results, Search, SearchInput};
 
 /// A search.
@@ -96,8 +97,10 @@ pub struct SearchResponse {
 pub struct SearchItemResponse {
     /// Starts at 1, which is the best.
     pub rank: usize,
-    /// The score that items are sorted by. For `keyword` and `semantic` it is that component; for
-    /// `hybrid` it combines both standings into a number from 0 to 1.
+    /// How well the item fits, from 0 (nothing in common with the query) to 1. For `keyword` and
+    /// `semantic` it is that component. For `hybrid` it is the mean of the root of `keyword` and of
+    /// `semantic`, averaged over neighbours where the order by both standings contradicts it; it
+    /// can be compared between searches.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     pub source_id: String,
@@ -105,6 +108,8 @@ pub struct SearchItemResponse {
     pub source_version: i64,
     pub filename: String,
     pub path: String,
+    /// The heading above the chunk; null if there is none.
+    pub heading: Option<String>,
     pub user_id: String,
     pub chunk_id: i64,
     /// `retrieval`: split for search; `taxonomy`: filed under the hierarchy.
@@ -113,6 +118,8 @@ pub struct SearchItemResponse {
     pub ordinal: i64,
     /// The chunk, verbatim.
     pub text_content: String,
+    /// Where words of the query stand in `text_content`.
+    pub highlights: Vec<Highlight>,
     pub token_count: i64,
     /// Start offset in the text of the version, in characters.
     pub start_char: i64,
@@ -134,8 +141,7 @@ pub struct ScorePartsResponse {
     /// chunk has none.
     pub semantic: Option<f64>,
     /// For `hybrid`: how far the keyword score of the chunk lies above the average candidate, in
-    /// standard deviations. The final score is 1 / (1 + e^−m), where m is the mean of this and
-    /// `semantic_standing`; 0.5 is an average candidate, or the only one.
+    /// standard deviations. Items are sorted by the mean of this and `semantic_standing`.
     pub keyword_standing: Option<f64>,
     /// For `hybrid`: the same for the semantic score, after the query vector has been moved towards
     /// the best chunk of a first round.
@@ -217,7 +223,12 @@ impl From<Results> for SearchResponse {
         Self {
             items: (1..)
                 .zip(results.items)
-                .map(|(rank, (hit, found))| item(rank, hit, found))
+                .map(|(rank, (hit, found))| {
+                    let (version, start) = (found.version_id, found.start_char);
+                    let heading = results.headings.above(version, start, &found.text);
+                    let ranges = results.highlighter.ranges(&found.text);
+                    item(rank, hit, found, (heading, ranges))
+                })
                 .collect(),
             embedding_model: results.model,
             index: if results.in_memory {
@@ -230,7 +241,12 @@ impl From<Results> for SearchResponse {
     }
 }
 
-fn item(rank: usize, hit: Hit, found: Found) -> SearchItemResponse {
+fn item(
+    rank: usize,
+    hit: Hit,
+    found: Found,
+    (heading, ranges): (Option<String>, Vec<(usize, usize)>),
+) -> SearchItemResponse {
     SearchItemResponse {
         rank,
         score: hit.score,
@@ -244,11 +260,16 @@ fn item(rank: usize, hit: Hit, found: Found) -> SearchItemResponse {
         source_version: found.source_version,
         filename: found.filename,
         path: found.path,
+        heading,
         user_id: found.user_id,
         chunk_id: found.chunk_id,
         profile: found.profile,
         ordinal: found.ordinal,
         text_content: found.text,
+        highlights: ranges
+            .into_iter()
+            .map(|(start, end)| Highlight { start, end })
+            .collect(),
         token_count: found.token_count,
         start_char: found.start_char,
         end_char: found.end_char,

@@ -4,6 +4,7 @@
 //! `summarize` acts on them, never both.
 
 mod counting;
+pub mod fill;
 pub mod keywords;
 pub mod prune;
 pub mod summarize;

@@ -40,7 +40,12 @@ impl Filter {
             && self
                 .groups
                 .as_ref()
-                .is_none_or(|groups| groups.get(group_id) == Some(&version_id))
+                .is_none_or(|groups| self.shows(groups.get(group_id).copied(), version_id))
+    }
+
+    /// Whether a version of a group is visible, if this one is the group's.
+    fn shows(&self, wanted: Option<i64>, version_id: i64) -> bool {
+        wanted.is_some_and(|wanted| self.all_versions || wanted == version_id)
     }
 }
 
@@ -85,9 +90,11 @@ impl Index {
         let shown = match &sieves[place.segment()] {
             Sieve::Current => state == RowState::Current,
             Sieve::All => matches!(state, RowState::Current | RowState::Old),
-            Sieve::Few(versions) => versions.get(&rows.groups[row]) == Some(&rows.versions[row]),
+            Sieve::Few(versions) => {
+                filter.shows(versions.get(&rows.groups[row]).copied(), rows.versions[row])
+            }
             Sieve::Many(versions) => {
-                versions[rows.groups[row] as usize] == Some(rows.versions[row])
+                filter.shows(versions[rows.groups[row] as usize], rows.versions[row])
             }
         };
 

@@ -4,6 +4,7 @@ import { h, number, words } from "./dom.js";
 import { field } from "./parts.js";
 
 const STRATEGIES = [
+  ["auto", "Automatic", "Search first; a model picks categories only in doubt."],
   ["one_shot", "One path", "The best category on every level."],
   ["wide_branch", "Wide", "The same number of categories on every level."],
   ["zoom_in", "Zoom in", "Many at first, fewer on each level."],
@@ -11,7 +12,7 @@ const STRATEGIES = [
 ];
 
 /** The defaults of the form. */
-export const choices = { strategy: "one_shot" };
+export const choices = { strategy: "auto" };
 
 function pick(name, chosen, options) {
   return h("select", { name }, options.map(([value, label]) => h("option", { value, selected: value === (chosen ?? "") }, label)));
@@ -23,7 +24,7 @@ function numeric(name, chosen, placeholder, step = "1") {
 
 export function settingsForm({ info, models, sources, start }) {
   const set = info.settings.query ?? {};
-  choices.strategy = start.strategy ?? set.strategy ?? "one_shot";
+  choices.strategy = start.strategy ?? set.strategy ?? "auto";
   const question = h("textarea.question", { name: "query", rows: "2", required: true, "aria-label": "Your question", placeholder: "What would you like to know?", value: start.query ?? "" });
   question.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -34,7 +34,7 @@ function comparison(replay) {
 export function replayPanel(receipt, sources) {
   const out = h("div.replay-out", { "aria-live": "polite" });
   const strategy = h("select", { "aria-label": "Strategy of the live replay" }, h("option", { value: "" }, "same strategy"),
-    ["one_shot", "wide_branch", "zoom_in", "branch_out"].map((name) => h("option", { value: name }, name.replace("_", " "))));
+    ["auto", "one_shot", "wide_branch", "zoom_in", "branch_out"].map((name) => h("option", { value: name }, name.replace("_", " "))));
   const run = (mode) => async (event) => {
     event.target.disabled = true;
     const body = { mode };

@@ -36,13 +36,29 @@ export function showResult(result, receipt, sources) {
 
 function answer(result, receipt, chunks, names) {
   const title = h("h2.answer-title", "Answer");
-  if (result?.answer) return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)));
+  if (result?.answer) {
+    return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)), quotes(result),
+      result.confidence && h("p.muted", `Found by ${result.tier}; confidence ${result.confidence}.`));
+  }
+  if (result?.found === false) {
+    return h("section.answer", h("h2.answer-title", "Nothing found"),
+      h("p", "No chunks were found that answer this. Search more widely: ask in other words, use fewer filters, or another strategy."),
+      (result.nearest ?? []).length > 0 && h("p.muted", "The closest chunks:"),
+      (result.nearest ?? []).map((chunk) => h("p.nearest", h("a", { href: chunkLink(chunk) }, [chunk.filename, chunk.heading].filter(Boolean).join(" › ")), " ", h("q", chunk.text_content.slice(0, 200)))));
+  }
   if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "chunk")} found`));
   if (!result && receipt?.state === "succeeded") {
     return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts contain the walk but no text; “Replay as recorded” below shows the answer again.`));
   }
   if (receipt?.state === "failed") return h("section.answer", h("h2.answer-title", "No answer"), h("p.muted", "The query failed with ", h("code", receipt.error), "."));
   return null;
+}
+
+/** The sentences that the answer rests on, with their files. */
+function quotes(result) {
+  if (!(result.citations ?? []).length) return null;
+  return h("ul.quotes", result.citations.map((citation) => h("li",
+    h("a", { href: chunkLink({ ...citation, source_version: citation.version }) }, [citation.filename, citation.heading].filter(Boolean).join(" › ")), " ", h("q", citation.quote))));
 }
 
 /** Turns `[12]` and `[3, 4]` into links to the chunks; anything else stays text. */

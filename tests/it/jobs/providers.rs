@@ -128,7 +128,10 @@ async fn a_rejected_key_fails_no_queued_job() {
 
         let asked = ingest
             .app
-            .post("/v1/queries", &json!({"query": "what?"}))
+            .post(
+                "/v1/queries",
+                &json!({"query": "what?", "strategy": "one_shot"}),
+            )
             .await;
 
         asked.assert_problem(502, "provider_auth");
@@ -387,7 +390,10 @@ async fn a_long_retry_after_delays_all_callers() {
 
         let asked = ingest
             .app
-            .post("/v1/queries", &json!({"query": "what?"}))
+            .post(
+                "/v1/queries",
+                &json!({"query": "what?", "strategy": "one_shot"}),
+            )
             .await;
 
         asked.assert_problem(502, "llm_unavailable");

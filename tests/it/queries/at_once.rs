@@ -34,6 +34,7 @@ impl Pair {
             ("LLM__PROVIDERS__STUB__API_KEY", "sk-test"),
             ("TAXONOMY__HIERARCHY_DEPTH", "1"),
             ("INGESTION__CHUNK_MIN_TOKENS", "10"),
+            ("QUERY__STRATEGY", "one_shot"),
         ];
 
         let (place, database) = (database.url.clone(), Arc::new(database));

@@ -1,6 +1,7 @@
 //! Queries with a scripted model: the walk, the chunks read, the budget, receipts.
 
 mod at_once;
+mod auto;
 mod budget;
 mod command;
 mod engines;

@@ -25,10 +25,10 @@ async fn the_defaults_are_shown() {
     let app = TestApp::spawn().await;
     let info = app.get("/v1/info").await.json();
     let wanted = json!({
-        "strategy": "one_shot", "n": 0, "n2": 2, "per_level_max": 12, "prompt_limiting_strategy": "PRUNE",
+        "strategy": "auto", "n": 0, "n2": 2, "per_level_max": 12, "prompt_limiting_strategy": "PRUNE",
         "max_token_budget": 8000, "use_rankings": true, "overflow": "trim",
         "summarization_instruction_headroom_tokens": 1024, "summary_char_overage_tolerance_percent": 5,
-        "summary_max_retries": 1, "per_path_limit": 0, "limit": 500, "timeout_s": 300,
+        "summary_max_retries": 1, "per_path_limit": 0, "limit": 500, "timeout_s": 300, "reuse_ttl": 600,
     });
 
     assert_eq!(info["settings"]["query"], wanted);

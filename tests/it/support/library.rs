@@ -278,6 +278,8 @@ impl Desk {
             ("LLM__PROVIDERS__STUB__BASE_URL", &url),
             ("LLM__PROVIDERS__STUB__API_KEY", "sk-test"),
             ("INGESTION__CHUNK_MIN_TOKENS", "10"),
+            // Most tests are about walks; the library has no index to search.
+            ("QUERY__STRATEGY", "one_shot"),
         ];
 
         all.extend_from_slice(settings);

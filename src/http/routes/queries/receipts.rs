@@ -12,7 +12,7 @@ use crate::model::query::StoredQuery;
 use crate::queries::{
     DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate,
     QueryResult, QuerySettings, QueryWarning, Receipt, Remembered, Replay, ReplayInput,
-    SummaryPart, Totals,
+    SummaryPart, Tier, Totals,
 };
 
 /// A past query.
@@ -65,7 +65,15 @@ pub struct QueryReceiptResponse {
     pub summary: QuerySummaryResponse,
     /// All parameters in force.
     pub parameters: Option<QuerySettings>,
-    /// The walk, level by level.
+    /// With `auto`, the last tier that was used.
+    pub tier: Option<String>,
+    /// With `auto`, each tier: what it found, and why the query stopped there or went on.
+    pub tiers: Vec<Tier>,
+    /// Whether anything was found that has to do with the query; null for older receipts.
+    pub found: Option<bool>,
+    /// With `auto`: `high`, `medium` or `low`.
+    pub confidence: Option<String>,
+    /// The walk, level by level; level 0 is the pick of `auto`.
     pub levels: Vec<QueryLevelResponse>,
     pub paths: Vec<QueryPathResponse>,
     pub dropped_paths: Vec<DroppedPath>,
@@ -314,6 +322,10 @@ impl From<Remembered> for QueryReceiptResponse {
         Self {
             summary: QuerySummaryResponse::from(&stored),
             parameters: Receipt::ask(&stored),
+            tier: receipt.tier,
+            tiers: receipt.auto.map(|auto| auto.tiers).unwrap_or_default(),
+            found: receipt.found,
+            confidence: receipt.confidence,
             levels: receipt.levels.into_iter().map(Into::into).collect(),
             paths: receipt.paths.into_iter().map(Into::into).collect(),
             dropped_paths: receipt.dropped_paths,

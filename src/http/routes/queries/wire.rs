@@ -11,7 +11,7 @@ use crate::queries::{Bound, Estimates, LevelBound, QueryInput};
 /// A query. Omitted fields use the settings (`GET /v1/info`, section `query`).
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"query": "What did we decide about refunds?", "strategy": "zoom_in"}))]
+#[schema(example = json!({"query": "What did we decide about refunds?", "max_token_budget": 4000}))]
 pub struct QueryRequest {
     /// The question to ask.
     #[schema(min_length = 1, max_length = 100_000, pattern = "\\S")]
@@ -20,7 +20,7 @@ pub struct QueryRequest {
     /// (`retrieve`).
     #[serde(default)]
     pub mode: Option<QueryMode>,
-    /// How to walk the hierarchy.
+    /// How to find chunks; `auto` if omitted.
     #[serde(default)]
     pub strategy: Option<QueryStrategy>,
     /// Number of categories to select on level 1.
@@ -39,7 +39,7 @@ pub struct QueryRequest {
     #[serde(default)]
     pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
     /// Maximum tokens of the final prompt: instruction, query, helpers, frame and chunks. With
-    /// `mode: retrieve` it applies only if you set it here.
+    /// `mode: retrieve` it applies only if you set it here, or with the strategy `auto`.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_token_budget: Option<i64>,
@@ -87,7 +87,8 @@ pub struct QueryRequest {
     /// seed.
     #[serde(default)]
     pub deterministic: bool,
-    /// Maximum number of model calls. A query that may need more is rejected before its first call.
+    /// Maximum number of model calls. A query that may need more is rejected before its first call;
+    /// `auto` leaves out tiers instead, as long as its answer fits.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_calls: Option<i64>,
@@ -103,6 +104,10 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3600)]
     pub timeout_s: Option<i64>,
+    /// `auto`: whether the result of the same query may be returned again without a call, if it is
+    /// recent (`query.reuse_ttl`) and nothing was written to the space since; true if omitted.
+    #[serde(default)]
+    pub reuse: Option<bool>,
 }
 
 /// What to do with the chunks that were found.
@@ -113,12 +118,14 @@ pub enum QueryMode {
     Retrieve,
 }
 
-/// How to walk the hierarchy: `one_shot` selects one category per level; `wide_branch` selects `n`
-/// per level; `zoom_in` starts with `n` and selects `n2` fewer on each level; `branch_out` starts
+/// How to find chunks. `auto` searches first, and has a model pick categories only where the search
+/// leaves doubt; its chunks are ranked one by one. The others walk the hierarchy and read whole
+/// leaves: `one_shot` selects one category per level; `wide_branch` selects `n` per level; `zoom_in` starts with `n` and selects `n2` fewer on each level; `branch_out` starts
 /// with `n` and selects `n2` more on each level.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryStrategy {
+    Auto,
     OneShot,
     WideBranch,
     ZoomIn,
@@ -152,6 +159,7 @@ pub enum QueryVersionScope {
 impl From<QueryStrategy> for StrategyName {
     fn from(strategy: QueryStrategy) -> Self {
         match strategy {
+            QueryStrategy::Auto => Self::Auto,
             QueryStrategy::OneShot => Self::OneShot,
             QueryStrategy::WideBranch => Self::WideBranch,
             QueryStrategy::ZoomIn => Self::ZoomIn,
@@ -205,6 +213,7 @@ impl From<QueryRequest> for QueryInput {
             max_calls: request.max_calls,
             max_cost_usd: request.max_cost_usd,
             timeout_s: request.timeout_s,
+            reuse: request.reuse,
         }
     }
 }

@@ -1,0 +1,158 @@
+"""How well queries find evidence: starts memoir with the embedded model, ingests conversations (each message a text of
+its own) and asks their questions.
+
+Prints, per group of chats, the share of the evidence that `auto` returns within 8,000 tokens (mode `retrieve`) and that
+a search has in its first 20, and how well `confidence` tells questions of a chat from questions of other collections
+(the area under the curve: 0.5 is chance). Fails if `auto` is below the search on any chat.
+
+Usage: ask.py BINARY DATA [CHATS]"""
+
+import collections
+import concurrent.futures
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+BUDGET = 8000
+GROUPS = [("chats 1-5", range(1, 6), 0.70), ("chats 6-8", range(6, 9), 0.80)]
+LEVELS = {"low": 1, "medium": 2, "high": 3}
+WANTED_AUC = 0.85
+
+
+def lines(*parts):
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+class Service:
+    def __init__(self, binary, folder):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        settings = {
+            "MEMOIR__DATABASE__URL": f"sqlite://{folder}/memoir.db",
+            "MEMOIR__SERVER__LISTEN": self.address,
+            "MEMOIR__LLM__MODEL": "local:embedded",
+        }
+        log = open(os.path.join(folder, "memoir.log"), "w", encoding="utf-8")
+        self.process = subprocess.Popen([binary, "serve"], env={**os.environ, **settings}, stdout=log, stderr=log)
+        for _ in range(200):
+            try:
+                urllib.request.urlopen(f"http://{self.address}/health/ready")
+                return
+            except OSError:
+                time.sleep(0.1)
+        sys.exit(f"memoir does not start; see {log.name}")
+
+    def post(self, path, body, space):
+        headers = {"content-type": "application/json", "x-memoir-space": space}
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"http://{self.address}{path}", data, headers)
+        with urllib.request.urlopen(request, timeout=300) as reply:
+            return json.load(reply)
+
+
+def ingest(service, message):
+    path = "/" + message["id"].replace(":", "_") + ".txt"
+    body = {"text": message["text"], "path": path, "wait": True}
+    job = service.post("/v1/ingestions", body, message["thread"])
+    assert job["state"] == "succeeded", job
+    return job["source_id"], message["id"]
+
+
+def area(positive, negative):
+    """The share of pairs in which the positive one is higher; ties count half."""
+    counts = collections.Counter(negative)
+    pairs = sum(
+        count * (1.0 if one > other else 0.5 if one == other else 0.0)
+        for one in positive
+        for other, count in counts.items()
+    )
+    return pairs / (len(positive) * len(negative))
+
+
+def main():
+    binary, data = sys.argv[1], sys.argv[2]
+    chats = {int(chat) for chat in sys.argv[3].split(",")} if len(sys.argv) > 3 else set(range(1, 9))
+    wanted = {f"chat{chat}" for chat in chats}
+    messages = [one for one in lines(data, "conversation/messages.jsonl") if one["thread"] in wanted]
+    evidence = collections.defaultdict(set)
+    with open(os.path.join(data, "conversation/evidence.tsv"), encoding="utf-8") as file:
+        for line in file:
+            question, message, _ = line.rstrip("\n").split("\t")
+            evidence[question].add(message)
+    questions = lines(data, "conversation/questions.jsonl")
+    questions = [one for one in questions if one["thread"] in wanted and evidence[one["id"]]]
+    foreign = {
+        "science": [one["text"] for name in ("cranfield", "cisi") for one in lines(data, f"retrieval/{name}/queries.jsonl")[:50]],
+        "banking": [one["text"] for one in lines(data, "filing/banking77.jsonl")[::25]],
+    }
+
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(binary, folder)
+        try:
+            measure(service, messages, questions, evidence, foreign)
+        finally:
+            service.process.terminate()
+            service.process.wait()
+
+
+def measure(service, messages, questions, evidence, foreign):
+    pool = concurrent.futures.ThreadPoolExecutor(8)
+    names = dict(pool.map(lambda message: ingest(service, message), messages))
+
+    def ask(thread, text):
+        body = {"query": text, "mode": "retrieve", "max_token_budget": BUDGET, "reuse": False}
+        result = service.post("/v1/queries", body, thread)
+        level = LEVELS[result["confidence"]] if result["found"] else 0
+        return result["chunks"], level, result["elapsed_ms"]
+
+    def both(question):
+        chunks, level, elapsed = ask(question["thread"], question["text"])
+        items = service.post("/v1/search", {"query": question["text"], "k": 20}, question["thread"])["items"]
+        known = evidence[question["id"]]
+        share = lambda found: len(known & {names[one["source_id"]] for one in found}) / len(known)
+        return question["thread"], share(chunks), share(chunks[:20]), share(items), level, elapsed, len(chunks)
+
+    asked = list(pool.map(both, questions))
+    mean = lambda values: sum(values) / max(len(values), 1)
+    faults = []
+    print(f"evidence recall: auto within {BUDGET} tokens / its first 20 / search@20")
+    for name, numbers, least in GROUPS:
+        rows = [row for row in asked if int(row[0][4:]) in numbers]
+        if not rows:
+            continue
+        figures = [mean([row[place] for row in rows]) for place in (1, 2, 3)]
+        print(f"  {name}: {len(rows)} questions  {figures[0]:.3f} / {figures[1]:.3f} / {figures[2]:.3f}")
+        if figures[0] < least:
+            faults.append(f"{name} below {least}")
+        for chat in sorted({row[0] for row in rows}):
+            mine = [row for row in rows if row[0] == chat]
+            auto, search = mean([row[1] for row in mine]), mean([row[3] for row in mine])
+            print(f"    {chat}: {auto:.3f} / {mean([row[2] for row in mine]):.3f} / {search:.3f}")
+            if auto < search:
+                faults.append(f"auto below search on {chat}")
+
+    own = [row[4] for row in asked]
+    print(f"answerable: {sum(level > 0 for level in own) / len(own):.3f} found, {sum(level == 3 for level in own) / len(own):.3f} high")
+    threads = sorted({question["thread"] for question in questions})
+    for name, texts in foreign.items():
+        pairs = [(thread, text) for thread in threads for text in texts]
+        levels = [level for _, level, _ in pool.map(lambda pair: ask(*pair), pairs)]
+        auc, by_confidence = area(own, levels), area([max(one, 1) for one in own], [max(one, 1) for one in levels])
+        nothing = sum(level == 0 for level in levels) / len(levels)
+        print(f"foreign ({name}): AUC {auc:.3f} with found, {by_confidence:.3f} by confidence alone; {nothing:.3f} not found")
+        if by_confidence < WANTED_AUC:
+            faults.append(f"AUC on {name} below {WANTED_AUC}")
+    times = sorted(row[5] for row in asked)
+    print(f"time: p50 {times[len(times) // 2]:.1f} ms, p99 {times[len(times) * 99 // 100]:.1f} ms; {mean([row[6] for row in asked]):.0f} chunks")
+    if faults:
+        sys.exit("; ".join(faults))
+
+
+main()

@@ -1,0 +1,155 @@
+//! The rule of `auto`: after the search, whether to stop, to ask a model to pick categories, or to
+//! say that nothing was found. Pure; all its constants are here.
+
+use serde::{Deserialize, Serialize};
+
+/// From this evidence on, the search is enough: no model chooses categories.
+pub const ENOUGH: f64 = 0.46;
+/// Below this evidence, the best chunk has nothing to do with the query.
+pub const NOTHING: f64 = 0.3;
+/// From this evidence on, confidence is medium.
+pub const MEDIUM: f64 = 0.36;
+
+/// Leaves that a pick offers, and how many of its options may be picked.
+pub const OFFERED_LEAVES: usize = 12;
+pub const PICKS: u64 = 3;
+/// How much a picked leaf can raise the relevance of its chunks.
+pub const PICK_WEIGHT: f64 = 0.5;
+/// Chunks read from each picked leaf.
+pub const CHUNKS_PER_PICK: usize = 50;
+/// How much a chunk loses that matches the query worse than others in the same stretch of text.
+pub const SIBLING_LOSS: f64 = 0.3;
+/// The nearest chunks that are shown if nothing was found.
+pub const NEAREST: usize = 5;
+
+/// How sure the service is that the chunks answer the query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    Low,
+    Medium,
+    High,
+}
+
+impl Confidence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// The last tier that a query may use within its limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    Search,
+    Pick,
+    #[default]
+    Walk,
+}
+
+/// What is known after the search.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Chunks that the search found.
+    pub chunks: usize,
+    /// How well the best chunk fits the query, 0 to 1.
+    pub evidence: f64,
+    /// Whether a language model selects categories, rather than the embedded model.
+    pub language_model: bool,
+    pub reach: Reach,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    Stop,
+    Pick,
+    /// Nothing was found.
+    Nothing,
+}
+
+/// What to do after the search, and why.
+pub fn after_search(seen: &Seen) -> (Next, &'static str) {
+    if seen.chunks == 0 && seen.reach >= Reach::Pick {
+        (Next::Pick, "the search found nothing")
+    } else if seen.evidence >= ENOUGH {
+        (Next::Stop, "the search found clear evidence")
+    } else if seen.evidence < NOTHING {
+        (
+            Next::Nothing,
+            "nothing in the space has to do with the query",
+        )
+    } else if !seen.language_model {
+        (
+            Next::Stop,
+            "the embedded model selects categories no better than the search finds chunks",
+        )
+    } else if seen.reach < Reach::Pick {
+        (
+            Next::Stop,
+            "the limits of the query leave no call for a pick",
+        )
+    } else {
+        (Next::Pick, "the evidence of the search is not clear")
+    }
+}
+
+/// How sure the service is. `agreed`: a model picked the leaf of the best chunk.
+pub fn confidence(evidence: f64, agreed: bool) -> Confidence {
+    match (evidence, agreed) {
+        (evidence, _) if evidence >= ENOUGH => Confidence::High,
+        (evidence, true) if evidence >= MEDIUM => Confidence::High,
+        (evidence, agreed) if evidence >= MEDIUM || (agreed && evidence >= NOTHING) => {
+            Confidence::Medium
+        }
+        _ => Confidence::Low,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(evidence: f64, language_model: bool, reach: Reach) -> Next {
+        after_search(&Seen {
+            chunks: 1,
+            evidence,
+            language_model,
+            reach,
+        })
+        .0
+    }
+
+    #[test]
+    fn asks_a_model_only_in_doubt_and_within_the_limits() {
+        assert_eq!(next(ENOUGH, true, Reach::Walk), Next::Stop);
+        assert_eq!(next(ENOUGH - 0.01, true, Reach::Walk), Next::Pick);
+        assert_eq!(next(ENOUGH - 0.01, false, Reach::Walk), Next::Stop);
+        assert_eq!(next(ENOUGH - 0.01, true, Reach::Search), Next::Stop);
+        assert_eq!(next(NOTHING, true, Reach::Pick), Next::Pick);
+        assert_eq!(next(NOTHING - 0.01, true, Reach::Walk), Next::Nothing);
+
+        let mut seen = Seen {
+            chunks: 0,
+            evidence: 0.0,
+            language_model: false,
+            reach: Reach::Walk,
+        };
+        assert_eq!(after_search(&seen).0, Next::Pick, "what is not indexed");
+        seen.reach = Reach::Search;
+        assert_eq!(after_search(&seen).0, Next::Nothing);
+    }
+
+    #[test]
+    fn confidence_rises_with_the_evidence_and_when_a_model_agrees() {
+        assert_eq!(confidence(ENOUGH, false), Confidence::High);
+        assert_eq!(confidence(MEDIUM, false), Confidence::Medium);
+        assert_eq!(confidence(MEDIUM, true), Confidence::High);
+        assert_eq!(confidence(NOTHING, false), Confidence::Low);
+        assert_eq!(confidence(NOTHING, true), Confidence::Medium);
+        assert_eq!(confidence(0.0, true), Confidence::Low);
+    }
+}

@@ -1,0 +1,83 @@
+//! Fills the budget with chunks one by one, best first.
+
+use super::{Sheet, Size};
+
+/// Which chunks stay: each in turn, if it still fits. The chunks are in order of relevance.
+pub fn fill(sheet: &Sheet, budget: i64) -> Vec<bool> {
+    let mut used = vec![false; sheet.helpers.len()];
+    let mut tokens = sheet.base.tokens + sheet.mode.answer;
+    let mut helped = false;
+    let mut kept = Vec::with_capacity(sheet.items.len());
+    for item in &sheet.items {
+        let line = |known: Option<Size>| known.map_or(0, |line| line.tokens);
+        let helper = if used[item.source] {
+            0
+        } else {
+            line(sheet.helpers[item.source])
+        };
+
+        // The line that says that there is no helper stands until there is one.
+        let none = if helped || helper > 0 {
+            0
+        } else {
+            sheet.no_helper.tokens
+        };
+
+        let more = item.frame.tokens + item.sent + helper;
+        let fits = tokens + more + none <= budget;
+        if fits {
+            tokens += more;
+            used[item.source] = true;
+            helped |= helper > 0;
+        }
+
+        kept.push(fits);
+    }
+
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Item, ModeTokens};
+    use super::*;
+
+    fn sheet(items: &[(usize, i64)], helpers: Vec<Option<i64>>) -> Sheet {
+        let size = |tokens| Size { tokens, chars: 0 };
+        let item = |(source, tokens): &(usize, i64)| Item {
+            path: 0,
+            source: *source,
+            frame: size(1),
+            text: size(*tokens),
+            sent: *tokens,
+        };
+
+        Sheet {
+            base: size(10),
+            query: size(2),
+            mode: ModeTokens::default(),
+            no_helper: size(2),
+            helpers: helpers.into_iter().map(|tokens| tokens.map(size)).collect(),
+            items: items.iter().map(item).collect(),
+        }
+    }
+
+    #[test]
+    fn the_best_chunks_that_fit_are_kept() {
+        let sheet = sheet(&[(0, 20), (0, 50), (0, 9)], vec![None]);
+        let kept = fill(&sheet, 10 + 2 + 21 + 10);
+        assert_eq!(kept, [true, false, true]);
+        assert_eq!(sheet.tokens(&kept), 10 + 2 + 21 + 10, "as a whole");
+        assert_eq!(fill(&sheet, 10 + 2 + 21 + 9), [true, false, false]);
+        assert_eq!(fill(&sheet, 10), [false, false, false]);
+    }
+
+    #[test]
+    fn a_helper_counts_once_and_only_with_a_chunk() {
+        let sheet = sheet(&[(0, 20), (1, 20), (1, 20)], vec![None, Some(5)]);
+        let whole = 10 + 5 + 3 * 21;
+        assert_eq!(fill(&sheet, whole), [true, true, true]);
+        assert_eq!(sheet.tokens(&[true, true, true]), whole);
+        assert_eq!(fill(&sheet, 10 + 5 + 2 * 21), [true, true, false]);
+    }
+}

@@ -1,0 +1,90 @@
+//! The first tier of `auto`: the result of the same query, if it is recent and nothing was written
+//! to the space since.
+
+use std::time::Instant;
+
+use super::auto::{AutoRecord, Tier};
+use super::receipt::{Receipt, RunRecord};
+use super::{Queries, QueryError, QueryResult, QuerySettings, Who, count, milliseconds};
+use crate::base::ids::QueryId;
+use crate::config::query::StrategyName;
+
+/// A query whose result may be used again.
+pub struct Reuse {
+    /// The space's write counter before it ran.
+    pub writes: i64,
+    pub earlier: Option<Box<QueryResult>>,
+}
+
+impl Queries {
+    /// Whether the result of this query may be used again, with the earlier one if there is any.
+    pub(super) async fn reuse(
+        &self,
+        who: &Who,
+        ask: &QuerySettings,
+    ) -> Result<Option<Reuse>, QueryError> {
+        let inner = &*self.inner;
+        let ttl = i64::try_from(inner.settings.reuse_ttl).unwrap_or(i64::MAX);
+        let wanted = ask.strategy == StrategyName::Auto && ask.reuse && ask.cursor.is_none();
+        if !wanted || ttl == 0 || !inner.audit.persist {
+            return Ok(None);
+        }
+
+        let writes = inner.store.find_chunk_writes(&who.space).await?;
+        let since = who.now.minus_seconds(ttl);
+        let earlier = inner.recent.find(&who.space, ask, writes, since);
+        Ok(Some(Reuse {
+            writes,
+            earlier: earlier.map(Box::new),
+        }))
+    }
+
+    /// Returns an earlier result under a new id, with its own receipt.
+    pub(super) async fn recall(
+        &self,
+        who: &Who,
+        ask: &QuerySettings,
+        id: QueryId,
+        earlier: QueryResult,
+        (begun, of_job): (Instant, bool),
+    ) -> QueryResult {
+        let recalled_from = Some(earlier.id.clone());
+        let mut result = recalled(earlier, id.to_string());
+        result.elapsed_ms = milliseconds(begun);
+        count(&result, None);
+        let record = RunRecord {
+            auto: AutoRecord {
+                recalled_from,
+                ..AutoRecord::default()
+            },
+            ..RunRecord::default()
+        };
+
+        let receipt = Receipt::new(&result, record, None);
+        self.keep(who, ask, id, &result, &receipt, of_job).await;
+        result
+    }
+}
+
+/// An earlier result as the result of another query: without its calls and reads.
+pub fn recalled(earlier: QueryResult, id: String) -> QueryResult {
+    let tier = Tier {
+        tier: "recalled".to_owned(),
+        chunks: i64::try_from(earlier.chunks.len()).unwrap_or(i64::MAX),
+        leaves: i64::try_from(earlier.paths.len()).unwrap_or(i64::MAX),
+        evidence: earlier.tiers.last().map_or(0.0, |tier| tier.evidence),
+        decision: "stop".to_owned(),
+        reason: format!("nothing was written since query {}", earlier.id),
+    };
+
+    QueryResult {
+        id,
+        tier: Some(tier.tier.clone()),
+        tiers: vec![tier],
+        retrievals: Vec::new(),
+        responses: Vec::new(),
+        total_latency: 0.0,
+        elapsed_ms: 0.0,
+        ..earlier
+    }
+}

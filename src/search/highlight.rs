@@ -1,0 +1,137 @@
+//! Where the words of a query stand in a text, in characters.
+
+use std::collections::HashSet;
+
+use super::terms::{for_each, of_query};
+
+/// Maximum ranges of one text.
+const MOST_RANGES: usize = 100;
+
+/// The terms of a query, for texts to be compared with.
+pub struct Highlighter {
+    terms: HashSet<String>,
+}
+
+impl Highlighter {
+    #[must_use]
+    pub fn new(query: &str) -> Self {
+        Self {
+            terms: of_query(query).into_iter().map(|one| one.term).collect(),
+        }
+    }
+
+    /// The words of a text that the query contains, by stem; start and exclusive end of each.
+    #[must_use]
+    pub fn ranges(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        let mut word = String::new();
+        let mut start = 0;
+        for (at, c) in text.chars().chain([' ']).enumerate() {
+            if c.is_alphanumeric() || (is_mark(c) && !word.is_empty()) {
+                if word.is_empty() {
+                    start = at;
+                }
+                word.push(c);
+                continue;
+            }
+
+            if !word.is_empty() {
+                self.add(&word, start, &mut found);
+                word.clear();
+            }
+            if found.len() >= MOST_RANGES {
+                break;
+            }
+        }
+
+        found.truncate(MOST_RANGES);
+        found
+    }
+
+    /// How many different terms of the query a text contains.
+    #[must_use]
+    pub fn shared(&self, text: &str) -> usize {
+        let mut shared = HashSet::new();
+        for_each(text, |term, _| {
+            if let Some(term) = self.terms.get(term) {
+                shared.insert(term.as_str());
+            }
+        });
+
+        shared.len()
+    }
+
+    fn add(&self, word: &str, start: usize, found: &mut Vec<(usize, usize)>) {
+        if word.is_ascii() || !self.is_parted(word) {
+            if self.matches(word) {
+                found.push((start, start + word.chars().count()));
+            }
+            return;
+        }
+
+        // A script without spaces: each pair of characters by itself, joined where they touch.
+        let letters: Vec<char> = word.chars().collect();
+        for (at, pair) in letters.windows(2).enumerate() {
+            if !self.matches(&pair.iter().collect::<String>()) {
+                continue;
+            }
+
+            let (from, to) = (start + at, start + at + 2);
+            match found.last_mut() {
+                Some(last) if last.1 >= from => last.1 = to,
+                _ => found.push((from, to)),
+            }
+        }
+    }
+
+    fn matches(&self, word: &str) -> bool {
+        let mut matches = false;
+        for_each(word, |term, _| matches |= self.terms.contains(term));
+        matches
+    }
+
+    /// Whether a run of letters yields more than one term.
+    fn is_parted(&self, word: &str) -> bool {
+        let mut count = 0;
+        for_each(word, |_, _| count += 1);
+        count > 1
+    }
+}
+
+fn is_mark(c: char) -> bool {
+    unicode_normalization::char::is_combining_mark(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(query: &str, text: &str) -> Vec<String> {
+        let letters: Vec<char> = text.chars().collect();
+        Highlighter::new(query)
+            .ranges(text)
+            .iter()
+            .map(|(from, to)| letters[*from..*to].iter().collect())
+            .collect()
+    }
+
+    #[test]
+    fn finds_words_by_their_stem_and_without_accents() {
+        assert_eq!(
+            marked("Which lamps are in the café?", "Der Lamp, two lamps; Cafe."),
+            ["Lamp", "lamps", "Cafe"]
+        );
+        assert_eq!(marked("the lamp", "The end."), [""; 0], "common words");
+        assert_eq!(marked("größe", "Die Größe 😀 der GRÖSSE"), ["Größe"]);
+    }
+
+    #[test]
+    fn joins_pairs_of_characters() {
+        assert_eq!(marked("東京都", "私は東京都に住む"), ["東京都"]);
+    }
+
+    #[test]
+    fn counts_shared_terms() {
+        assert_eq!(Highlighter::new("white whale").shared("whales, a whale"), 1);
+    }
+}
