@@ -17,6 +17,7 @@ use crate::categories::samples::SampleCache;
 use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
+use crate::conversation::Conversation;
 use crate::http::{self, AppState, BodyBudget, HttpSettings, Runs};
 use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
@@ -144,6 +145,12 @@ impl App {
                 search.clone(),
                 ingestion,
             ),
+            conversation: Conversation::new(
+                store.clone(),
+                llm.clone(),
+                search.clone(),
+                jobs.clone(),
+            ),
             documents: DocumentRetrieval::new(store.clone(), search.clone()),
             queries: Queries::new(
                 &config,
@@ -247,6 +254,8 @@ impl App {
             self.state.search.work(),
         ];
 
+        let work = work.into_iter().chain(self.state.conversation.work());
+        let work: Vec<Arc<dyn Work>> = work.collect();
         #[cfg(feature = "testing")]
         let work = self.with_probes(work);
 

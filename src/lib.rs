@@ -62,6 +62,9 @@ pub mod ingestion;
 /// Queries: walk the hierarchy, fit the chunks to a budget, answer, and store a receipt.
 pub mod queries;
 
+/// Conversations: threads, memories, the vocabulary, and contexts that explain themselves.
+pub mod conversation;
+
 /// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
 #[cfg(feature = "testing")]
 pub mod probe;

@@ -179,6 +179,22 @@ uuid_id!(
     QueryId
 );
 
+uuid_id!(
+    /// The id of a thread.
+    ThreadId
+);
+
+uuid_id!(
+    /// The id of a memory.
+    MemoryId
+);
+
+/// The group of an end user's memories in the search index, which is named like an id.
+#[must_use]
+pub fn memory_group(user_id: &str) -> String {
+    sha256_hex(user_id.as_bytes())[..32].to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

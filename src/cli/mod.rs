@@ -3,6 +3,7 @@
 mod ask;
 mod client;
 mod config;
+mod context;
 mod doc;
 mod doctor;
 mod healthcheck;
@@ -74,6 +75,9 @@ enum Command {
     /// Search chunks or sources
     #[command(after_help = search::EXAMPLES)]
     Search(search::Arguments),
+    /// Print the memories that matter for a question
+    #[command(after_help = context::EXAMPLES)]
+    Context(context::Arguments),
     /// List the sources
     #[command(after_help = list::EXAMPLES)]
     List(list::Arguments),
@@ -151,6 +155,7 @@ pub fn run() -> ExitCode {
         Command::Ask(arguments) => ask::run(&arguments, &origin),
         Command::Doc(arguments) => doc::run(&arguments, &origin),
         Command::Search(arguments) => search::run(&arguments, &origin),
+        Command::Context(arguments) => context::run(&arguments, &origin),
         Command::List(arguments) => list::run(&arguments, &origin),
         Command::Tree(arguments) => tree::run(&arguments, &origin),
         Command::Show(arguments) => show::run(&arguments, &origin),

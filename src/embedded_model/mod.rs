@@ -9,6 +9,7 @@ mod classify;
 mod clean;
 mod company;
 mod dates;
+mod enrich;
 mod fits;
 mod frame;
 mod hash;
@@ -30,7 +31,10 @@ mod topics;
 mod wording;
 mod words;
 
+pub use enrich::{Analyzed, Classified};
+
 use crate::model::category::CategoryContents;
+use crate::model::vocabulary::Terms;
 
 /// The embedded model. It has no state; its data are static.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +125,18 @@ impl EmbeddedModel {
         at_most: usize,
     ) -> Vec<(String, u32)> {
         select::select(query, options, contents, at_most)
+    }
+
+    /// Classifies a message with a vocabulary.
+    #[must_use]
+    pub fn enrich(text: &str, terms: &Terms) -> Classified {
+        enrich::classify(text, terms)
+    }
+
+    /// What a question is about, in the words of a vocabulary.
+    #[must_use]
+    pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
+        enrich::analyze(query, terms)
     }
 
     /// A summary of each (id, text, maximum characters).

@@ -4,6 +4,7 @@
 //! adds the request id, and logs the cause of a 5xx once.
 
 mod categories;
+mod conversation;
 mod keys;
 mod policies;
 mod queries;

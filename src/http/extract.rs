@@ -17,7 +17,7 @@ use super::state::AppState;
 use crate::base::clock::Timestamp;
 use crate::base::problems;
 
-pub use strict::{object, object_or_null};
+pub use strict::{given, object, object_list, object_or_null, objects};
 
 /// The media type of JSON Lines: one object per line.
 const JSON_LINES: &str = "application/x-ndjson";
@@ -40,6 +40,52 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
         let (bytes, reservation) = body::read(request.into_body(), state).await?;
         Ok(Self {
             value: parse(&bytes)?,
+            bytes,
+            _reservation: reservation,
+        })
+    }
+}
+
+/// A JSON body that may also be a list.
+pub struct JsonListBody<T> {
+    pub value: T,
+    pub bytes: Bytes,
+    /// Held until the handler is done.
+    _reservation: Reservation,
+}
+
+impl<T: DeserializeOwned> FromRequest<AppState> for JsonListBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        check_media_type(request.headers())?;
+        let (bytes, reservation) = body::read(request.into_body(), state).await?;
+        let value = if bytes.trim_ascii_start().first() == Some(&b'[') {
+            parse_strictly(&bytes, "")?
+        } else {
+            parse(&bytes)?
+        };
+        Ok(Self {
+            value,
+            bytes,
+            _reservation: reservation,
+        })
+    }
+}
+
+/// A body of any type.
+pub struct RawBody {
+    pub bytes: Bytes,
+    /// Held until the handler is done.
+    _reservation: Reservation,
+}
+
+impl FromRequest<AppState> for RawBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (bytes, reservation) = body::read(request.into_body(), state).await?;
+        Ok(Self {
             bytes,
             _reservation: reservation,
         })
@@ -244,6 +290,10 @@ pub fn parse_object<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Api
         return Err(ApiError::invalid_field("(body)", "must be a JSON object"));
     }
 
+    parse_strictly(bytes, nul_in)
+}
+
+fn parse_strictly<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, ApiError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| refuse(&error))?;
     reader.end().map_err(|error| not_json(&error))?;

@@ -20,6 +20,7 @@ use super::error::ApiError;
 use crate::base::hash::sha256_hex;
 use crate::base::problems;
 use crate::categories::CategoryError;
+use crate::conversation::ConversationError;
 use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::sources::SourceError;
@@ -267,7 +268,13 @@ macro_rules! failures {
     )*};
 }
 
-failures!(CategoryError, IngestionError, JobsError, SourceError);
+failures!(
+    CategoryError,
+    ConversationError,
+    IngestionError,
+    JobsError,
+    SourceError
+);
 
 impl From<ApiFailure> for ApiError {
     fn from(failure: ApiFailure) -> Self {

@@ -9,6 +9,7 @@ mod auth;
 mod body;
 mod body_budget;
 mod error;
+mod etag;
 mod extract;
 mod host;
 mod idempotency;
@@ -38,8 +39,9 @@ pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    admin, categories, chunks, docs, documents, health, info, ingestions, jobs, manifest, metrics,
-    models, policies, queries, search, sources, tokens, usage, web,
+    admin, categories, chunks, context, docs, documents, health, info, ingestions, jobs, lexicon,
+    manifest, memories, metrics, models, policies, queries, search, sources, threads, tokens,
+    usage, users, vocabulary, web,
 };
 
 /// Every route in the OpenAPI document.
@@ -117,6 +119,34 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(queries::replay_query))
         // Search without a walk.
         .routes(routes!(search::search))
+        // Conversations.
+        .routes(routes!(threads::create_thread, threads::list_threads))
+        .routes(routes!(
+            threads::get_thread,
+            threads::update_thread,
+            threads::delete_thread
+        ))
+        .routes(routes!(threads::create_messages, threads::list_messages))
+        .routes(routes!(threads::get_window))
+        .routes(routes!(threads::select_episodic))
+        .routes(routes!(threads::create_summary))
+        .routes(routes!(lexicon::get_lexicon, lexicon::update_lexicon))
+        .routes(routes!(memories::create_memory, memories::list_memories))
+        .routes(routes!(
+            memories::get_memory,
+            memories::update_memory,
+            memories::delete_memory
+        ))
+        .routes(routes!(memories::enrich_memory))
+        .routes(routes!(context::create_context))
+        .routes(routes!(context::analyze_context))
+        .routes(routes!(
+            vocabulary::get_vocabulary,
+            vocabulary::update_vocabulary
+        ))
+        .routes(routes!(vocabulary::list_suggestions))
+        .routes(routes!(vocabulary::approve_suggestion))
+        .routes(routes!(users::delete_user))
         // Background jobs.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::cancel_jobs))

@@ -9,6 +9,9 @@ use crate::config::auth::Role;
 
 /// POST routes that only read. Queries write a receipt, which is the service's own record.
 const READING: &[&str] = &[
+    // It counts what it delivers, which is the service's own record.
+    "/v1/context",
+    "/v1/context/analyze",
     "/v1/documents/retrieve",
     "/v1/policies/try",
     "/v1/queries",
@@ -17,12 +20,14 @@ const READING: &[&str] = &[
     "/v1/queries/{id}/replay",
     "/v1/search",
     "/v1/sources/{id}/helper/preview",
+    "/v1/threads/{id}/episodic",
     "/v1/tokens/count",
 ];
 
 /// The role that a route requires, by its path in the router.
 pub fn needed(method: &Method, path: &str) -> Role {
-    if path.starts_with("/v1/admin/") || path == "/metrics" {
+    let changes_vocabulary = path == "/v1/vocabulary" && *method == Method::PUT;
+    if path.starts_with("/v1/admin/") || path == "/metrics" || changes_vocabulary {
         return Role::Admin;
     }
 

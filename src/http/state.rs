@@ -16,6 +16,7 @@ use super::idempotency::Runs;
 use crate::base::clock::Clock;
 use crate::categories::Categories;
 use crate::contextual_helpers::ContextualHelpers;
+use crate::conversation::Conversation;
 use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::keys::Keys;
@@ -44,6 +45,7 @@ pub struct AppState {
     pub queries: Queries,
     pub search: Search,
     pub policies: MemoryPolicies,
+    pub conversation: Conversation,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// The memory that all request bodies may use together.
@@ -166,6 +168,12 @@ impl FromRef<AppState> for Sources {
 impl FromRef<AppState> for Search {
     fn from_ref(state: &AppState) -> Self {
         state.search.clone()
+    }
+}
+
+impl FromRef<AppState> for Conversation {
+    fn from_ref(state: &AppState) -> Self {
+        state.conversation.clone()
     }
 }
 

@@ -37,7 +37,8 @@ pub fn judge<T: Task>(
     validator: &Validator,
     text: &str,
 ) -> (Verdict<T::Output>, Option<Value>) {
-    let Some(value) = find_json(text).map(|value| unwrapped(value, T::STAGE)) else {
+    let Some(value) = find_json(text).map(|value| unwrapped(value, T::TOOL.unwrap_or(T::STAGE)))
+    else {
         return (bad(vec![Fault::whole(no_json(text))]), None);
     };
     let nul = holds_nul(&value);

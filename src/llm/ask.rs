@@ -221,8 +221,11 @@ impl Llm {
         round: &Round<T>,
     ) -> Result<Step<T>, LlmError> {
         if let Some(recalled) = attempts.recall(T::STAGE)? {
-            let (verdict, _) =
-                answer::judge(&round.task, &self.forms::<T>().validator, &recalled.text);
+            let (verdict, _) = answer::judge(
+                &round.task,
+                &self.forms_of(&round.task).validator,
+                &recalled.text,
+            );
             return round.follow(
                 outcome_of(&verdict, &recalled.finish),
                 verdict,
@@ -232,7 +235,11 @@ impl Llm {
         }
 
         let Sent { reply, call } = self.send(attempts, target, round.question()).await?;
-        let (verdict, read) = answer::judge(&round.task, &self.forms::<T>().validator, &reply.text);
+        let (verdict, read) = answer::judge(
+            &round.task,
+            &self.forms_of(&round.task).validator,
+            &reply.text,
+        );
         let outcome = outcome_of(&verdict, &reply.finish);
         call.finish(outcome, read);
         if round.in_words && outcome == CallOutcome::Ok {

@@ -297,13 +297,24 @@ impl Llm {
         })
     }
 
+    /// The forms that an answer to this task is checked by.
+    fn forms_of<T: Task>(&self, task: &T) -> Arc<Forms> {
+        match task.own_schema() {
+            Some(schema) => Arc::new(Forms {
+                validator: schema::exact_validator(&schema),
+                schema,
+            }),
+            None => self.forms::<T>(),
+        }
+    }
+
     fn forms<T: Task>(&self) -> Arc<Forms> {
         let known = self
             .inner
             .forms
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(T::STAGE)
+            .get(std::any::type_name::<T>())
             .cloned();
         known.unwrap_or_else(|| {
             let schema = schema::of::<T>();
@@ -316,7 +327,7 @@ impl Llm {
                 .forms
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
-                .insert(T::STAGE, Arc::clone(&forms));
+                .insert(std::any::type_name::<T>(), Arc::clone(&forms));
 
             forms
         })

@@ -63,6 +63,8 @@ pub struct Vectors {
 pub struct Request<'a> {
     pub model: &'a str,
     pub stage: &'static str,
+    /// The name of the tool, in the mode that uses one.
+    pub tool: &'static str,
     pub description: &'static str,
     pub system: &'a str,
     pub user: &'a str,

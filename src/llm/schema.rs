@@ -36,6 +36,12 @@ pub fn validator(schema: &Value) -> Validator {
         .unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
 }
 
+/// The compiled form of a schema that is used as it is.
+pub fn exact_validator(schema: &Value) -> Validator {
+    jsonschema::validator_for(schema)
+        .unwrap_or_else(|error| unreachable!("the schemas are checked by tests: {error}"))
+}
+
 /// Restricts the string at `pointer` to these options, if providers support that many.
 pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
     if options.is_empty() || options.len() > MOST_OPTIONS {

@@ -95,7 +95,7 @@ impl Llm {
 
         let mut learnt = before.clone();
         loop {
-            let mode = target.profile.mode(&learnt);
+            let mode = suited::<T>(target.profile.mode(&learnt));
             match self
                 .send_as(attempts, target, &message, mode, &learnt)
                 .await
@@ -103,6 +103,11 @@ impl Llm {
                 Ok(sent) => {
                     // Remembered only now: if the next mode is rejected too, the mode was not the
                     // reason.
+                    if T::TOOL.is_some() {
+                        // That it takes no tools says nothing about its best mode.
+                        learnt.mode = before.mode;
+                    }
+
                     if learnt != before {
                         target.profile.learn(&target.model, learnt);
                     }
@@ -129,6 +134,10 @@ impl Llm {
 
     /// The schema of a task's answers, with the limits that the model supports.
     fn schema_for<T: Task>(&self, task: &T, learnt: &Learnt) -> Value {
+        if let Some(own) = task.own_schema().filter(|_| !learnt.plain_schema) {
+            return own;
+        }
+
         let mut schema = self.forms::<T>().schema.clone();
         if !learnt.plain_schema {
             task.narrow(&mut schema);
@@ -156,6 +165,7 @@ impl Llm {
         let request = Request {
             model: &target.model,
             stage: T::STAGE,
+            tool: T::TOOL.unwrap_or(T::STAGE),
             description: T::DESCRIPTION,
             system: &system,
             user: &message.user,
@@ -428,6 +438,14 @@ fn downgrade(
     );
 
     Ok(learnt)
+}
+
+/// The mode for a task: one with its own tool does not use a better one.
+fn suited<T: Task>(mode: Mode) -> Mode {
+    match mode {
+        Mode::Native if T::TOOL.is_some() => Mode::Tool,
+        mode => mode,
+    }
 }
 
 fn system_in<T: Task>(mode: Mode, schema: &Value) -> String {

@@ -21,6 +21,9 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     const SYSTEM: &'static str;
     /// Where the answer lists its items, if it is a list.
     const ITEMS: Option<Items> = None;
+    /// The tool that the model has to call, for a task whose tool has a name of its own. Such a task
+    /// uses tools wherever the model supports them.
+    const TOOL: Option<&'static str> = None;
 
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
 
@@ -32,6 +35,11 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
 
     /// The level of the hierarchy, if there is one.
     fn level(&self) -> Option<i64> {
+        None
+    }
+
+    /// The exact schema to send and to check by, for a task that does not use the derived one.
+    fn own_schema(&self) -> Option<Value> {
         None
     }
 

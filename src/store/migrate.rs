@@ -51,6 +51,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     6 "0006_queries",
     7 "0007_search",
     8 "0008_api_keys",
+    9 "0009_conversation",
     10 "0010_policies",
 ];
 

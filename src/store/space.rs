@@ -18,6 +18,8 @@ pub const CHUNK_RESETS: &str = "chunk_resets";
 const MEMORY_WRITES: &str = "memory/";
 /// The counter of category deletions.
 const CATEGORY_REMOVALS: &str = "category_removals";
+/// The counter of changes to the vocabulary.
+const VOCABULARY_WRITES: &str = "vocabulary";
 /// The counter that numbers sources without a name.
 const UNTITLED: &str = "untitled";
 /// The setting with the depth of a space's hierarchy.
@@ -168,6 +170,11 @@ impl Tx {
     /// Counts a deletion of categories, so that caches discard them.
     pub async fn count_category_removal(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CATEGORY_REMOVALS).await
+    }
+
+    /// Counts a change of the vocabulary, and locks out others until this transaction ends.
+    pub(super) async fn count_vocabulary_write(&mut self, space: &Space) -> Result<(), StoreError> {
+        self.count_up(space, VOCABULARY_WRITES).await
     }
 
     /// Counts a write to the search entries of a group, such as the memories of a thread, and locks

@@ -294,6 +294,17 @@ fn lists_shows_and_deletes_what_is_stored() {
         "{shown}"
     );
 
+    let context = memoir.run(&[
+        "context",
+        "--local",
+        "--json",
+        "--user",
+        "ann",
+        "lighthouse",
+    ]);
+    let context: serde_json::Value = serde_json::from_slice(&context.stdout).unwrap();
+    assert_eq!(context["memories"], serde_json::json!([]), "{context}");
+
     // Without a terminal nothing is deleted unless it is said.
     let refused = memoir.run(&["rm", "--local", "cape.md"]);
     assert_eq!(refused.status.code(), Some(1));

@@ -13,6 +13,7 @@ mod api;
 mod architecture;
 mod cli;
 mod config;
+mod conversation;
 mod ingestion;
 mod jobs;
 mod llm;

@@ -52,6 +52,38 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_map(Only(PhantomData))
 }
 
+/// A field that may be omitted or null, which are not the same.
+pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// An object: an array would be accepted as its fields in their order.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        object(deserializer).map(Self)
+    }
+}
+
+/// A list of objects.
+pub fn object_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let list: Vec<Object<T>> = Vec::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|Object(one)| one).collect())
+}
+
+/// A list of objects, or null.
+pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let list: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
+    Ok(list.map(|list| list.into_iter().map(|Object(one)| one).collect()))
+}
+
 /// The same, or null.
 pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,

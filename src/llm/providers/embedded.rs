@@ -8,13 +8,20 @@ use super::super::provider::{
     Capabilities, Finish, Provider, ProviderError, Reply, Request, Usage, Vectors,
 };
 use super::super::tasks::AnyTask;
+use super::super::tasks::analyze::{Analyze, SearchParams};
 use super::super::tasks::answer::{Answer, AnswerOutput};
 use super::super::tasks::classify::{ClassifiedChunk, Classify, ClassifyOutput};
+use super::super::tasks::enrich::{
+    ClassifiedMessage, ClassifiedMessages, EnrichMany, NamedEntity, NumberedMessage,
+};
 use super::super::tasks::helper::{Helper, HelperOutput};
 use super::super::tasks::probe::ProbeOutput;
+use super::super::tasks::rollup::{RolledUp, Rollup};
 use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
+use crate::model::memory::Entity;
+use crate::model::vocabulary::Terms;
 
 /// Without samples it knows little more than the name of a category, and a second look costs only
 /// time.
@@ -113,6 +120,10 @@ fn answer_to(task: &AnyTask) -> String {
         AnyTask::Select(task) => written(select(task)),
         AnyTask::Summarize(task) => written(summarize(task)),
         AnyTask::Answer(task) => written(answer(task)),
+        AnyTask::EnrichOne(task) => written(enrich(&task.message, &task.terms)),
+        AnyTask::EnrichMany(task) => written(enrich_many(task)),
+        AnyTask::Analyze(task) => written(analyze(task)),
+        AnyTask::Rollup(task) => written(roll_up(task)),
         AnyTask::Probe(_) => written(ProbeOutput {
             word: "ready".to_owned(),
         }),
@@ -224,6 +235,67 @@ fn answer(task: &Answer) -> AnswerOutput {
 
     AnswerOutput {
         answer: EmbeddedModel::answer(&task.query, &chunks),
+    }
+}
+
+fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
+    let found = EmbeddedModel::enrich(text, terms);
+    ClassifiedMessage {
+        topics: found.topics,
+        category: found.category,
+        message_type: found.message_type,
+        entities: Some(found.entities.into_iter().map(named).collect()),
+        importance: found.importance,
+        confidence: found.confidence.to_owned(),
+        suggested_topic: None,
+        suggested_category: None,
+    }
+}
+
+fn enrich_many(task: &EnrichMany) -> ClassifiedMessages {
+    let each = task.messages.iter().map(|(id, _, text)| NumberedMessage {
+        id: *id,
+        found: enrich(text, &task.terms),
+    });
+    ClassifiedMessages {
+        messages: each.collect(),
+    }
+}
+
+fn named(entity: Entity) -> NamedEntity {
+    NamedEntity {
+        kind: entity.kind,
+        value: entity.value,
+    }
+}
+
+fn analyze(task: &Analyze) -> SearchParams {
+    let found = EmbeddedModel::analyze(&task.query, &task.terms);
+    SearchParams {
+        topics: found.topics,
+        category: None,
+        time_scope: found.time_scope.to_owned(),
+        entities: Some(found.entities.into_iter().map(named).collect()),
+        search_current_thread_only: false,
+    }
+}
+
+/// The sentences that represent the messages, under the most frequent subject.
+fn roll_up(task: &Rollup) -> RolledUp {
+    let text: Vec<&str> = task.messages.iter().map(|(_, text)| &**text).collect();
+    let text = text.join("\n");
+    let summary = |most: usize| {
+        let found = EmbeddedModel::summarize(&[(1, text.as_str(), most)]);
+        found
+            .into_iter()
+            .next()
+            .map(|(_, text)| text)
+            .unwrap_or_default()
+    };
+
+    RolledUp {
+        title: summary(80).trim_end_matches(['.', '…']).to_owned(),
+        summary: summary(task.max_chars),
     }
 }
 

@@ -78,9 +78,9 @@ fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
             options = options.with_response_format(form);
         }
         Mode::Tool => {
-            let tool = Tool::new(request.stage).with_description(request.description);
+            let tool = Tool::new(request.tool).with_description(request.description);
             question = question.append_tool(tool.with_schema(request.schema.clone()));
-            options = options.with_tool_choice(ToolChoice::tool(request.stage));
+            options = options.with_tool_choice(ToolChoice::tool(request.tool));
         }
         Mode::Prompted | Mode::Embedded => {}
     }
@@ -105,7 +105,7 @@ fn read(answer: ChatResponse, request: &Request<'_>) -> Reply {
     let called = answer
         .tool_calls()
         .into_iter()
-        .find(|call| call.fn_name == request.stage);
+        .find(|call| call.fn_name == request.tool);
 
     let arguments = called.map(|call| match &call.fn_arguments {
         Value::String(text) => text.clone(),

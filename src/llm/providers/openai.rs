@@ -169,9 +169,9 @@ fn body(request: &Request<'_>) -> Value {
         }
         Mode::Tool => {
             body["tools"] = json!([{"type": "function", "function": {
-                "name": request.stage, "description": request.description, "parameters": request.schema,
+                "name": request.tool, "description": request.description, "parameters": request.schema,
             }}]);
-            body["tool_choice"] = json!({"type": "function", "function": {"name": request.stage}});
+            body["tool_choice"] = json!({"type": "function", "function": {"name": request.tool}});
         }
         Mode::Prompted | Mode::Embedded => {}
     }
@@ -208,7 +208,7 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
         calls
             .iter()
             .map(|call| &call["function"])
-            .find(|function| function["name"] == request.stage)
+            .find(|function| function["name"] == request.tool)
     });
 
     let arguments = called.map(|function| match &function["arguments"] {

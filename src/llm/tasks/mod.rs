@@ -1,22 +1,37 @@
 //! The tasks: one file each, with its prompt, its answer and its checks.
 
+pub mod analyze;
 pub mod answer;
 pub mod classify;
+pub mod enrich;
 pub mod helper;
 pub mod probe;
+pub mod rollup;
 pub mod select;
 pub mod summarize;
 
 use crate::base::text::{one_line, quoted};
+use analyze::Analyze;
 use answer::Answer;
 use classify::Classify;
+use enrich::{EnrichMany, EnrichOne};
 use helper::Helper;
 use probe::Probe;
+use rollup::Rollup;
 use select::Select;
 use summarize::Summarize;
 
 /// Every stage that can have its own model (`llm.models`).
-pub const STAGES: &[&str] = &["helper", "classify", "select", "summarize", "answer"];
+pub const STAGES: &[&str] = &[
+    "helper",
+    "classify",
+    "select",
+    "summarize",
+    "answer",
+    "enrich",
+    "analyze",
+    "rollup",
+];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
 #[derive(Debug, Clone)]
@@ -26,6 +41,10 @@ pub enum AnyTask {
     Select(Select),
     Summarize(Summarize),
     Answer(Answer),
+    EnrichOne(EnrichOne),
+    EnrichMany(EnrichMany),
+    Analyze(Analyze),
+    Rollup(Rollup),
     Probe(Probe),
 }
 
@@ -39,7 +58,9 @@ macro_rules! from_task {
     };
 }
 
-from_task!(Helper, Classify, Select, Summarize, Answer, Probe);
+from_task!(
+    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Probe
+);
 
 /// What stands between a heading and its chunk, and after the chunk.
 pub const OPENING: &str = ":\n\"\"\"\n";

@@ -1,0 +1,152 @@
+//! Writes scored memories as a text in sections that fits a budget. Pure.
+
+use std::collections::HashMap;
+
+use super::scoring::Scored;
+use super::stages::RetrievalSource;
+use crate::base::text::char_count;
+
+/// Characters of a memory that are shown.
+const SHOWN_CHARS: usize = 300;
+/// Characters by which duplicates are recognised.
+const KEY_CHARS: usize = 100;
+const CUT: &str = "\n[truncated]";
+const CHARS_PER_TOKEN: usize = 4;
+
+/// A section, its title and how many memories it shows.
+const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
+    (RetrievalSource::CurrentThread, "Current Conversation", 7),
+    (
+        RetrievalSource::CrossThread,
+        "Related Past Conversations",
+        5,
+    ),
+    (RetrievalSource::Expansion, "User Context & Preferences", 3),
+];
+
+/// Why a memory is not in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It begins like this better one.
+    Duplicate(String),
+    SectionFull,
+    OverBudget,
+    /// It gave way to what always matters.
+    Replaced,
+}
+
+impl LeftOut {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Duplicate(_) => "duplicate",
+            Self::SectionFull => "section_full",
+            Self::OverBudget => "over_budget",
+            Self::Replaced => "replaced_by_expansion",
+        }
+    }
+}
+
+/// A composed text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Composed {
+    pub text: String,
+    /// The ids of the memories in it, in order.
+    pub shown: Vec<String>,
+    pub left_out: Vec<(String, LeftOut)>,
+    pub truncated: bool,
+}
+
+/// The better ones of memories that begin alike, and the others with the id of the better one.
+pub fn deduplicate(scored: &[Scored]) -> (Vec<&Scored>, Vec<(String, LeftOut)>) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    let (mut unique, mut others) = (Vec::new(), Vec::new());
+    for one in scored {
+        let id = one.memory.id.as_str();
+        match seen.get(&prefix_key(&one.memory.content)) {
+            Some(first) => others.push((id.to_owned(), LeftOut::Duplicate((*first).to_owned()))),
+            None => {
+                seen.insert(prefix_key(&one.memory.content), id);
+                unique.push(one);
+            }
+        }
+    }
+
+    (unique, others)
+}
+
+/// Composes what [`deduplicate`] has kept.
+pub fn compose(unique: &[&Scored], max_tokens: usize) -> Composed {
+    let mut composed = Composed::default();
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
+    let mut chars = 0;
+    for (source, title, most) in SECTIONS {
+        let section: Vec<&&Scored> = unique.iter().filter(|one| one.source == source).collect();
+        for one in section.iter().skip(most) {
+            composed
+                .left_out
+                .push((one.memory.id.to_string(), LeftOut::SectionFull));
+        }
+
+        if section.is_empty() {
+            continue;
+        }
+
+        let mut text = format!("## {title}:");
+        if !parts.is_empty() {
+            chars += 2;
+        }
+
+        for one in section.iter().take(most) {
+            text.push('\n');
+            lines.push((one.memory.id.to_string(), chars + char_count(&text)));
+            text.push_str(&line(one, source == RetrievalSource::CrossThread));
+        }
+
+        chars += char_count(&text);
+        parts.push(text);
+    }
+
+    let text = parts.join("\n\n");
+    let (text, kept) = fit(text, max_tokens);
+    composed.truncated = kept.is_some();
+    for (id, start) in lines {
+        if kept.is_none_or(|kept| start < kept) {
+            composed.shown.push(id);
+        } else {
+            composed.left_out.push((id, LeftOut::OverBudget));
+        }
+    }
+
+    composed.text = text;
+    composed
+}
+
+fn line(one: &Scored, show_thread: bool) -> String {
+    let content: String = one.memory.content.chars().take(SHOWN_CHARS).collect();
+    let role = one.memory.label();
+    if show_thread {
+        let thread = one.thread_title.as_deref().unwrap_or("Untitled");
+        return format!("- [{role}] (from: {thread}) {content}");
+    }
+
+    format!("- [{role}] {content}")
+}
+
+/// Cuts a text to a budget, marker included; also returns how many characters stayed, if it was cut.
+fn fit(text: String, max_tokens: usize) -> (String, Option<usize>) {
+    let most = max_tokens.saturating_mul(CHARS_PER_TOKEN);
+    if char_count(&text) <= most {
+        return (text, None);
+    }
+
+    let room = most.saturating_sub(CUT.len());
+    let kept: String = text.chars().take(room).collect();
+    (format!("{kept}{CUT}"), Some(room))
+}
+
+/// The key by which contents are alike.
+fn prefix_key(content: &str) -> String {
+    let prefix: String = content.chars().take(KEY_CHARS).collect();
+    prefix.to_lowercase().trim().to_owned()
+}

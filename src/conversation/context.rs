@@ -1,0 +1,214 @@
+//! A context: the memories that matter for a question, as text that fits, with the reasons.
+
+use std::time::Instant;
+
+use super::compose::{self, LeftOut};
+use super::intent::{Analyzed, check_query, milliseconds};
+use super::scoring::{self, Scored};
+use super::stages::{StageResult, StageScope, Staged};
+use super::{Conversation, ConversationError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::base::tokens::{TokenCounter, quarter_estimate};
+use crate::llm::Session;
+
+/// Tokens of a context, unless the request says otherwise.
+pub const USUAL_TOKENS: usize = 2000;
+const TOKEN_LIMITS: std::ops::RangeInclusive<usize> = 10..=200_000;
+
+/// A request for a context.
+#[derive(Debug, Clone, Default)]
+pub struct ContextInput {
+    pub query: String,
+    pub user_id: String,
+    pub thread_id: Option<String>,
+    pub max_tokens: Option<usize>,
+    pub exclude_message_id: Option<String>,
+    pub thread_context: Option<String>,
+    pub rank: Rank,
+    /// How many messages before and after a found one come along; for a search.
+    pub expand: usize,
+}
+
+/// How memories are found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rank {
+    /// By the three stages.
+    #[default]
+    Staged,
+    /// By a search over all memories of the user.
+    Search,
+}
+
+/// Milliseconds of each part.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
+pub struct Timings {
+    pub analyze_ms: f64,
+    pub parse_ms: f64,
+    pub stage_ms: [f64; 3],
+    pub search_ms: f64,
+    pub score_ms: f64,
+    pub dedup_ms: f64,
+    pub format_ms: f64,
+    pub provider_ms: f64,
+    pub total_ms: f64,
+}
+
+/// A context with its reasons.
+pub struct Context {
+    pub text: String,
+    pub max_tokens: usize,
+    pub token_count: usize,
+    pub estimated_tokens: usize,
+    pub truncated: bool,
+    pub analyzed: Analyzed,
+    /// Best first.
+    pub memories: Vec<Scored>,
+    /// The ids of the memories in the text.
+    pub shown: Vec<String>,
+    pub left_out: Vec<(String, LeftOut)>,
+    pub timings: Timings,
+}
+
+impl Conversation {
+    /// Assembles a context.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], [`ConversationError::NotFound`]: the thread is not the user's.
+    /// Or the store's.
+    pub async fn context(
+        &self,
+        session: &Session,
+        space: &Space,
+        input: &ContextInput,
+        now: Timestamp,
+    ) -> Result<Context, ConversationError> {
+        let begun = Instant::now();
+        check_query(&input.query)?;
+        let max_tokens = input.max_tokens.unwrap_or(USUAL_TOKENS);
+        if !TOKEN_LIMITS.contains(&max_tokens) {
+            let rule = format!(
+                "must be from {} to {}",
+                TOKEN_LIMITS.start(),
+                TOKEN_LIMITS.end()
+            );
+            return Err(ConversationError::invalid("max_tokens", rule));
+        }
+
+        let thread = match &input.thread_id {
+            Some(id) => Some(self.thread(space, id, Some(&input.user_id)).await?),
+            None => None,
+        };
+        let context = input.thread_context.as_deref();
+        let analyzed = self.analyze(session, space, &input.query, context).await?;
+        let scope = StageScope {
+            user_id: &input.user_id,
+            thread_id: thread.as_ref().map(|thread| &thread.id),
+            exclude: input.exclude_message_id.as_deref(),
+            now,
+        };
+        let (mut staged, mut search_ms) = (StageResult::default(), 0.0);
+        let mut recalled = Vec::new();
+        if input.rank == Rank::Staged {
+            staged = self.retrieve(space, scope, &analyzed.intent).await?;
+        } else {
+            let begun = Instant::now();
+            let found = self.recall(
+                session,
+                space,
+                scope,
+                &input.query,
+                &analyzed.intent,
+                input.expand,
+            );
+            recalled = found.await?;
+            search_ms = milliseconds(begun);
+        }
+
+        let scoring = Instant::now();
+        let mut memories = if input.rank == Rank::Staged {
+            scoring::score(staged.found, &analyzed.intent, now)
+        } else {
+            Self::fuse(recalled, scope, &analyzed.intent)
+        };
+        let score_ms = milliseconds(scoring);
+        self.add_titles(space, &mut memories).await?;
+
+        let deduplicating = Instant::now();
+        let (unique, mut left_out) = compose::deduplicate(&memories);
+        let dedup_ms = milliseconds(deduplicating);
+        let formatting = Instant::now();
+        let composed = compose::compose(&unique, max_tokens);
+        let format_ms = milliseconds(formatting);
+        left_out.extend(composed.left_out);
+        left_out.extend(staged.replaced.into_iter().map(replaced));
+
+        self.count_uses(space, &composed.shown, now).await;
+        let timings = Timings {
+            analyze_ms: analyzed.total_ms,
+            parse_ms: analyzed.parse_ms,
+            stage_ms: staged.stage_ms,
+            search_ms,
+            score_ms,
+            dedup_ms,
+            format_ms,
+            provider_ms: analyzed.provider_ms,
+            total_ms: milliseconds(begun),
+        };
+
+        Ok(Context {
+            token_count: TokenCounter::for_model(None).count(&composed.text),
+            estimated_tokens: quarter_estimate(&composed.text),
+            text: composed.text,
+            max_tokens,
+            truncated: composed.truncated,
+            analyzed,
+            memories,
+            shown: composed.shown,
+            left_out,
+            timings,
+        })
+    }
+
+    async fn add_titles(
+        &self,
+        space: &Space,
+        memories: &mut [Scored],
+    ) -> Result<(), ConversationError> {
+        let mut ids: Vec<String> = memories
+            .iter()
+            .filter_map(|one| one.memory.thread_id.as_ref().map(ToString::to_string))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let titles = self.store.list_thread_titles(space, &ids).await?;
+        for one in memories {
+            let id = one.memory.thread_id.as_ref().map(ToString::to_string);
+            one.thread_title = id.and_then(|id| titles.get(&id).cloned().flatten());
+        }
+
+        Ok(())
+    }
+
+    /// Counts that memories were delivered. A context is not worth less if this fails.
+    pub(super) async fn count_uses(&self, space: &Space, ids: &[String], now: Timestamp) {
+        if ids.is_empty() {
+            return;
+        }
+
+        let counted = self.store.retry("count_uses", || async {
+            let mut tx = self.store.begin().await?;
+            tx.count_uses(space, ids, now).await?;
+            tx.commit().await
+        });
+        if let Err(error) = counted.await {
+            tracing::warn!(%error, "cannot count the uses of memories");
+        }
+    }
+}
+
+fn replaced(one: Staged) -> (String, LeftOut) {
+    (one.memory.id.to_string(), LeftOut::Replaced)
+}

@@ -1,0 +1,307 @@
+//! The job that classifies messages: up to twenty of a thread in one call, with the vocabulary of
+//! the moment. A message that the model cannot classify is marked and keeps no invented terms.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde_json::json;
+
+use super::Conversation;
+use crate::base::clock::Timestamp;
+use crate::base::ids::memory_group;
+use crate::config::llm::LOCAL;
+use crate::jobs::{JobContext, JobError, Outcome, Work};
+use crate::llm::tasks::enrich::{
+    ClassifiedMessage, EnrichMany, EnrichOne, MOST_MESSAGES, NamedEntity,
+};
+use crate::llm::{LlmError, Session};
+use crate::model::job::{NewJob, Record};
+use crate::model::llm_call::LlmCall;
+use crate::model::memory::{Classification, EnrichmentState, Memory};
+use crate::model::vocabulary::Vocabulary;
+
+/// The name of this kind of job.
+pub const KIND: &str = "enrich";
+
+/// Runs the job.
+#[derive(Clone)]
+pub struct EnrichWork {
+    pub conversation: Conversation,
+}
+
+impl Work for EnrichWork {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        let conversation = self.conversation.clone();
+        async move { conversation.enrich(&context).await }.boxed()
+    }
+}
+
+/// The job for the messages that carry its id.
+pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
+    NewJob {
+        kind: KIND,
+        user_id: user_id.to_owned(),
+        source_id: None,
+        request: json!({}).to_string(),
+        max_attempts,
+    }
+}
+
+impl Conversation {
+    async fn enrich(&self, context: &JobContext) -> Result<Outcome, JobError> {
+        let session = self.llm.job_session(context.space(), context.id()).await?;
+        let (mut done, mut failed) = (0, 0);
+        loop {
+            let claimed = self.store.retry("claim_pending", || async {
+                let mut tx = self.store.begin().await?;
+                let claimed = tx
+                    .claim_pending(context.space(), context.id(), MOST_MESSAGES)
+                    .await?;
+                tx.commit().await?;
+                Ok(claimed)
+            });
+
+            let messages: Vec<Memory> = claimed.await?;
+            if messages.is_empty() {
+                break;
+            }
+
+            let vectors = self.vectors_for(&session, context, &messages).await?;
+            let vocabulary = self.vocabulary(context.space()).await?;
+            let found = self.classify(&session, &messages, &vocabulary).await?;
+            let (ok, bad) = self
+                .keep(context, messages, &vocabulary, &found, vectors)
+                .await?;
+            done += ok;
+            failed += bad;
+            context.report("enriching", json!({"messages": done, "failed": failed}));
+        }
+
+        let spent = session.spent();
+        Ok(Outcome::Done(json!({
+            "messages": done, "failed": failed, "llm_calls": spent.calls, "tokens": spent.tokens,
+            "cost_usd": spent.usd,
+        })))
+    }
+
+    /// Asks the model about all messages at once; `None` for those without a usable answer.
+    async fn classify(
+        &self,
+        session: &Session,
+        messages: &[Memory],
+        vocabulary: &Vocabulary,
+    ) -> Result<Found, JobError> {
+        let terms = Arc::new(vocabulary.terms.clone());
+        if let [message] = messages {
+            let task = EnrichOne {
+                message: message.content.as_str().into(),
+                role: message.role.clone(),
+                terms,
+            };
+            return match self.llm.ask(session, task).await {
+                Ok(answered) => Ok(Found {
+                    model: answering(&answered.calls),
+                    messages: vec![Some(answered.value)],
+                }),
+                Err(error) if is_of_message(&error) => Ok(Found {
+                    model: String::new(),
+                    messages: vec![None],
+                }),
+                Err(error) => Err(error.into()),
+            };
+        }
+
+        let numbered = (1_i64..).zip(messages).map(|(number, message)| {
+            (
+                number,
+                message.role.clone(),
+                Arc::from(message.content.as_str()),
+            )
+        });
+        let task = EnrichMany {
+            messages: numbered.collect(),
+            terms,
+        };
+        let partly = self.llm.ask_partly(session, task).await?;
+        if let Some(error) = partly.error.filter(|error| !is_of_message(error)) {
+            return Err(error.into());
+        }
+
+        let model = answering(&partly.calls);
+        let mut found = vec![None; messages.len()];
+        for message in partly.value.map(|value| value.messages).unwrap_or_default() {
+            let place = usize::try_from(message.id - 1).unwrap_or(usize::MAX);
+            if let Some(slot) = found.get_mut(place) {
+                *slot = Some(message.found);
+            }
+        }
+
+        Ok(Found {
+            model,
+            messages: found,
+        })
+    }
+
+    /// Vectors that could not be computed when the messages were stored.
+    async fn vectors_for(
+        &self,
+        session: &Session,
+        context: &JobContext,
+        messages: &[Memory],
+    ) -> Result<Option<(String, Vec<Vec<f32>>)>, JobError> {
+        let model = self.search.model_of(context.space()).await?;
+        if model.starts_with(&format!("{LOCAL}:")) {
+            return Ok(None);
+        }
+
+        let texts: Vec<&str> = messages
+            .iter()
+            .map(|message| message.content.as_str())
+            .collect();
+        let vectors = self.llm.embed(session, &model, &texts).await?;
+        Ok(Some((model, vectors)))
+    }
+
+    /// Writes what was found to the messages that still exist and still wait.
+    async fn keep(
+        &self,
+        context: &JobContext,
+        messages: Vec<Memory>,
+        vocabulary: &Vocabulary,
+        found: &Found,
+        vectors: Option<(String, Vec<Vec<f32>>)>,
+    ) -> Result<(usize, usize), JobError> {
+        let ids: Vec<String> = messages
+            .iter()
+            .map(|message| message.id.to_string())
+            .collect();
+        let now = context.clock().now();
+        let kept = self.store.retry("keep_enrichment", || async {
+            let mut tx = self.store.begin().await?;
+            let held = tx.hold_memories(context.space(), &ids).await?;
+            let (mut done, mut failed) = (0, 0);
+            for mut memory in held {
+                let place = ids.iter().position(|id| id == memory.id.as_str());
+                let answer = place
+                    .and_then(|place| found.messages.get(place))
+                    .cloned()
+                    .flatten();
+                if memory.enrichment_state != EnrichmentState::Pending {
+                    continue;
+                }
+
+                match answer {
+                    Some(answer) => {
+                        memory.classify(classification(answer, vocabulary, &found.model));
+                        done += 1;
+                    }
+                    None => {
+                        memory.enrichment_state = EnrichmentState::Failed;
+                        failed += 1;
+                    }
+                }
+
+                memory.updated_at = now;
+                tx.update_memory(context.space(), &memory, true).await?;
+            }
+
+            if let Some((model, vectors)) = &vectors {
+                let seqs: Vec<i64> = messages.iter().map(|message| message.seq).collect();
+                self.write_vectors(&mut tx, context.space(), model, &seqs, vectors, now)
+                    .await?;
+                if let Some(message) = messages.first() {
+                    tx.count_entry_write(context.space(), &memory_group(&message.user_id))
+                        .await?;
+                }
+            }
+
+            let last = ids.last().cloned().unwrap_or_default();
+            let step = Record::step(format!("enriched/{last}"), json!(done));
+            let ours = context.record_in(&mut tx, step).await?;
+            if ours {
+                tx.commit().await?;
+            }
+
+            Ok((ours, done, failed))
+        });
+
+        let (ours, done, failed) = kept.await?;
+        if !ours {
+            return Err(JobError::LeaseLost);
+        }
+
+        context.note_progress();
+        Ok((done, failed))
+    }
+
+    /// Queues the classification of one memory again.
+    ///
+    /// # Errors
+    /// [`super::ConversationError::NotFound`], the queue's, or the store's.
+    pub async fn enrich_again(
+        &self,
+        tx: &mut crate::store::Tx,
+        space: &crate::base::ids::Space,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<crate::model::job::Job, super::ConversationError> {
+        let held = tx.hold_memories(space, &[id.to_owned()]).await?;
+        let mut memory = held
+            .into_iter()
+            .next()
+            .ok_or_else(|| super::ConversationError::no_memory(id))?;
+        let new = new_job(&memory.user_id, self.jobs.max_attempts());
+        let job = self.jobs.enqueue(tx, space, &new, now).await?;
+        memory.enrichment_state = EnrichmentState::Pending;
+        memory.enrichment_job = Some(job.id.to_string());
+        memory.updated_at = now;
+        tx.update_memory(space, &memory, false).await?;
+        Ok(job)
+    }
+}
+
+/// What a model said about messages, in their order.
+struct Found {
+    model: String,
+    messages: Vec<Option<ClassifiedMessage>>,
+}
+
+/// The model that gave the last answer.
+fn answering(calls: &[LlmCall]) -> String {
+    calls
+        .last()
+        .map(|call| call.model.clone())
+        .unwrap_or_default()
+}
+
+/// Whether an error concerns the message and not the model: asking again would not help.
+fn is_of_message(error: &LlmError) -> bool {
+    matches!(
+        error,
+        LlmError::InvalidOutput { .. } | LlmError::Refused { .. } | LlmError::Truncated { .. }
+    )
+}
+
+fn classification(
+    answer: ClassifiedMessage,
+    vocabulary: &Vocabulary,
+    model: &str,
+) -> Classification {
+    let entities = answer.entities.unwrap_or_default();
+    Classification {
+        topics: answer.topics,
+        category: Some(answer.category),
+        message_type: Some(answer.message_type),
+        entities: entities.into_iter().map(NamedEntity::into_entity).collect(),
+        importance: Some(answer.importance),
+        confidence: Some(answer.confidence),
+        suggested_topic: answer.suggested_topic,
+        suggested_category: answer.suggested_category,
+        vocabulary_version: Some(vocabulary.version.clone()),
+        enrichment_model: Some(model.to_owned()),
+    }
+}

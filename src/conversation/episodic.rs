@@ -1,0 +1,205 @@
+//! The episodic layer: older turns that matter for a question, fewer and better ones first, each
+//! with the parts of its score and a reason.
+
+use std::collections::{HashMap, HashSet};
+
+use super::intent::check_query;
+use super::lexicon::{mentions, other_names};
+use super::window::USUAL_TURNS;
+use super::{Conversation, ConversationError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, memory_group};
+use crate::base::tokens::TokenCounter;
+use crate::llm::Session;
+use crate::model::memory::{Memory, USUAL_IMPORTANCE};
+use crate::model::search::OwnerKind;
+use crate::model::thread::Thread;
+use crate::search::{EntryQuery, Filter, Kind};
+
+/// Tokens of the selection, unless the request says otherwise.
+const USUAL_TOKENS: usize = 800;
+/// Items that are compared.
+const CANDIDATES: usize = 200;
+/// The weights of the parts.
+const SEMANTIC: f64 = 0.45;
+const LEXICON: f64 = 0.20;
+const RECENCY: f64 = 0.20;
+const IMPORTANCE: f64 = 0.15;
+/// Turns after which recency has fallen to 37 %.
+const FADING_TURNS: f64 = 20.0;
+/// An item below this share of meaning and lexicon is off topic.
+const ON_TOPIC: f64 = 0.15;
+/// After a gap of so many days, items older than so many days are damped.
+const GAP_DAYS: i64 = 7;
+const OLD_DAYS: i64 = 30;
+const DAMPING: f64 = 0.9;
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// A question to the older turns.
+#[derive(Debug, Clone, Default)]
+pub struct EpisodicInput {
+    pub query: String,
+    pub max_tokens: Option<usize>,
+    /// Turns of the window, which are left out.
+    pub k: Option<i64>,
+}
+
+/// An older turn with its score.
+#[derive(Debug, Clone)]
+pub struct Episode {
+    pub memory: Memory,
+    pub turn_distance: i64,
+    pub age_seconds: i64,
+    /// Weighted: meaning, lexicon, recency, importance.
+    pub parts: [f64; 4],
+    pub tokens: usize,
+    pub kept: bool,
+    pub reason: &'static str,
+}
+
+impl Episode {
+    pub fn score(&self) -> f64 {
+        self.parts.iter().sum()
+    }
+}
+
+impl Conversation {
+    /// Selects older turns for a question.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
+    pub async fn episodic(
+        &self,
+        session: &Session,
+        space: &Space,
+        thread_id: &str,
+        user_id: Option<&str>,
+        input: &EpisodicInput,
+        now: Timestamp,
+    ) -> Result<Vec<Episode>, ConversationError> {
+        check_query(&input.query)?;
+        let thread = self.thread(space, thread_id, user_id).await?;
+        let lexicon = self.lexicon(space).await?;
+        let others = other_names(&input.query, &lexicon);
+        let query = std::iter::once(input.query.clone()).chain(others.clone());
+        let query = query.collect::<Vec<_>>().join(" ");
+        let cosines = self
+            .cosines(session, space, &thread.user_id, &query)
+            .await?;
+        let seqs: Vec<i64> = cosines.keys().copied().collect();
+        let mut memories = self.store.list_memories_at(space, &seqs).await?;
+        let first = thread.turn_count - input.k.unwrap_or(USUAL_TURNS) + 1;
+        memories.retain(|memory| {
+            let in_window =
+                memory.thread_id.as_ref() == Some(&thread.id) && memory.turn_index >= first;
+            memory.user_id == thread.user_id
+                && memory.superseded_by.is_none()
+                && memory.role != "system"
+                && !in_window
+        });
+
+        let gap = thread
+            .last_message_at
+            .map_or(0, |last| now.as_micros() - last.as_micros());
+        let each = memories.into_iter().map(|memory| {
+            let cosine = cosines.get(&memory.seq).copied().unwrap_or(0.0).max(0.0);
+            let named = others
+                .iter()
+                .filter(|name| mentions(&memory.content, name))
+                .count();
+            let age = now.as_micros() - memory.created_at.as_micros();
+            let distance = distance(&memory, &thread);
+            let damped = gap > GAP_DAYS * DAY_MICROS && age > OLD_DAYS * DAY_MICROS;
+            #[expect(clippy::cast_precision_loss, reason = "a few thousand turns")]
+            let recency =
+                (-(distance as f64) / FADING_TURNS).exp() * if damped { DAMPING } else { 1.0 };
+            Episode {
+                parts: [
+                    SEMANTIC * cosine,
+                    LEXICON * f64::from(u8::from(named > 0)),
+                    RECENCY * recency,
+                    IMPORTANCE * memory.importance().unwrap_or(USUAL_IMPORTANCE),
+                ],
+                tokens: TokenCounter::for_model(None).count(&memory.content),
+                turn_distance: distance,
+                age_seconds: age / 1_000_000,
+                kept: false,
+                reason: "",
+                memory,
+            }
+        });
+
+        let mut episodes: Vec<Episode> = each.collect();
+        episodes.sort_by(|a, b| {
+            b.score()
+                .total_cmp(&a.score())
+                .then_with(|| b.memory.seq.cmp(&a.memory.seq))
+        });
+        choose(&mut episodes, input.max_tokens.unwrap_or(USUAL_TOKENS));
+        Ok(episodes)
+    }
+
+    /// How near the memories of a user are in meaning, by their numbers.
+    async fn cosines(
+        &self,
+        session: &Session,
+        space: &Space,
+        user_id: &str,
+        query: &str,
+    ) -> Result<HashMap<i64, f64>, ConversationError> {
+        let entries = EntryQuery {
+            owner_kind: OwnerKind::Memory,
+            text: query,
+            kind: Kind::Semantic,
+            k: CANDIDATES,
+            min_score: None,
+            by_group: false,
+            scope: None,
+        };
+        let filter = Filter {
+            groups: Some(HashMap::from([(memory_group(user_id), 0)])),
+            ..Filter::default()
+        };
+        let found = self.search.find(session, space, entries, filter).await?;
+        Ok(found
+            .hits
+            .iter()
+            .map(|hit| (hit.owner.id, hit.score))
+            .collect())
+    }
+}
+
+/// Turns between a memory and now; other threads lie beyond the whole current one.
+fn distance(memory: &Memory, thread: &Thread) -> i64 {
+    if memory.thread_id.as_ref() == Some(&thread.id) {
+        thread.turn_count - memory.turn_index
+    } else {
+        thread.turn_count + 1
+    }
+}
+
+/// Keeps the best that fit; a larger budget only adds.
+fn choose(episodes: &mut [Episode], max_tokens: usize) {
+    let mut seen = HashSet::new();
+    let mut left = max_tokens;
+    let mut full = false;
+    for episode in episodes {
+        let on_topic = episode.parts[0] / SEMANTIC + episode.parts[1] / LEXICON >= ON_TOPIC;
+        episode.reason = if !on_topic && !episode.memory.important {
+            "dropped: off topic"
+        } else if !seen.insert(episode.memory.content_hash.clone()) {
+            "dropped: duplicate"
+        } else if full || episode.tokens > left {
+            full = true;
+            "dropped: over budget"
+        } else {
+            left -= episode.tokens;
+            episode.kept = true;
+            match (episode.parts[1] > 0.0, episode.memory.important) {
+                (true, _) => "kept: lexicon match",
+                (false, true) => "kept: marked important",
+                (false, false) => "kept: strong semantic match",
+            }
+        };
+    }
+}

@@ -1,0 +1,376 @@
+//! Facts, preferences and summaries that an application states, and what may change in a memory.
+
+use super::messages::{check_content, check_file, check_tags};
+use super::{Conversation, ConversationError, check_line, user_of};
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::hash::sha256_hex;
+use crate::base::ids::{MemoryId, Space};
+use crate::model::memory::{
+    EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
+};
+use crate::store::{MemoryFilter, MemoryPage, Tx};
+
+use super::writing::PreparedMemories;
+
+const MOST_TITLE_CHARS: usize = 300;
+
+/// What an application knows about a user.
+#[derive(Debug, Clone, Default)]
+pub struct NewMemory {
+    pub user_id: Option<String>,
+    pub thread_id: Option<String>,
+    pub kind: Option<String>,
+    pub title: Option<String>,
+    pub content: String,
+    pub category: Option<String>,
+    pub topics: Vec<String>,
+    pub tags: Vec<String>,
+    pub importance: Option<f64>,
+    pub important: bool,
+    pub pinned: bool,
+    pub created_at: Option<Timestamp>,
+    pub file: FileHint,
+    /// The memory that this one replaces.
+    pub supersedes: Option<String>,
+}
+
+/// What may change in a memory; `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryChange {
+    pub title: Option<Option<String>>,
+    pub importance: Option<Option<f64>>,
+    pub important: Option<bool>,
+    pub pinned: Option<bool>,
+    pub tags: Option<Vec<String>>,
+    /// Whether it counts again although another one has replaced it.
+    pub restore: bool,
+}
+
+/// A memory that was checked, with no transaction open.
+pub struct PreparedMemory {
+    pub memory: Memory,
+    prepared: PreparedMemories,
+}
+
+impl Conversation {
+    /// Checks a memory and computes its terms and vector.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
+    pub async fn prepare_memory(
+        &self,
+        space: &Space,
+        new: NewMemory,
+        now: Timestamp,
+    ) -> Result<PreparedMemory, ConversationError> {
+        let supersedes = new.supersedes.clone();
+        let thread = new.thread_id.clone();
+        let vocabulary = self.vocabulary(space).await?;
+        let mut errors = Vec::new();
+        let mut memory = checked(new, now, &mut errors);
+        for topic in memory
+            .labels
+            .topics
+            .iter()
+            .filter(|topic| !vocabulary.terms.topics.contains(topic))
+        {
+            errors.push(FieldError::new(
+                "topics",
+                format!("{topic:?} is not a topic of the vocabulary (GET /v1/vocabulary)"),
+            ));
+        }
+
+        if let Some(category) = &memory.category
+            && category != USER_PREFERENCE
+            && !vocabulary.terms.categories.contains(category)
+        {
+            errors.push(FieldError::new(
+                "category",
+                format!("{category:?} is not a category of the vocabulary (GET /v1/vocabulary)"),
+            ));
+        }
+
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        if !memory.labels.topics.is_empty() {
+            memory.vocabulary_version = Some(vocabulary.version);
+        }
+
+        if let Some(thread) = thread {
+            memory.thread_id = Some(self.thread(space, &thread, Some(&memory.user_id)).await?.id);
+        }
+
+        if let Some(id) = supersedes {
+            let old = self.memory(space, &id, Some(&memory.user_id)).await?;
+            memory.evidence = Some(Evidence {
+                supersedes: Some(old.id.to_string()),
+                ..Evidence::default()
+            });
+        }
+
+        let prepared = self.prepare(space, &[&memory.content]).await?;
+        Ok(PreparedMemory { memory, prepared })
+    }
+
+    /// Stores it inside the caller's transaction; what it replaces is marked and stays.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn add_memory(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        ready: &PreparedMemory,
+        now: Timestamp,
+    ) -> Result<(), ConversationError> {
+        let memory = &ready.memory;
+        self.supersede(tx, space, memory, now).await?;
+        let one = std::slice::from_ref(memory);
+        Ok(self
+            .write_memories(tx, space, one, &ready.prepared, now)
+            .await?)
+    }
+
+    /// Marks what a memory replaces.
+    pub(super) async fn supersede(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        memory: &Memory,
+        now: Timestamp,
+    ) -> Result<(), ConversationError> {
+        let replaced = memory
+            .evidence
+            .as_ref()
+            .and_then(|evidence| evidence.supersedes.clone());
+        let Some(replaced) = replaced else {
+            return Ok(());
+        };
+
+        for mut old in tx.hold_memories(space, &[replaced]).await? {
+            old.superseded_by = Some(memory.id.to_string());
+            old.superseded_at = Some(memory.created_at);
+            old.updated_at = now;
+            tx.update_memory(space, &old, false).await?;
+        }
+
+        Ok(())
+    }
+
+    /// A memory; if a user is named, only one of theirs.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`], or the store's.
+    pub async fn memory(
+        &self,
+        space: &Space,
+        id: &str,
+        user_id: Option<&str>,
+    ) -> Result<Memory, ConversationError> {
+        let parsed: MemoryId = id.parse().map_err(|_| ConversationError::no_memory(id))?;
+        let found = self.store.find_memory(space, &parsed).await?;
+        found
+            .filter(|memory| user_id.is_none_or(|user_id| memory.user_id == user_id))
+            .ok_or_else(|| ConversationError::no_memory(id))
+    }
+
+    /// A page of memories.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list_memories(
+        &self,
+        space: &Space,
+        filter: &MemoryFilter,
+        page: &MemoryPage,
+    ) -> Result<Vec<Memory>, ConversationError> {
+        Ok(self.store.list_memories(space, filter, page).await?)
+    }
+
+    /// Changes a memory if `unchanged` accepts its current state.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`], [`ConversationError::Changed`],
+    /// [`ConversationError::Invalid`], or the store's.
+    pub async fn update_memory(
+        &self,
+        space: &Space,
+        id: &str,
+        user_id: Option<&str>,
+        change: &MemoryChange,
+        unchanged: impl Fn(&Memory) -> bool,
+        now: Timestamp,
+    ) -> Result<Memory, ConversationError> {
+        let known = self.memory(space, id, user_id).await?;
+        let mut errors = Vec::new();
+        if let Some(Some(title)) = &change.title {
+            check_line("title", title, MOST_TITLE_CHARS, &mut errors);
+        }
+
+        check_importance(change.importance.flatten(), &mut errors);
+        let tags = change.tags.as_ref().map(|tags| {
+            check_tags(tags, &mut |field, rule| {
+                errors.push(FieldError::new(field, rule))
+            })
+        });
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        self.store
+            .retry_as("update_memory", || async {
+                let mut tx = self.store.begin().await?;
+                let held = tx.hold_memories(space, &[known.id.to_string()]).await?;
+                let found = held.into_iter().next();
+                let mut memory = found.ok_or_else(|| ConversationError::no_memory(id))?;
+                if !unchanged(&memory) {
+                    return Err(ConversationError::Changed("memory"));
+                }
+
+                apply(&mut memory, change, tags.as_ref());
+                memory.updated_at = now;
+                tx.update_memory(space, &memory, tags.is_some()).await?;
+                tx.commit().await?;
+                Ok(memory)
+            })
+            .await
+    }
+
+    /// Deletes a memory with its terms and its vector, if `unchanged` accepts its current state.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`], [`ConversationError::Changed`], or the store's.
+    pub async fn remove_memory(
+        &self,
+        space: &Space,
+        id: &str,
+        user_id: Option<&str>,
+        unchanged: impl Fn(&Memory) -> bool,
+    ) -> Result<(), ConversationError> {
+        let memory = self.memory(space, id, user_id).await?;
+        if !unchanged(&memory) {
+            return Err(ConversationError::Changed("memory"));
+        }
+
+        self.store
+            .retry_as("remove_memory", || async {
+                let mut tx = self.store.begin().await?;
+                if let Some(thread_id) = &memory.thread_id
+                    && memory.kind == MemoryKind::Message
+                    && let Some(mut thread) = tx.find_thread(space, thread_id).await?
+                {
+                    thread.message_count = (thread.message_count - 1).max(0);
+                    tx.update_thread(space, &thread).await?;
+                }
+
+                tx.remove_memories(space, &[memory.id.to_string()]).await?;
+                tx.remove_memory_entries(space, &memory.user_id, &[memory.seq])
+                    .await?;
+                tx.commit().await?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn apply(memory: &mut Memory, change: &MemoryChange, tags: Option<&Vec<String>>) {
+    if let Some(title) = &change.title {
+        memory.title.clone_from(title);
+    }
+
+    if let Some(importance) = change.importance {
+        memory.own_importance = importance;
+    }
+
+    memory.important = change.important.unwrap_or(memory.important);
+    memory.pinned = change.pinned.unwrap_or(memory.pinned);
+    if let Some(tags) = tags {
+        memory.labels.tags.clone_from(tags);
+    }
+
+    if change.restore {
+        memory.superseded_by = None;
+        memory.superseded_at = None;
+    }
+}
+
+fn check_importance(importance: Option<f64>, errors: &mut Vec<FieldError>) {
+    if importance.is_some_and(|value| !(0.0..=1.0).contains(&value)) {
+        errors.push(FieldError::new("importance", "must be from 0 to 1"));
+    }
+}
+
+fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memory {
+    let user_id = user_of(new.user_id, errors);
+    let kind = new
+        .kind
+        .as_deref()
+        .map_or(Some(MemoryKind::Fact), MemoryKind::parse);
+    let kind = kind.filter(|kind| *kind != MemoryKind::Message);
+    if kind.is_none() {
+        let rule = "must be fact, preference or summary; messages belong to a thread (POST /v1/threads/{id}/messages)";
+        errors.push(FieldError::new("type", rule));
+    }
+
+    if let Some(title) = &new.title {
+        check_line("title", title, MOST_TITLE_CHARS, errors);
+    }
+
+    check_importance(new.importance, errors);
+    if new.topics.len() > 3 {
+        errors.push(FieldError::new("topics", "must have at most 3 entries"));
+    }
+
+    let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
+    check_content(&new.content, &mut refuse);
+    check_file(&new.file, &mut refuse);
+    let tags = check_tags(&new.tags, &mut refuse);
+    let kind = kind.unwrap_or(MemoryKind::Fact);
+    let category = match kind {
+        MemoryKind::Preference => Some(USER_PREFERENCE.to_owned()),
+        _ => new.category,
+    };
+
+    Memory {
+        seq: 0,
+        id: MemoryId::new(),
+        user_id,
+        thread_id: None,
+        kind,
+        role: "user".to_owned(),
+        title: new.title,
+        content_hash: sha256_hex(new.content.as_bytes()),
+        content: new.content,
+        source: "client".to_owned(),
+        file: new.file,
+        turn_index: 0,
+        labels: Labels {
+            topics: new.topics,
+            tags,
+            ..Labels::default()
+        },
+        category,
+        message_type: None,
+        own_importance: new.importance,
+        important: new.important,
+        pinned: new.pinned,
+        confidence: None,
+        suggested_topic: None,
+        suggested_category: None,
+        access_count: 0,
+        vocabulary_version: None,
+        enrichment_model: None,
+        enrichment_state: EnrichmentState::Off,
+        enrichment_job: None,
+        superseded_by: None,
+        superseded_at: None,
+        evidence: None,
+        created_at: new.created_at.unwrap_or(now),
+        stored_at: now,
+        updated_at: now,
+        last_access_at: None,
+    }
+}

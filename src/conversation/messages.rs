@@ -1,0 +1,363 @@
+//! Messages: checked, recognised if they were stored before, and appended to their thread in one
+//! transaction.
+
+use std::collections::HashSet;
+
+use super::writing::PreparedMemories;
+use super::{Conversation, ConversationError, enrichment};
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::hash::sha256_hex;
+use crate::base::ids::{JobId, MemoryId, Space, ThreadId};
+use crate::base::text::char_count;
+use crate::jobs::JobsError;
+use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
+use crate::store::{StoreError, Tx};
+
+/// Messages of one request.
+pub const MOST_MESSAGES: usize = 1000;
+/// Maximum characters of a message.
+pub const MOST_CHARS: usize = 200_000;
+const ROLES: [&str; 3] = ["user", "assistant", "system"];
+const SOURCES: [&str; 2] = ["chat", "external"];
+const MOST_TAGS: usize = 20;
+const MOST_TAG_CHARS: usize = 100;
+
+/// A message to store.
+#[derive(Debug, Clone, Default)]
+pub struct NewMessage {
+    pub role: Option<String>,
+    pub content: String,
+    pub source: Option<String>,
+    pub created_at: Option<Timestamp>,
+    pub tags: Vec<String>,
+    pub file: FileHint,
+}
+
+/// Messages that were checked and prepared, with no transaction open.
+pub struct PreparedMessages {
+    thread_id: ThreadId,
+    messages: Vec<Memory>,
+    prepared: PreparedMemories,
+    /// Whether a model is to classify them.
+    enrich: bool,
+}
+
+/// A message and whether it was there before.
+#[derive(Debug, Clone)]
+pub struct Appended {
+    pub memory: Memory,
+    pub duplicate: bool,
+}
+
+impl Conversation {
+    /// Checks messages for a thread and computes their terms and vectors.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
+    pub async fn prepare_messages(
+        &self,
+        space: &Space,
+        thread_id: &str,
+        user_id: Option<&str>,
+        new: Vec<NewMessage>,
+        enrich: bool,
+        now: Timestamp,
+    ) -> Result<PreparedMessages, ConversationError> {
+        let thread = self.thread(space, thread_id, user_id).await?;
+        let single = new.len() == 1;
+        let mut errors = Vec::new();
+        if new.is_empty() || new.len() > MOST_MESSAGES {
+            let rule = format!("must have 1 to {MOST_MESSAGES} messages");
+            errors.push(FieldError::new("messages", rule));
+        }
+
+        let mut messages = Vec::with_capacity(new.len());
+        for (place, message) in new.into_iter().enumerate() {
+            let prefix = if single {
+                String::new()
+            } else {
+                format!("messages[{place}].")
+            };
+            let state = if enrich {
+                EnrichmentState::Pending
+            } else {
+                EnrichmentState::Off
+            };
+            messages.push(checked(
+                message,
+                &thread.user_id,
+                state,
+                &prefix,
+                now,
+                &mut errors,
+            ));
+        }
+
+        if !errors.is_empty() {
+            errors.truncate(20);
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        for message in &mut messages {
+            message.thread_id = Some(thread.id.clone());
+        }
+
+        let texts: Vec<&str> = messages
+            .iter()
+            .map(|message| message.content.as_str())
+            .collect();
+        let prepared = self.prepare(space, &texts).await?;
+        Ok(PreparedMessages {
+            thread_id: thread.id,
+            prepared,
+            messages,
+            enrich,
+        })
+    }
+
+    /// Appends messages to their thread inside the caller's transaction, and queues their
+    /// classification; call [`Conversation::announce`] once that is committed. Also returns the job.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`]: the thread is gone. Or the store's.
+    pub async fn append(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        ready: &PreparedMessages,
+        now: Timestamp,
+    ) -> Result<(Vec<Appended>, Option<JobId>), ConversationError> {
+        let found = tx.find_thread(space, &ready.thread_id).await?;
+        let mut thread =
+            found.ok_or_else(|| ConversationError::no_thread(ready.thread_id.as_str()))?;
+        let known = self.known(tx, space, ready).await?;
+        let mut seen: HashSet<String> = HashSet::new();
+        let is_new = |message: &Memory, seen: &mut HashSet<String>| {
+            let before = known.iter().any(|old| is_repeat(message, old));
+            let key = format!(
+                "{}|{}|{}",
+                message.content_hash,
+                message.role,
+                message.created_at.as_micros()
+            );
+            !before && (seen.insert(key) || !is_import(message))
+        };
+
+        let fresh: Vec<bool> = ready
+            .messages
+            .iter()
+            .map(|one| is_new(one, &mut seen))
+            .collect();
+        let job = if ready.enrich && fresh.contains(&true) {
+            self.queue_enrichment(tx, space, &thread.user_id, now)
+                .await?
+        } else {
+            None
+        };
+
+        let mut appended = Vec::with_capacity(ready.messages.len());
+        let mut stored = Vec::new();
+        for (message, fresh) in ready.messages.iter().zip(fresh) {
+            if !fresh {
+                let old = known
+                    .iter()
+                    .find(|old| is_repeat(message, old))
+                    .unwrap_or(message);
+                appended.push(Appended {
+                    memory: old.clone(),
+                    duplicate: true,
+                });
+                continue;
+            }
+
+            let mut memory = message.clone();
+            if memory.role == "user" || thread.turn_count == 0 {
+                thread.turn_count += 1;
+            }
+
+            memory.turn_index = thread.turn_count;
+            memory.enrichment_job = job.as_ref().map(ToString::to_string);
+            thread.message_count += 1;
+            thread.last_message_at = thread.last_message_at.max(Some(memory.created_at));
+            stored.push(memory.clone());
+            appended.push(Appended {
+                memory,
+                duplicate: false,
+            });
+        }
+
+        if !stored.is_empty() {
+            thread.updated_at = now;
+            tx.update_thread(space, &thread).await?;
+            let prepared = ready.prepared.only(&appended);
+            self.write_memories(tx, space, &stored, &prepared, now)
+                .await?;
+        }
+
+        Ok((appended, job))
+    }
+
+    /// Wakes the workers for what was queued.
+    pub fn announce(&self) {
+        self.jobs.announce();
+    }
+
+    /// Queues a classification job. A full queue does not refuse a message: the next job of the
+    /// thread takes it along.
+    async fn queue_enrichment(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        user_id: &str,
+        now: Timestamp,
+    ) -> Result<Option<JobId>, ConversationError> {
+        let new = enrichment::new_job(user_id, self.jobs.max_attempts());
+        match self.jobs.enqueue(tx, space, &new, now).await {
+            Ok(job) => Ok(Some(job.id)),
+            Err(JobsError::QueueFull { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Messages of the thread that may be the same as new ones.
+    async fn known(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        ready: &PreparedMessages,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let imports = ready.messages.iter().filter(|one| is_import(one));
+        let mut hashes: Vec<&str> = imports.map(|one| one.content_hash.as_str()).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        tx.list_same_content(space, &ready.thread_id, &hashes).await
+    }
+}
+
+/// Whether a message may have been sent before: it says where or when it comes from. Two equal
+/// messages of a running chat are two messages.
+fn is_import(message: &Memory) -> bool {
+    message.source == "external" || message.created_at != message.stored_at
+}
+
+fn is_repeat(message: &Memory, old: &Memory) -> bool {
+    is_import(message)
+        && message.content_hash == old.content_hash
+        && message.role == old.role
+        && (message.source == "external" || message.created_at == old.created_at)
+}
+
+fn checked(
+    new: NewMessage,
+    user_id: &str,
+    state: EnrichmentState,
+    prefix: &str,
+    now: Timestamp,
+    errors: &mut Vec<FieldError>,
+) -> Memory {
+    let mut refuse =
+        |field: &str, rule: String| errors.push(FieldError::new(format!("{prefix}{field}"), rule));
+    let role = new.role.unwrap_or_else(|| "user".to_owned());
+    if !ROLES.contains(&role.as_str()) {
+        refuse("role", format!("must be one of {}", ROLES.join(", ")));
+    }
+
+    let source = new.source.unwrap_or_else(|| "chat".to_owned());
+    if !SOURCES.contains(&source.as_str()) {
+        refuse("source", format!("must be one of {}", SOURCES.join(", ")));
+    }
+
+    check_content(&new.content, &mut refuse);
+    check_file(&new.file, &mut refuse);
+    let tags = check_tags(&new.tags, &mut refuse);
+    let id = MemoryId::new();
+    Memory {
+        seq: 0,
+        id,
+        user_id: user_id.to_owned(),
+        thread_id: None,
+        kind: MemoryKind::Message,
+        role,
+        title: None,
+        content_hash: sha256_hex(new.content.as_bytes()),
+        content: new.content,
+        source,
+        file: new.file,
+        turn_index: 0,
+        labels: Labels {
+            tags,
+            ..Labels::default()
+        },
+        category: None,
+        message_type: None,
+        own_importance: None,
+        important: false,
+        pinned: false,
+        confidence: None,
+        suggested_topic: None,
+        suggested_category: None,
+        access_count: 0,
+        vocabulary_version: None,
+        enrichment_model: None,
+        enrichment_state: state,
+        enrichment_job: None,
+        superseded_by: None,
+        superseded_at: None,
+        evidence: None,
+        created_at: new.created_at.unwrap_or(now),
+        stored_at: now,
+        updated_at: now,
+        last_access_at: None,
+    }
+}
+
+pub(super) fn check_content(content: &str, refuse: &mut impl FnMut(&str, String)) {
+    if content.trim().is_empty() {
+        refuse("content", "must not be empty".to_owned());
+    }
+
+    if char_count(content) > MOST_CHARS {
+        refuse(
+            "content",
+            format!("must have at most {MOST_CHARS} characters"),
+        );
+    }
+}
+
+pub(super) fn check_file(file: &FileHint, refuse: &mut impl FnMut(&str, String)) {
+    if file
+        .path
+        .as_ref()
+        .is_some_and(|path| path.trim().is_empty() || char_count(path) > 4096)
+    {
+        refuse("file_path", "must have 1 to 4096 characters".to_owned());
+    }
+
+    let hex = |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if file.sha256.as_ref().is_some_and(|sha256| !hex(sha256)) {
+        refuse("file_sha256", "must have 64 hexadecimal digits".to_owned());
+    }
+}
+
+pub(super) fn check_tags(given: &[String], refuse: &mut impl FnMut(&str, String)) -> Vec<String> {
+    let mut tags: Vec<String> = Vec::new();
+    for tag in given {
+        let tag = tag.trim();
+        if tag.is_empty() || char_count(tag) > MOST_TAG_CHARS || crate::base::text::has_control(tag)
+        {
+            refuse(
+                "tags",
+                format!("each tag must have 1 to {MOST_TAG_CHARS} characters"),
+            );
+        } else if !tags.iter().any(|one| one == tag) {
+            tags.push(tag.to_owned());
+        }
+    }
+
+    if tags.len() > MOST_TAGS {
+        refuse("tags", format!("must have at most {MOST_TAGS} entries"));
+    }
+
+    tags
+}

@@ -1,0 +1,182 @@
+//! Conversations: what is said is stored at once, classified in the background with a shared
+//! vocabulary, and returned as a context that fits and explains itself.
+//!
+//! `threads` and `messages` store what is said, `memories` what is known about a user. `vocabulary`
+//! holds the closed lists that `enrichment` classifies with and `intent` asks with. `context` runs
+//! the `stages` or a search (`recall`), scores what they find (`scoring`) and writes it as text
+//! (`compose`). `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` knows other
+//! names.
+
+mod backfill;
+pub mod compose;
+pub mod context;
+mod enrichment;
+pub mod episodic;
+pub mod intent;
+pub mod lexicon;
+pub mod memories;
+pub mod messages;
+mod recall;
+pub mod rollup;
+pub mod scoring;
+pub mod stages;
+mod threads;
+pub mod vocabulary;
+pub mod window;
+mod writing;
+
+use std::sync::Arc;
+
+use crate::base::field_error::FieldError;
+use crate::base::ids::{Space, ThreadId};
+use crate::base::text::{char_count, has_control};
+use crate::jobs::{Jobs, JobsError, Work};
+use crate::llm::{Llm, LlmError};
+use crate::model::thread::Thread;
+use crate::search::{Search, SearchError};
+use crate::store::{AsStoreError, Store, StoreError};
+
+pub use enrichment::KIND as ENRICH;
+pub use threads::ThreadChange;
+
+/// The end user of a request that names none.
+pub const DEFAULT_USER: &str = "default";
+const MOST_USER_CHARS: usize = 128;
+
+/// Entry point of conversations; cheap to clone.
+#[derive(Clone)]
+pub struct Conversation {
+    store: Store,
+    llm: Llm,
+    search: Search,
+    jobs: Jobs,
+}
+
+/// A request about conversations failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConversationError {
+    /// 422: fields violate a rule.
+    #[error("the request is invalid")]
+    Invalid(Vec<FieldError>),
+    /// 404: no such thread or memory, or it belongs to another user.
+    #[error("there is no {what} {id} in this space")]
+    NotFound { what: &'static str, id: String },
+    /// 409: the id is in use.
+    #[error("there is already a thread {0} in this space")]
+    ThreadExists(String),
+    /// 409: the vocabulary has it already.
+    #[error("{0}")]
+    VocabularyConflict(String),
+    /// 412: it has changed since it was read.
+    #[error("the {0} has changed since you read it")]
+    Changed(&'static str),
+    #[error(transparent)]
+    Jobs(#[from] JobsError),
+    #[error(transparent)]
+    Llm(#[from] LlmError),
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// 503 or 500, as the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsStoreError for ConversationError {
+    fn as_store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Jobs(error) => error.as_store_error(),
+            _ => None,
+        }
+    }
+}
+
+impl ConversationError {
+    pub fn invalid(field: &str, rule: impl Into<String>) -> Self {
+        Self::Invalid(vec![FieldError::new(field, rule)])
+    }
+
+    fn no_thread(id: &str) -> Self {
+        Self::NotFound {
+            what: "thread",
+            id: id.chars().take(100).collect(),
+        }
+    }
+
+    fn no_memory(id: &str) -> Self {
+        Self::NotFound {
+            what: "memory",
+            id: id.chars().take(100).collect(),
+        }
+    }
+}
+
+impl Conversation {
+    #[must_use]
+    pub fn new(store: Store, llm: Llm, search: Search, jobs: Jobs) -> Self {
+        Self {
+            store,
+            llm,
+            search,
+            jobs,
+        }
+    }
+
+    /// The jobs of this area.
+    pub fn work(&self) -> Vec<Arc<dyn Work>> {
+        vec![
+            Arc::new(enrichment::EnrichWork {
+                conversation: self.clone(),
+            }),
+            Arc::new(backfill::BackfillWork {
+                conversation: self.clone(),
+            }),
+        ]
+    }
+
+    /// A thread; if a user is named, only one of theirs.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`], or the store's.
+    pub async fn thread(
+        &self,
+        space: &Space,
+        id: &str,
+        user_id: Option<&str>,
+    ) -> Result<Thread, ConversationError> {
+        let parsed: ThreadId = id.parse().map_err(|_| ConversationError::no_thread(id))?;
+        let found = self.store.find_thread(space, &parsed).await?;
+        found
+            .filter(|thread| user_id.is_none_or(|user_id| thread.user_id == user_id))
+            .ok_or_else(|| ConversationError::no_thread(id))
+    }
+}
+
+/// Checks the name of an end user.
+///
+/// # Errors
+/// [`ConversationError::Invalid`].
+pub fn checked_user(user_id: Option<String>) -> Result<String, ConversationError> {
+    let mut errors = Vec::new();
+    let user_id = user_of(user_id, &mut errors);
+    if errors.is_empty() {
+        Ok(user_id)
+    } else {
+        Err(ConversationError::Invalid(errors))
+    }
+}
+
+fn user_of(user_id: Option<String>, errors: &mut Vec<FieldError>) -> String {
+    let user_id = user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());
+    check_line("user_id", &user_id, MOST_USER_CHARS, errors);
+    user_id.trim().to_owned()
+}
+
+/// Checks a text of one line.
+fn check_line(field: &str, text: &str, most: usize, errors: &mut Vec<FieldError>) {
+    if text.trim().is_empty() || char_count(text) > most || has_control(text) {
+        let rule =
+            format!("must have 1 to {most} characters, without line breaks and control characters");
+        errors.push(FieldError::new(field, rule));
+    }
+}

@@ -1,0 +1,226 @@
+//! The three stages: the current thread, the user's other threads, and what always matters; at most
+//! twenty memories in all.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::intent::{Intent, milliseconds};
+use super::{Conversation, ConversationError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, ThreadId};
+use crate::model::memory::{Memory, Tier};
+use crate::store::StageQuery;
+
+/// Memories in all.
+pub const BUDGET: usize = 20;
+/// Memories of the last stage that are always included.
+const ALWAYS: usize = 3;
+
+/// Which stage found a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetrievalSource {
+    CurrentThread,
+    CrossThread,
+    Expansion,
+}
+
+impl RetrievalSource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CurrentThread => "current_thread",
+            Self::CrossThread => "cross_thread",
+            Self::Expansion => "expansion",
+        }
+    }
+}
+
+/// The score by which a stage chose a memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RelevanceParts {
+    pub topic: f64,
+    pub category: f64,
+    pub entity: f64,
+    pub tier: f64,
+    pub importance: f64,
+}
+
+impl RelevanceParts {
+    pub fn total(&self) -> f64 {
+        self.topic + self.category + self.entity + self.tier + self.importance
+    }
+}
+
+/// A memory and the stage that found it.
+#[derive(Debug, Clone)]
+pub struct Staged {
+    pub memory: Memory,
+    pub source: RetrievalSource,
+    /// None in the last stage, which has its own order.
+    pub relevance: Option<RelevanceParts>,
+}
+
+/// What the stages found.
+#[derive(Debug, Clone, Default)]
+pub struct StageResult {
+    pub found: Vec<Staged>,
+    /// What gave way to the last stage.
+    pub replaced: Vec<Staged>,
+    /// Milliseconds of each stage.
+    pub stage_ms: [f64; 3],
+}
+
+/// Whose memories are looked at, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct StageScope<'s> {
+    pub user_id: &'s str,
+    pub thread_id: Option<&'s ThreadId>,
+    pub exclude: Option<&'s str>,
+    pub now: Timestamp,
+}
+
+impl Conversation {
+    /// Runs the stages.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn retrieve(
+        &self,
+        space: &Space,
+        scope: StageScope<'_>,
+        intent: &Intent,
+    ) -> Result<StageResult, ConversationError> {
+        let entity_values: Vec<String> = intent
+            .entities
+            .iter()
+            .map(|entity| entity.value.clone())
+            .collect();
+        let query = |limit: usize| StageQuery {
+            user_id: scope.user_id,
+            thread_id: scope.thread_id,
+            topics: &intent.topics,
+            category: intent.category.as_deref(),
+            entity_values: &entity_values,
+            since: intent.since(scope.now),
+            exclude: scope.exclude,
+            limit,
+        };
+
+        let mut result = StageResult::default();
+        let only = intent.search_current_thread_only && scope.thread_id.is_some();
+        let first = if only { BUDGET } else { BUDGET / 2 };
+        let begun = Instant::now();
+        let current = self
+            .store
+            .list_current_thread(space, &query(first), scope.now)
+            .await?;
+        result.stage_ms[0] = milliseconds(begun);
+        let mut rest = BUDGET - current.len();
+        let current = current.into_iter().map(|memory| Staged {
+            relevance: Some(relevance(
+                &memory,
+                intent,
+                8.0,
+                Some(memory.tier(scope.now)),
+            )),
+            source: RetrievalSource::CurrentThread,
+            memory,
+        });
+        let current: Vec<Staged> = current.collect();
+
+        let begun = Instant::now();
+        let mut others = Vec::new();
+        if !only {
+            let found = self.store.list_other_threads(space, &query(rest)).await?;
+            rest -= found.len();
+            others.extend(found.into_iter().map(|memory| Staged {
+                relevance: Some(relevance(&memory, intent, 12.0, None)),
+                source: RetrievalSource::CrossThread,
+                memory,
+            }));
+            result.stage_ms[1] = milliseconds(begun);
+        }
+
+        let begun = Instant::now();
+        let seen: HashSet<&str> = current
+            .iter()
+            .chain(&others)
+            .map(|one| one.memory.id.as_str())
+            .collect();
+        let limit = rest.max(ALWAYS);
+        let expansion = self
+            .store
+            .list_expansion(space, &query(limit + seen.len()), scope.now)
+            .await?;
+        let expansion = expansion
+            .into_iter()
+            .filter(|memory| !seen.contains(memory.id.as_str()));
+        let expansion: Vec<Staged> = expansion
+            .take(limit)
+            .map(|memory| Staged {
+                memory,
+                source: RetrievalSource::Expansion,
+                relevance: None,
+            })
+            .collect();
+
+        result.stage_ms[2] = milliseconds(begun);
+        let (found, replaced) = fit(current, others, expansion);
+        result.found = found;
+        result.replaced = replaced;
+        Ok(result)
+    }
+}
+
+/// Makes room for the last stage: the lowest of the second stage give way, then of the first.
+fn fit(
+    mut current: Vec<Staged>,
+    mut others: Vec<Staged>,
+    expansion: Vec<Staged>,
+) -> (Vec<Staged>, Vec<Staged>) {
+    let mut replaced = Vec::new();
+    while current.len() + others.len() + expansion.len() > BUDGET {
+        match others.pop().or_else(|| current.pop()) {
+            Some(lowest) => replaced.push(lowest),
+            None => break,
+        }
+    }
+
+    let mut found = current;
+    found.append(&mut others);
+    found.extend(expansion);
+    (found, replaced)
+}
+
+/// The score of a stage for one memory.
+pub fn relevance(
+    memory: &Memory,
+    intent: &Intent,
+    entity_points: f64,
+    tier: Option<Tier>,
+) -> RelevanceParts {
+    let points = |matches: bool, points: f64| if matches { points } else { 0.0 };
+    let topic = memory
+        .labels
+        .topics
+        .iter()
+        .any(|topic| intent.topics.contains(topic));
+    let entity = memory.labels.entities.iter().any(|one| {
+        intent
+            .entities
+            .iter()
+            .any(|wanted| wanted.value == one.value)
+    });
+    let category = intent.category.is_some() && memory.category == intent.category;
+
+    RelevanceParts {
+        topic: points(topic, 10.0),
+        category: points(category, 5.0),
+        entity: points(entity, entity_points),
+        tier: tier.map_or(0.0, |tier| match tier {
+            Tier::Short => 5.0,
+            Tier::Mid => 3.0,
+            Tier::Long => 1.0,
+        }),
+        importance: memory.importance().map_or(5.0, |value| value * 10.0),
+    }
+}

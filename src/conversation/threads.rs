@@ -1,0 +1,167 @@
+//! Threads: create, list, rename, delete.
+
+use super::{Conversation, ConversationError, check_line, user_of};
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::{Space, ThreadId};
+use crate::model::thread::Thread;
+use crate::store::{RemovalScope, Removed, StoreError, ThreadPage, Tx};
+
+const MOST_TITLE_CHARS: usize = 300;
+
+/// What may change in a thread.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadChange {
+    /// `Some(None)` removes the title.
+    pub title: Option<Option<String>>,
+}
+
+impl Conversation {
+    /// Checks a new thread, without storing it.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`].
+    pub fn new_thread(
+        id: Option<&str>,
+        user_id: Option<String>,
+        title: Option<String>,
+        now: Timestamp,
+    ) -> Result<Thread, ConversationError> {
+        let mut errors = Vec::new();
+        let user_id = user_of(user_id, &mut errors);
+        if let Some(title) = &title {
+            check_line("title", title, MOST_TITLE_CHARS, &mut errors);
+        }
+
+        let id = id.map_or_else(|| Ok(ThreadId::new()), str::parse);
+        let id = id.unwrap_or_else(|_| {
+            errors.push(FieldError::new(
+                "id",
+                "must be a UUID; without it, memoir makes one",
+            ));
+            ThreadId::new()
+        });
+
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        Ok(Thread {
+            id,
+            user_id,
+            title: title.map(|title| title.trim().to_owned()),
+            message_count: 0,
+            turn_count: 0,
+            created_at: now,
+            updated_at: now,
+            last_message_at: None,
+        })
+    }
+
+    /// Stores a new thread inside the caller's transaction.
+    ///
+    /// # Errors
+    /// [`ConversationError::ThreadExists`], or the store's.
+    pub async fn add_thread(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        thread: &Thread,
+    ) -> Result<(), ConversationError> {
+        match tx.add_thread(space, thread).await {
+            Err(StoreError::Conflict { .. }) => {
+                Err(ConversationError::ThreadExists(thread.id.to_string()))
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// A page of threads, newest first.
+    pub async fn list_threads(
+        &self,
+        space: &Space,
+        user_id: Option<&str>,
+        page: &ThreadPage,
+    ) -> Result<Vec<Thread>, ConversationError> {
+        Ok(self.store.list_threads(space, user_id, page).await?)
+    }
+
+    /// Changes a thread if `unchanged` accepts its current state.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`], [`ConversationError::Changed`],
+    /// [`ConversationError::Invalid`], or the store's.
+    pub async fn update_thread(
+        &self,
+        space: &Space,
+        id: &str,
+        user_id: Option<&str>,
+        change: &ThreadChange,
+        unchanged: impl Fn(&Thread) -> bool,
+        now: Timestamp,
+    ) -> Result<Thread, ConversationError> {
+        let mut errors = Vec::new();
+        if let Some(Some(title)) = &change.title {
+            check_line("title", title, MOST_TITLE_CHARS, &mut errors);
+        }
+
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        let known = self.thread(space, id, user_id).await?;
+        self.store
+            .retry_as("update_thread", || async {
+                let mut tx = self.store.begin().await?;
+                let found = tx.find_thread(space, &known.id).await?;
+                let mut thread = found.ok_or_else(|| ConversationError::no_thread(id))?;
+                if !unchanged(&thread) {
+                    return Err(ConversationError::Changed("thread"));
+                }
+
+                if let Some(title) = &change.title {
+                    thread.title = title.as_ref().map(|title| title.trim().to_owned());
+                }
+
+                thread.updated_at = now;
+                tx.update_thread(space, &thread).await?;
+                tx.commit().await?;
+                Ok(thread)
+            })
+            .await
+    }
+
+    /// Deletes a thread and everything made from it, if `unchanged` accepts its current state.
+    ///
+    /// # Errors
+    /// [`ConversationError::NotFound`], [`ConversationError::Changed`], or the store's.
+    pub async fn remove_thread(
+        &self,
+        space: &Space,
+        id: &str,
+        user_id: Option<&str>,
+        unchanged: impl Fn(&Thread) -> bool,
+    ) -> Result<Removed, ConversationError> {
+        let thread = self.thread(space, id, user_id).await?;
+        if !unchanged(&thread) {
+            return Err(ConversationError::Changed("thread"));
+        }
+
+        let scope = RemovalScope::Thread(&thread.id);
+        let removed = self.store.remove_memories_in(space, &thread.user_id, scope);
+        Ok(removed.await?)
+    }
+
+    /// Deletes everything that an end user has said or that is known about them.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn remove_user(
+        &self,
+        space: &Space,
+        user_id: &str,
+    ) -> Result<Removed, ConversationError> {
+        let scope = RemovalScope::User(user_id);
+        Ok(self.store.remove_memories_in(space, user_id, scope).await?)
+    }
+}

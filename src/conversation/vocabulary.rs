@@ -1,0 +1,229 @@
+//! The vocabulary of a space: its lists, its suggestions, and how a suggestion becomes a term.
+
+use serde_json::json;
+
+use super::{Conversation, ConversationError, backfill};
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::{JobId, Space};
+use crate::base::text::{char_count, has_control};
+use crate::model::job::NewJob;
+use crate::model::memory::USER_PREFERENCE;
+use crate::model::vocabulary::{Suggestion, SuggestionKind, Terms, Vocabulary};
+use crate::store::{StoreError, Tx};
+
+/// Providers accept that many values of a closed choice.
+const MOST_TERMS: usize = 250;
+const MOST_TERM_CHARS: usize = 100;
+const MOST_VERSION_CHARS: usize = 32;
+/// Suggestions of one list.
+const MOST_SUGGESTIONS: usize = 20;
+
+/// An approved suggestion.
+pub struct Approved {
+    pub vocabulary: Vocabulary,
+    /// The job that gives the term to the memories that suggested it.
+    pub job_id: JobId,
+}
+
+impl Conversation {
+    /// The current vocabulary of a space.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn vocabulary(&self, space: &Space) -> Result<Vocabulary, StoreError> {
+        let own = self.store.find_vocabulary(space).await?;
+        Ok(own.unwrap_or_else(Vocabulary::seeded))
+    }
+
+    /// Replaces the vocabulary by new lists, as a new version.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], [`ConversationError::VocabularyConflict`], or the store's.
+    pub async fn replace_vocabulary(
+        &self,
+        space: &Space,
+        version: Option<String>,
+        terms: Terms,
+        now: Timestamp,
+    ) -> Result<Vocabulary, ConversationError> {
+        let mut errors = faults(&terms);
+        if let Some(version) = &version
+            && (!version.is_ascii()
+                || version.trim().is_empty()
+                || version.len() > MOST_VERSION_CHARS
+                || has_control(version))
+        {
+            let rule = format!("must have 1 to {MOST_VERSION_CHARS} ASCII characters");
+            errors.push(FieldError::new("version", rule));
+        }
+
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        self.store
+            .retry_as("replace_vocabulary", || async {
+                let mut tx = self.store.begin().await?;
+                tx.lock_vocabulary(space).await?;
+                let vocabulary = Vocabulary {
+                    version: next_version(&mut tx, space, version.clone(), now).await?,
+                    terms: terms.clone(),
+                };
+                tx.add_vocabulary(space, &vocabulary, now).await?;
+                tx.commit().await?;
+                Ok(vocabulary)
+            })
+            .await
+    }
+
+    /// Terms that models keep suggesting.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], or the store's.
+    pub async fn suggestions(
+        &self,
+        space: &Space,
+        kind: SuggestionKind,
+        min_frequency: i64,
+    ) -> Result<Vec<Suggestion>, ConversationError> {
+        if !(1..=1_000_000).contains(&min_frequency) {
+            return Err(ConversationError::invalid(
+                "min_frequency",
+                "must be from 1 to 1000000",
+            ));
+        }
+
+        let found = self
+            .store
+            .list_suggestions(space, kind, min_frequency, MOST_SUGGESTIONS);
+        Ok(found.await?)
+    }
+
+    /// Adds a suggestion to the vocabulary, and queues the job that gives it to the memories that
+    /// suggested it; call [`Conversation::announce`] once the transaction is committed.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], [`ConversationError::VocabularyConflict`], the queue's, or the
+    /// store's.
+    pub async fn approve(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        kind: SuggestionKind,
+        suggestion: &str,
+        now: Timestamp,
+    ) -> Result<Approved, ConversationError> {
+        let current = tx.lock_vocabulary(space).await?;
+        let Vocabulary { mut terms, .. } = current.unwrap_or_else(Vocabulary::seeded);
+        let list = match kind {
+            SuggestionKind::Topic => &mut terms.topics,
+            SuggestionKind::Category => &mut terms.categories,
+        };
+
+        if list.iter().any(|term| term == suggestion) {
+            let detail = format!(
+                "the vocabulary already has the {} {suggestion:?}",
+                kind.as_str()
+            );
+            return Err(ConversationError::VocabularyConflict(detail));
+        }
+
+        list.push(suggestion.to_owned());
+        let mut errors = faults(&terms);
+        for error in &mut errors {
+            "suggestion".clone_into(&mut error.field);
+        }
+
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        let version = next_version(tx, space, None, now).await?;
+        let vocabulary = Vocabulary { version, terms };
+        tx.add_vocabulary(space, &vocabulary, now).await?;
+        let request = json!({"kind": kind.as_str(), "suggestion": suggestion});
+        let new = NewJob {
+            kind: backfill::KIND,
+            user_id: String::new(),
+            source_id: None,
+            request: request.to_string(),
+            max_attempts: self.jobs.max_attempts(),
+        };
+        let job = self.jobs.enqueue(tx, space, &new, now).await?;
+        Ok(Approved {
+            vocabulary,
+            job_id: job.id,
+        })
+    }
+}
+
+/// The version of a new vocabulary: the given one, or the day, with a number from the second on.
+async fn next_version(
+    tx: &mut Tx,
+    space: &Space,
+    given: Option<String>,
+    now: Timestamp,
+) -> Result<String, ConversationError> {
+    let seeded = Vocabulary::seeded().version;
+    if let Some(version) = given {
+        if version == seeded || tx.has_vocabulary(space, &version).await? {
+            let detail = format!("there is already a vocabulary {version:?}");
+            return Err(ConversationError::VocabularyConflict(detail));
+        }
+
+        return Ok(version);
+    }
+
+    let day = now.day();
+    let mut version = day.clone();
+    let mut number = 2;
+    while version == seeded || tx.has_vocabulary(space, &version).await? {
+        version = format!("{day}.{number}");
+        number += 1;
+    }
+
+    Ok(version)
+}
+
+/// What is wrong with the lists.
+fn faults(terms: &Terms) -> Vec<FieldError> {
+    let lists = [
+        ("topics", &terms.topics),
+        ("categories", &terms.categories),
+        ("message_types", &terms.message_types),
+        ("entity_types", &terms.entity_types),
+    ];
+
+    let mut errors = Vec::new();
+    for (field, list) in lists {
+        if list.is_empty() || list.len() > MOST_TERMS {
+            errors.push(FieldError::new(
+                field,
+                format!("must have 1 to {MOST_TERMS} entries"),
+            ));
+        }
+
+        for (place, term) in list.iter().enumerate() {
+            let fits = !term.trim().is_empty()
+                && term.trim() == term
+                && char_count(term) <= MOST_TERM_CHARS
+                && !has_control(term);
+            let rule = if !fits {
+                format!(
+                    "must have 1 to {MOST_TERM_CHARS} characters on one line, without spaces around them"
+                )
+            } else if list[..place].contains(term) {
+                "appears twice".to_owned()
+            } else if field == "categories" && term == USER_PREFERENCE {
+                "is reserved for preferences".to_owned()
+            } else {
+                continue;
+            };
+
+            errors.push(FieldError::new(format!("{field}[{place}]"), rule));
+        }
+    }
+
+    errors
+}

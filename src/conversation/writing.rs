@@ -1,0 +1,138 @@
+//! Writes memories with their terms and vectors, in the caller's transaction.
+
+use super::messages::Appended;
+use super::{Conversation, ConversationError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, memory_group};
+use crate::config::llm::LOCAL;
+use crate::llm::Session;
+use crate::model::memory::Memory;
+use crate::model::search::OwnerKind;
+use crate::search::terms::{Analyzer, ChunkTerms};
+use crate::search::vectors::to_bytes;
+use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
+
+/// The terms of memories, and their vectors if they cost nothing.
+#[derive(Debug, Default)]
+pub struct PreparedMemories {
+    terms: Vec<ChunkTerms>,
+    model: Option<String>,
+    vectors: Vec<Vec<f32>>,
+}
+
+impl PreparedMemories {
+    /// What belongs to the messages that are new.
+    pub(super) fn only(&self, appended: &[Appended]) -> Self {
+        fn kept<T: Clone>(all: &[T], appended: &[Appended]) -> Vec<T> {
+            let fresh = all.iter().zip(appended).filter(|(_, one)| !one.duplicate);
+            fresh.map(|(value, _)| value.clone()).collect()
+        }
+
+        Self {
+            terms: kept(&self.terms, appended),
+            model: self.model.clone(),
+            vectors: kept(&self.vectors, appended),
+        }
+    }
+}
+
+impl Conversation {
+    /// Computes what a search needs, with no transaction open. Vectors of a remote model are left to
+    /// the enrichment.
+    pub(super) async fn prepare(
+        &self,
+        space: &Space,
+        texts: &[&str],
+    ) -> Result<PreparedMemories, ConversationError> {
+        let mut analyzer = Analyzer::default();
+        let terms = texts.iter().map(|text| analyzer.chunk(text)).collect();
+        let model = self.search.model_of(space).await?;
+        if !model.starts_with(&format!("{LOCAL}:")) {
+            return Ok(PreparedMemories {
+                terms,
+                ..PreparedMemories::default()
+            });
+        }
+
+        let session = Session::of_caller(space.clone());
+        Ok(PreparedMemories {
+            vectors: self.llm.embed(&session, &model, texts).await?,
+            terms,
+            model: Some(model),
+        })
+    }
+
+    /// Stores memories of one user and makes them searchable.
+    pub(super) async fn write_memories(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        memories: &[Memory],
+        prepared: &PreparedMemories,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some(first) = memories.first() else {
+            return Ok(());
+        };
+
+        tx.add_memories(space, memories).await?;
+        let ids: Vec<&str> = memories.iter().map(|memory| memory.id.as_str()).collect();
+        let seqs = tx.list_memory_seqs(space, &ids).await?;
+        let seq_of = |id: &str| seqs.iter().find(|(one, _)| one == id).map(|(_, seq)| *seq);
+        let numbers: Vec<i64> = ids.iter().filter_map(|id| seq_of(id)).collect();
+        let group = memory_group(&first.user_id);
+        let entries: Vec<NewEntry<'_>> = numbers
+            .iter()
+            .zip(&prepared.terms)
+            .map(|(seq, terms)| NewEntry {
+                owner_id: *seq,
+                group_id: &group,
+                version_id: 0,
+                length: i64::from(terms.length),
+                tokens: &terms.tokens,
+            })
+            .collect();
+
+        tx.add_entries(space, OwnerKind::Memory, &entries, now)
+            .await?;
+        if let Some(model) = &prepared.model {
+            self.write_vectors(tx, space, model, &numbers, &prepared.vectors, now)
+                .await?;
+        }
+
+        tx.count_entry_write(space, &group).await
+    }
+
+    /// Stores the vectors of memories, unless the space has another model by now or they have them.
+    pub(super) async fn write_vectors(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        model: &str,
+        seqs: &[i64],
+        vectors: &[Vec<f32>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        if tx.settle_embedding_model(space, model, now).await? != model {
+            return Ok(());
+        }
+
+        let entries = tx.list_entry_ids(space, OwnerKind::Memory, seqs).await?;
+        let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
+        let rows: Vec<NewEmbedding<'_>> = seqs
+            .iter()
+            .zip(&bytes)
+            .zip(vectors)
+            .filter_map(|((seq, bytes), vector)| {
+                Some(NewEmbedding {
+                    entry_id: *entries.get(seq)?,
+                    dim: i64::try_from(vector.len()).unwrap_or(0),
+                    vector: bytes,
+                })
+            })
+            .collect();
+
+        tx.add_embeddings(space, OwnerKind::Memory, model, &rows, now)
+            .await
+    }
+}

@@ -1,0 +1,310 @@
+//! Classifies messages by comparing their meaning with the words of the vocabulary. A clause that
+//! denies something does not count for what it denies. Guarantees terms of the vocabulary only, and
+//! a confidence that says how near the best term is.
+
+use super::profile;
+use super::sentences;
+use super::table::{self, Vector};
+use crate::model::memory::Entity;
+use crate::model::vocabulary::{CATCH_ALL, Terms};
+
+/// Similarity from which a term fits, and from which it surely does.
+const FITS: f32 = 0.42;
+const SURE: f32 = 0.6;
+/// A further topic is not much farther than the best.
+const NEAR_BEST: f32 = 0.9;
+const MOST_TOPICS: usize = 3;
+/// Words that deny what follows in their clause.
+const DENIALS: [&str; 9] = [
+    "not", "no", "never", "without", "neither", "nor", "cannot", "isn", "none",
+];
+
+/// What a message is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classified {
+    pub topics: Vec<String>,
+    pub category: String,
+    pub message_type: String,
+    pub entities: Vec<Entity>,
+    pub importance: f64,
+    pub confidence: &'static str,
+}
+
+/// What a question is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analyzed {
+    pub topics: Vec<String>,
+    pub entities: Vec<Entity>,
+    pub time_scope: &'static str,
+}
+
+struct Clause {
+    vector: Vector,
+    denied: bool,
+}
+
+pub fn classify(text: &str, terms: &Terms) -> Classified {
+    let clauses = clauses(text);
+    let found = topics(&clauses, terms);
+    let best = found.first().map_or(0.0, |(_, like)| *like);
+    let mut topics: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
+    if topics.is_empty() {
+        let catch_all = terms.topics.iter().find(|name| *name == CATCH_ALL);
+        topics.extend(catch_all.or_else(|| terms.topics.last()).cloned());
+    }
+
+    let asks = text.trim_end().ends_with(['?', '？']);
+    let entities = entities(text, &terms.entity_types);
+    let importance = match (entities.is_empty(), text.split_whitespace().count()) {
+        (false, _) => 0.6,
+        (true, ..4) => 0.2,
+        (true, _) => 0.5,
+    };
+
+    Classified {
+        category: choose(
+            &clauses,
+            &terms.categories,
+            if asks { "inquiry" } else { "conversation" },
+        ),
+        message_type: if asks {
+            named(&terms.message_types, "question")
+        } else {
+            choose(&clauses, &terms.message_types, "statement")
+        },
+        topics,
+        entities,
+        importance,
+        confidence: match best {
+            SURE.. => "high",
+            FITS.. => "medium",
+            _ => "low",
+        },
+    }
+}
+
+pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
+    let found = topics(&clauses(query), terms);
+    let topics = found.into_iter().filter(|(_, like)| *like >= SURE);
+    Analyzed {
+        topics: topics
+            .map(|(name, _)| name)
+            .filter(|name| name != CATCH_ALL)
+            .collect(),
+        entities: entities(query, &terms.entity_types),
+        time_scope: time_scope(query),
+    }
+}
+
+/// The topics that the clauses are about and do not deny, nearest first.
+fn topics(clauses: &[Clause], terms: &Terms) -> Vec<(String, f32)> {
+    let mut found: Vec<(String, f32)> = Vec::new();
+    for name in &terms.topics {
+        let own = meaning(name);
+        let nearest = |denied: bool| {
+            let those = clauses.iter().filter(|clause| clause.denied == denied);
+            those
+                .map(|clause| table::dot(&own, &clause.vector))
+                .fold(0.0, f32::max)
+        };
+
+        let (said, denied) = (nearest(false), nearest(true));
+        if said >= FITS && said > denied {
+            found.push((name.clone(), said));
+        }
+    }
+
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let best = found.first().map_or(0.0, |(_, like)| *like);
+    found.retain(|(_, like)| *like >= best * NEAR_BEST);
+    found.truncate(MOST_TOPICS);
+    found
+}
+
+/// The nearest term; the usual one, or the last, if none is near.
+fn choose(clauses: &[Clause], terms: &[String], usual: &str) -> String {
+    let said = clauses.iter().filter(|clause| !clause.denied);
+    let near = said.flat_map(|clause| {
+        terms
+            .iter()
+            .map(|name| (table::dot(&meaning(name), &clause.vector), name))
+    });
+
+    let best = near.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    match best {
+        Some((like, name)) if like >= SURE => name.clone(),
+        _ => named(terms, usual),
+    }
+}
+
+fn named(terms: &[String], usual: &str) -> String {
+    let found = terms.iter().find(|name| *name == usual);
+    found.or_else(|| terms.last()).cloned().unwrap_or_default()
+}
+
+fn meaning(name: &str) -> Vector {
+    profile::vector_of(&name.replace(['_', '-'], " "))
+}
+
+/// The clauses of a text, each with its meaning and whether it denies.
+fn clauses(text: &str) -> Vec<Clause> {
+    let parts = sentences::split(text)
+        .into_iter()
+        .flat_map(|sentence| sentence.split([',', ';', ':', '—', '–']))
+        .flat_map(|part| part.split(" but "))
+        .filter(|part| !part.trim().is_empty());
+
+    parts
+        .map(|part| Clause {
+            vector: profile::vector_of(part),
+            denied: denies(part),
+        })
+        .collect()
+}
+
+fn denies(part: &str) -> bool {
+    let words = part.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’');
+    words.map(str::to_lowercase).any(|word| {
+        DENIALS.contains(&word.as_str()) || word.ends_with("n't") || word.ends_with("n’t")
+    })
+}
+
+/// Things that a text names by their form.
+fn entities(text: &str, types: &[String]) -> Vec<Entity> {
+    let mut found: Vec<Entity> = Vec::new();
+    let offered = |kind: &str| types.iter().any(|one| one == kind);
+    for word in text.split_whitespace() {
+        let word = word
+            .trim_matches(|c: char| ",;:!?()[]\"'“”".contains(c))
+            .trim_end_matches('.');
+        let kind = kind_of(word).filter(|kind| offered(kind));
+        if let Some(kind) = kind
+            && !found.iter().any(|entity| entity.value == word)
+        {
+            found.push(Entity {
+                kind: kind.to_owned(),
+                value: word.to_owned(),
+            });
+        }
+    }
+
+    found
+}
+
+fn kind_of(word: &str) -> Option<&'static str> {
+    let digits = word.chars().filter(char::is_ascii_digit).count();
+    let rest = |first: char| word.strip_prefix(first);
+    if rest('#').is_some_and(|rest| {
+        digits > 0 && rest.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    }) {
+        return Some("order_id");
+    }
+
+    if word.starts_with(['$', '€', '£', '¥']) && digits > 0 {
+        return Some("amount");
+    }
+
+    let mail = word
+        .split_once('@')
+        .is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+    if mail {
+        return Some("email");
+    }
+
+    let parts: Vec<&str> = word.split('-').collect();
+    if let [year, month, day] = parts.as_slice()
+        && (year.len(), month.len(), day.len()) == (4, 2, 2)
+        && digits == 8
+    {
+        return Some("date");
+    }
+
+    let dials = word
+        .chars()
+        .all(|c| c.is_ascii_digit() || "+-()".contains(c));
+    (dials && digits >= 9 && word.starts_with('+')).then_some("phone")
+}
+
+/// The time that a question names.
+fn time_scope(query: &str) -> &'static str {
+    let query = query.to_lowercase();
+    let names = [
+        ("yesterday", "yesterday"),
+        ("today", "today"),
+        ("last week", "last_week"),
+        ("last month", "last_month"),
+    ];
+
+    let named = names.iter().find(|(words, _)| query.contains(words));
+    named.map_or("all", |(_, scope)| scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::vocabulary::Vocabulary;
+
+    #[test]
+    fn a_denied_topic_is_not_the_topic() {
+        let terms = Vocabulary::seeded().terms;
+        for text in [
+            "I'm not here about the refund, I just want to understand your policy",
+            "I don't want a refund, I want to understand the policy",
+            "I'm not here for a refund, I need understanding",
+        ] {
+            let found = classify(text, &terms);
+            assert!(
+                !found.topics.contains(&"refund".to_owned()),
+                "{text}: {found:?}"
+            );
+            assert!(!analyze(text, &terms).topics.contains(&"refund".to_owned()));
+        }
+    }
+
+    #[test]
+    fn plain_messages_get_their_topic() {
+        let terms = Vocabulary::seeded().terms;
+        for (text, topic) in [
+            ("Please give me a refund for this order", "refund"),
+            ("I want my money refunded", "refund"),
+            ("How much does the subscription cost?", "subscription"),
+            ("When will the shipping of my parcel be done", "shipping"),
+            ("My payment by credit card failed", "payment"),
+        ] {
+            let found = classify(text, &terms);
+            assert!(
+                found.topics.contains(&topic.to_owned()),
+                "{text}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn things_are_named_by_their_form() {
+        let terms = Vocabulary::seeded().terms;
+        let found = classify("Order #1234 cost $99.00, write to a@b.org.", &terms).entities;
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|one| (one.kind.as_str(), one.value.as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("order_id", "#1234"),
+                ("amount", "$99.00"),
+                ("email", "a@b.org")
+            ]
+        );
+    }
+
+    #[test]
+    fn any_text_gets_a_valid_answer() {
+        let terms = Vocabulary::seeded().terms;
+        for text in ["", "ok", "你好", "???", "#", "- - -", &"x".repeat(5000)] {
+            let found = classify(text, &terms);
+            assert!((1..=3).contains(&found.topics.len()));
+            assert!(terms.categories.contains(&found.category));
+            assert!(terms.message_types.contains(&found.message_type));
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Contexts: the memories that matter for a question, as text, with the reasons.
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::jobs::LlmCallResponse;
+use super::memories::{EntityResponse, MemoryResponse};
+use crate::base::clock::Timestamp;
+use crate::base::ids::QueryId;
+use crate::config::llm::Caps;
+use crate::conversation::compose::LeftOut;
+use crate::conversation::context::{Context, ContextInput, Rank, Timings};
+use crate::conversation::intent::{Analyzed, Intent};
+use crate::conversation::scoring::Scored;
+use crate::conversation::{Conversation, checked_user};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+use crate::http::trace::RequestIdentity;
+use crate::llm::Session;
+use crate::model::llm_call::Payer;
+
+/// A question to the memories of an end user.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"query": "What did we discuss about my order #5678 in our previous conversations?", "user_id": "U-123", "max_tokens": 1500}))]
+pub struct ContextRequest {
+    /// What the user asks or says.
+    #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
+    pub query: String,
+    /// The end user; `default` if omitted.
+    #[serde(default)]
+    #[schema(max_length = 128)]
+    pub user_id: Option<String>,
+    /// The current thread, if there is one.
+    #[serde(default)]
+    pub thread_id: Option<String>,
+    /// Maximum tokens of the text, at four characters each; 2000 if omitted.
+    #[serde(default)]
+    #[schema(minimum = 10, maximum = 200_000)]
+    pub max_tokens: Option<usize>,
+    /// A message that is not part of its own context.
+    #[serde(default)]
+    pub exclude_message_id: Option<String>,
+    /// The last messages, as text, for the model that analyses the question.
+    #[serde(default)]
+    #[schema(max_length = 100_000)]
+    pub thread_context: Option<String>,
+    /// `staged` (the default): by the vocabulary, in three stages. `search`: by words and meaning,
+    /// over all memories of the user; what was said before and after counts, and so do other names
+    /// in the lexicon.
+    #[serde(default)]
+    pub rank: Option<ContextRank>,
+    /// With `search`: 1 adds the messages before and after each found one.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
+    pub expand: Option<usize>,
+}
+
+/// How memories are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextRank {
+    Staged,
+    Search,
+}
+
+/// A context.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ContextResponse {
+    /// The id under which its model calls are recorded.
+    pub id: String,
+    /// The text for the prompt; empty if there are no memories.
+    pub context: String,
+    pub max_tokens: usize,
+    /// Tokens of the text by the tokenizer `o200k_base`.
+    pub token_count: usize,
+    /// A quarter of its characters, which `max_tokens` limits.
+    pub estimated_tokens: usize,
+    /// Whether the text was cut at its end.
+    pub truncated: bool,
+    pub intent: IntentResponse,
+    /// Whether no model could analyse the question, so that the intent is neutral.
+    pub intent_fallback: bool,
+    pub intent_fallback_reason: Option<String>,
+    pub vocabulary_version: String,
+    /// What the stages found, best first: at most 20.
+    pub memories: Vec<ContextMemoryResponse>,
+    /// What was found and is not in the text, and why.
+    pub left_out: Vec<LeftOutResponse>,
+    pub timings: ContextTimingsResponse,
+    /// The model calls of this context.
+    pub responses: Vec<LlmCallResponse>,
+}
+
+/// What a question is about.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct IntentResponse {
+    pub topics: Vec<String>,
+    pub category: Option<String>,
+    /// `today`, `yesterday`, `last_week`, `last_month` or `all`.
+    pub time_scope: String,
+    pub entities: Vec<EntityResponse>,
+    pub search_current_thread_only: bool,
+}
+
+/// A question's intent, and how it was found.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AnalyzeResponse {
+    pub intent: IntentResponse,
+    pub intent_fallback: bool,
+    pub intent_fallback_reason: Option<String>,
+    pub vocabulary_version: String,
+    pub timings: AnalyzeTimingsResponse,
+    pub responses: Vec<LlmCallResponse>,
+}
+
+/// Timings in milliseconds.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
+pub struct AnalyzeTimingsResponse {
+    pub total_ms: f64,
+    pub provider_ms: f64,
+    pub own_ms: f64,
+    pub parse_ms: f64,
+}
+
+/// A memory with its scores.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ContextMemoryResponse {
+    #[serde(flatten)]
+    pub memory: MemoryResponse,
+    /// `current_thread`, `cross_thread` or `expansion`.
+    pub retrieval_source: &'static str,
+    /// The title of its thread.
+    pub thread_title: Option<String>,
+    /// The score by which its stage chose it; null in the last stage, which orders by importance.
+    pub relevance_score: Option<f64>,
+    pub relevance_parts: Option<RelevancePartsResponse>,
+    /// The score that the text is ordered by, at most 100.
+    pub score: f64,
+    pub score_parts: ContextScorePartsResponse,
+    /// Whether it is in the text.
+    pub included: bool,
+}
+
+/// The points of a stage.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RelevancePartsResponse {
+    pub topic: f64,
+    pub category: f64,
+    pub entity: f64,
+    pub tier: f64,
+    pub importance: f64,
+}
+
+/// The parts of a score: the sum of the first four, times both factors. With `rank: search`, 40 %
+/// of that and the part `search`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ContextScorePartsResponse {
+    pub topic: f64,
+    pub entity: f64,
+    pub recency: f64,
+    pub importance: f64,
+    pub source_factor: f64,
+    pub tier_factor: f64,
+    /// Up to 60, for the best match; null in stages.
+    pub search: Option<f64>,
+}
+
+/// A memory that is not in the text.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LeftOutResponse {
+    pub memory_id: String,
+    /// `duplicate`, `section_full`, `over_budget` or `replaced_by_expansion`.
+    pub reason: &'static str,
+    /// For a duplicate: the memory that is shown instead.
+    pub duplicate_of: Option<String>,
+}
+
+/// Timings in milliseconds.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
+pub struct ContextTimingsResponse {
+    pub total_ms: f64,
+    /// Time taken by models.
+    pub provider_ms: f64,
+    /// All other time.
+    pub own_ms: f64,
+    pub analyze_ms: f64,
+    pub parse_ms: f64,
+    pub current_thread_ms: f64,
+    pub cross_thread_ms: f64,
+    pub expansion_ms: f64,
+    /// The three stages together.
+    pub retrieval_ms: f64,
+    /// The search, with `rank: search`.
+    pub search_ms: f64,
+    pub score_ms: f64,
+    pub dedup_ms: f64,
+    pub format_ms: f64,
+}
+
+/// Assemble a context
+///
+/// Analyses the question with the vocabulary, finds memories in three stages (the current thread,
+/// the user's other threads, what always matters), scores them, and returns those that fit as text
+/// in sections. Every memory carries its scores, and whatever was left out its reason. If no model
+/// answers, the intent is neutral and the context is still returned.
+#[utoipa::path(
+    post, path = "/v1/context", tag = "conversations", operation_id = "create_context", request_body = ContextRequest,
+    responses((status = 200, description = "The context.", body = ContextResponse))
+)]
+pub async fn create_context(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    Extension(identity): Extension<RequestIdentity>,
+    JsonBody { value: request, .. }: JsonBody<ContextRequest>,
+) -> Result<Json<ContextResponse>, ApiError> {
+    let expand = request.expand.unwrap_or(0);
+    if expand > 1 {
+        return Err(ApiError::invalid_field("expand", "must be 0 or 1"));
+    }
+
+    let input = ContextInput {
+        rank: match request.rank {
+            Some(ContextRank::Search) => Rank::Search,
+            _ => Rank::Staged,
+        },
+        expand,
+        query: request.query,
+        user_id: checked_user(request.user_id)?,
+        thread_id: request.thread_id,
+        max_tokens: request.max_tokens,
+        exclude_message_id: request.exclude_message_id,
+        thread_context: request
+            .thread_context
+            .filter(|text| !text.trim().is_empty()),
+    };
+
+    let (id, session) = context_session(&caller, &identity);
+    let context = conversation
+        .context(&session, &caller.space, &input, caller.now)
+        .await?;
+    Ok(Json(ContextResponse::of(id, context, &session, caller.now)))
+}
+
+/// Analyse a question
+///
+/// Returns what a question is about, in the words of the vocabulary, without looking for memories.
+#[utoipa::path(
+    post, path = "/v1/context/analyze", tag = "conversations", operation_id = "analyze_context", request_body = ContextRequest,
+    responses((status = 200, description = "The intent.", body = AnalyzeResponse))
+)]
+pub async fn analyze_context(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    Extension(identity): Extension<RequestIdentity>,
+    JsonBody { value: request, .. }: JsonBody<ContextRequest>,
+) -> Result<Json<AnalyzeResponse>, ApiError> {
+    let (_, session) = context_session(&caller, &identity);
+    let context = request.thread_context.as_deref();
+    let context = context.filter(|text| !text.trim().is_empty());
+    let analyzed = conversation
+        .analyze(&session, &caller.space, &request.query, context)
+        .await?;
+
+    Ok(Json(AnalyzeResponse {
+        timings: AnalyzeTimingsResponse {
+            total_ms: analyzed.total_ms,
+            provider_ms: analyzed.provider_ms,
+            own_ms: (analyzed.total_ms - analyzed.provider_ms).max(0.0),
+            parse_ms: analyzed.parse_ms,
+        },
+        intent: IntentResponse::from(&analyzed.intent),
+        intent_fallback: analyzed.fallback.is_some(),
+        intent_fallback_reason: analyzed.fallback,
+        vocabulary_version: analyzed.vocabulary_version,
+        responses: session.calls().into_iter().map(Into::into).collect(),
+    }))
+}
+
+/// A new context pays for its own calls.
+pub fn context_session(caller: &Caller, identity: &RequestIdentity) -> (String, Session) {
+    let id = QueryId::new().to_string();
+    let payer = Payer::Context(id.clone());
+    let session = Session::of(caller.space.clone(), payer, Caps::default());
+    let session = session.traced_by(Some(identity.traceparent()));
+    (id, session.within(caller.budget()))
+}
+
+impl ContextResponse {
+    pub fn of(id: String, context: Context, session: &Session, now: Timestamp) -> Self {
+        let Context {
+            text,
+            max_tokens,
+            token_count,
+            estimated_tokens,
+            truncated,
+            analyzed,
+            memories,
+            shown,
+            left_out,
+            timings,
+        } = context;
+        let Analyzed {
+            intent,
+            vocabulary_version,
+            fallback,
+            ..
+        } = analyzed;
+
+        Self {
+            id,
+            context: text,
+            max_tokens,
+            token_count,
+            estimated_tokens,
+            truncated,
+            intent: IntentResponse::from(&intent),
+            intent_fallback: fallback.is_some(),
+            intent_fallback_reason: fallback,
+            vocabulary_version,
+            memories: memories
+                .iter()
+                .map(|one| ContextMemoryResponse::of(one, &shown, now))
+                .collect(),
+            left_out: left_out.into_iter().map(Into::into).collect(),
+            timings: timings.into(),
+            responses: session.calls().into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl ContextMemoryResponse {
+    fn of(one: &Scored, shown: &[String], now: Timestamp) -> Self {
+        let parts = &one.parts;
+        Self {
+            memory: MemoryResponse::of(&one.memory, now),
+            retrieval_source: one.source.as_str(),
+            thread_title: one.thread_title.clone(),
+            relevance_score: one.relevance.as_ref().map(|parts| parts.total()),
+            relevance_parts: one.relevance.map(|parts| RelevancePartsResponse {
+                topic: parts.topic,
+                category: parts.category,
+                entity: parts.entity,
+                tier: parts.tier,
+                importance: parts.importance,
+            }),
+            score: one.score,
+            score_parts: ContextScorePartsResponse {
+                topic: parts.topic,
+                entity: parts.entity,
+                recency: parts.recency,
+                importance: parts.importance,
+                source_factor: parts.source_factor,
+                tier_factor: parts.tier_factor,
+                search: parts.search,
+            },
+            included: shown.iter().any(|id| id == one.memory.id.as_str()),
+        }
+    }
+}
+
+impl From<&Intent> for IntentResponse {
+    fn from(intent: &Intent) -> Self {
+        let entities = intent.entities.iter().map(|entity| EntityResponse {
+            kind: entity.kind.clone(),
+            value: entity.value.clone(),
+        });
+        Self {
+            topics: intent.topics.clone(),
+            category: intent.category.clone(),
+            time_scope: intent.time_scope.clone(),
+            entities: entities.collect(),
+            search_current_thread_only: intent.search_current_thread_only,
+        }
+    }
+}
+
+impl From<(String, LeftOut)> for LeftOutResponse {
+    fn from((memory_id, reason): (String, LeftOut)) -> Self {
+        Self {
+            memory_id,
+            reason: reason.as_str(),
+            duplicate_of: match reason {
+                LeftOut::Duplicate(id) => Some(id),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl From<Timings> for ContextTimingsResponse {
+    fn from(timings: Timings) -> Self {
+        let [current_thread_ms, cross_thread_ms, expansion_ms] = timings.stage_ms;
+        Self {
+            total_ms: timings.total_ms,
+            provider_ms: timings.provider_ms,
+            own_ms: (timings.total_ms - timings.provider_ms).max(0.0),
+            analyze_ms: timings.analyze_ms,
+            parse_ms: timings.parse_ms,
+            current_thread_ms,
+            cross_thread_ms,
+            expansion_ms,
+            retrieval_ms: current_thread_ms + cross_thread_ms + expansion_ms,
+            search_ms: timings.search_ms,
+            score_ms: timings.score_ms,
+            dedup_ms: timings.dedup_ms,
+            format_ms: timings.format_ms,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What a thread holds ready for a prompt: its window, and summaries of what is older.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{ThreadResponse, UserQuery};
+use crate::conversation::Conversation;
+use crate::conversation::rollup::RollupInput;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::etag;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::routes::context::context_session;
+use crate::http::routes::memories::MemoryResponse;
+use crate::http::state::AppState;
+use crate::http::trace::RequestIdentity;
+
+/// How much of a thread to return.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WindowQuery {
+    /// The end user: a thread of another one is not found.
+    #[serde(default)]
+    user_id: Option<String>,
+    /// How many turns.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 50, default = 4)]
+    k: Option<i64>,
+}
+
+/// The last turns of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WindowResponse {
+    pub thread: ThreadResponse,
+    pub k: i64,
+    /// Oldest first, verbatim.
+    pub turns: Vec<TurnResponse>,
+    /// The newest pinned summary of the thread.
+    pub pinned_summary: Option<MemoryResponse>,
+}
+
+/// A message of the user and what follows until the next one.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TurnResponse {
+    pub turn_index: i64,
+    pub messages: Vec<MemoryResponse>,
+}
+
+/// Which messages to summarise.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSummaryRequest {
+    /// Only turns up to this one. The last four turns are never summarised.
+    #[serde(default)]
+    pub until_turn: Option<i64>,
+    /// Maximum characters of the summary; 1200 if omitted.
+    #[serde(default)]
+    #[schema(minimum = 100, maximum = 10_000)]
+    pub max_chars: Option<usize>,
+    /// Whether the summary becomes part of the window.
+    #[serde(default)]
+    pub pinned: Option<bool>,
+}
+
+/// Get the window of a thread
+///
+/// Returns the last `k` turns verbatim, without system messages, and the pinned summary.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/window", tag = "conversations", operation_id = "get_window",
+    params(("id" = String, Path, description = "The thread's id."), WindowQuery),
+    responses((status = 200, description = "The window.", body = WindowResponse))
+)]
+pub async fn get_window(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<WindowQuery>,
+) -> Result<Json<WindowResponse>, ApiError> {
+    let window = conversation
+        .window(&caller.space, &id, query.user_id.as_deref(), query.k)
+        .await?;
+    let turns = window
+        .turns
+        .iter()
+        .map(|(turn_index, messages)| TurnResponse {
+            turn_index: *turn_index,
+            messages: messages
+                .iter()
+                .map(|message| MemoryResponse::of(message, caller.now))
+                .collect(),
+        });
+    Ok(Json(WindowResponse {
+        thread: ThreadResponse::from(&window.thread),
+        k: window.k,
+        turns: turns.collect(),
+        pinned_summary: window
+            .pinned
+            .as_ref()
+            .map(|summary| MemoryResponse::of(summary, caller.now)),
+    }))
+}
+
+/// Summarise old messages
+///
+/// Rolls the oldest messages of a thread that no summary covers yet into one memory of the type
+/// `summary` with a title. The messages stay; the last four turns are never summarised.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/summaries", tag = "conversations", operation_id = "create_summary", request_body = CreateSummaryRequest,
+    params(("id" = String, Path, description = "The thread's id."), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
+    responses(
+        (status = 201, description = "The summary.", body = MemoryResponse, headers(("Location" = String, description = "The summary."))),
+        (status = 429, response = crate::http::openapi::ProblemResponse),
+        (status = 502, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn create_summary(
+    caller: Caller,
+    State(state): State<AppState>,
+    Extension(identity): Extension<RequestIdentity>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<UserQuery>,
+    headers: HeaderMap,
+    JsonBody {
+        value: request,
+        bytes,
+        ..
+    }: JsonBody<CreateSummaryRequest>,
+) -> Result<Response, ApiError> {
+    let signed = [id.as_bytes(), b"\n", &bytes].concat();
+    let idempotency = Idempotency::of(&headers, "create_summary", &signed)?;
+    if let Some(response) = idempotency.answered(&state.store, &caller).await? {
+        return Ok(response);
+    }
+
+    let input = RollupInput {
+        until_turn: request.until_turn,
+        max_chars: request.max_chars,
+        pinned: request.pinned.unwrap_or(false),
+    };
+    let (_, session) = context_session(&caller, &identity);
+    let user_id = query.user_id.as_deref();
+    let ready = state
+        .conversation
+        .roll_up(&session, &caller.space, &id, user_id, &input, caller.now)
+        .await?;
+
+    let created = state.store.retry_as("create_summary", || async {
+        let mut tx = match idempotency.begin(&state.store, &caller).await? {
+            Begun::Answered(response) => return Ok(response),
+            Begun::Fresh(tx) => tx,
+        };
+
+        state
+            .conversation
+            .add_memory(&mut tx, &caller.space, &ready, caller.now)
+            .await?;
+        let body = MemoryResponse::of(&ready.memory, caller.now);
+        let headers = [
+            location(&format!("/v1/memories/{}", body.id))?,
+            (header::ETAG, etag::etag(&body)),
+        ];
+        idempotency
+            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
+            .await
+    });
+
+    Ok(created.await?)
+}

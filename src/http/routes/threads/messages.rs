@@ -1,0 +1,427 @@
+//! Messages of a thread: store one or many, and list them.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::base::ids::MemoryId;
+use crate::conversation::Conversation;
+use crate::conversation::context::ContextInput;
+use crate::conversation::messages::{Appended, NewMessage};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonListBody, PathId, QueryParams, moment, object_list, objects};
+use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::page;
+use crate::http::routes::context::{ContextResponse, context_session};
+use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
+use crate::http::state::AppState;
+use crate::http::trace::RequestIdentity;
+use crate::model::memory::{FileHint, Memory, MemoryKind};
+use crate::store::{MemoryFilter, MemoryPage};
+
+/// A message.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageRequest {
+    /// `user` (the default), `assistant` or `system`.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// What was said, verbatim.
+    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
+    pub content: String,
+    /// `chat` (the default), or `external` for a reply from elsewhere, which is stored once.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// When it was said, for imports; now if omitted.
+    #[serde(default)]
+    #[schema(format = DateTime)]
+    pub created_at: Option<String>,
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub tags: Vec<String>,
+    /// The file that it speaks about.
+    #[serde(default)]
+    pub file_path: Option<String>,
+    #[serde(default)]
+    pub file_sha256: Option<String>,
+    #[serde(default)]
+    #[schema(format = DateTime)]
+    pub file_mtime: Option<String>,
+}
+
+/// One message with its options, or a list of messages.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"role": "user", "content": "I want to check on order #5678"}))]
+pub struct CreateMessagesRequest {
+    /// `user` (the default), `assistant` or `system`.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// What was said, verbatim.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
+    pub content: Option<String>,
+    /// `chat` (the default), or `external` for a reply from elsewhere, which is stored once.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// When it was said, for imports; now if omitted.
+    #[serde(default)]
+    #[schema(format = DateTime)]
+    pub created_at: Option<String>,
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    pub tags: Vec<String>,
+    /// The file that it speaks about.
+    #[serde(default)]
+    pub file_path: Option<String>,
+    #[serde(default)]
+    pub file_sha256: Option<String>,
+    #[serde(default)]
+    #[schema(format = DateTime)]
+    pub file_mtime: Option<String>,
+    /// Several messages in the order of the conversation, instead of `content`. The body may also
+    /// be this list itself.
+    #[serde(default, deserialize_with = "objects")]
+    #[schema(max_items = 1000)]
+    pub messages: Option<Vec<MessageRequest>>,
+    /// Whether a model classifies the messages in the background; true if omitted.
+    #[serde(default)]
+    pub enrich: Option<bool>,
+    /// Whether the response contains the context of the message; only for a single one.
+    #[serde(default)]
+    pub with_context: Option<bool>,
+    /// Maximum tokens of that context; 2000 if omitted.
+    #[serde(default)]
+    #[schema(minimum = 10, maximum = 200_000)]
+    pub max_tokens: Option<usize>,
+}
+
+/// The body: an object, or a list of messages.
+#[derive(Debug)]
+pub struct MessagesBody(CreateMessagesRequest);
+
+impl<'de> Deserialize<'de> for MessagesBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = CreateMessagesRequest;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a message, or a list of messages")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                CreateMessagesRequest::deserialize(MapAccessDeserializer::new(map))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+                let messages = object_list(SeqAccessDeserializer::new(seq))?;
+                Ok(CreateMessagesRequest {
+                    role: None,
+                    content: None,
+                    source: None,
+                    created_at: None,
+                    tags: Vec::new(),
+                    file_path: None,
+                    file_sha256: None,
+                    file_mtime: None,
+                    messages: Some(messages),
+                    enrich: None,
+                    with_context: None,
+                    max_tokens: None,
+                })
+            }
+        }
+
+        deserializer.deserialize_any(Either).map(Self)
+    }
+}
+
+/// A stored message.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedMessageResponse {
+    #[serde(flatten)]
+    pub memory: MemoryResponse,
+    /// Whether it was stored before; then this is the earlier one.
+    pub duplicate: bool,
+    /// The context of the message, without the message itself; only with `with_context`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextResponse>,
+}
+
+/// Stored messages, in the order of the request.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedMessagesResponse {
+    pub items: Vec<CreatedMessageResponse>,
+    /// How many were stored.
+    pub stored: usize,
+    /// How many were stored before.
+    pub duplicates: usize,
+}
+
+/// The response to a single message, or to several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum MessagesResponse {
+    One(Box<CreatedMessageResponse>),
+    Many(CreatedMessagesResponse),
+}
+
+/// Filters and pagination of the message list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListMessagesQuery {
+    /// The end user: a thread of another one is not found.
+    #[serde(default)]
+    user_id: Option<String>,
+    /// Whether the newest come first; by default the oldest do.
+    #[serde(default)]
+    newest_first: Option<bool>,
+    /// Maximum number of items on the page.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<usize>,
+    /// `next_cursor` from the previous page.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Store messages
+///
+/// Stores a message, or a list of up to 1,000, and returns at once. A model classifies them in the
+/// background (`enrichment_state`), those of one request together. A message from elsewhere
+/// (`source: external`) or with its own `created_at` is stored once, however often it is sent.
+///
+/// With `with_context`, the response also contains the context of the message, as `POST
+/// /v1/context` would return it just before the message was stored.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/messages", tag = "conversations", operation_id = "create_messages", request_body = CreateMessagesRequest,
+    params(("id" = String, Path, description = "The thread's id."), super::UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
+    responses((status = 201, description = "The stored message, or a list of them.", body = MessagesResponse, headers(("Location" = String, description = "The first message."))))
+)]
+pub async fn create_messages(
+    caller: Caller,
+    State(state): State<AppState>,
+    Extension(identity): Extension<RequestIdentity>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<super::UserQuery>,
+    headers: HeaderMap,
+    JsonListBody {
+        value: MessagesBody(request),
+        bytes,
+        ..
+    }: JsonListBody<MessagesBody>,
+) -> Result<Response, ApiError> {
+    // The thread is part of the request: the same body may go to another one.
+    let signed = [id.as_bytes(), b"\n", &bytes].concat();
+    let idempotency = Idempotency::of(&headers, "create_messages", &signed)?;
+    let with_context = request.with_context.unwrap_or(false);
+    let many = request.messages.is_some();
+    if with_context && many {
+        return Err(ApiError::invalid_field(
+            "with_context",
+            "works for a single message only",
+        ));
+    }
+
+    let max_tokens = request.max_tokens;
+    let content = request.content.clone();
+    let enrich = request.enrich.unwrap_or(true);
+    let new = new_messages(request)?;
+    let ready = state
+        .conversation
+        .prepare_messages(
+            &caller.space,
+            &id,
+            query.user_id.as_deref(),
+            new,
+            enrich,
+            caller.now,
+        )
+        .await?;
+
+    let stored = state.store.retry_as("create_messages", || async {
+        let mut tx = match idempotency.begin(&state.store, &caller).await? {
+            Begun::Answered(response) => return Ok(response),
+            Begun::Fresh(tx) => tx,
+        };
+
+        let (appended, job) = state
+            .conversation
+            .append(&mut tx, &caller.space, &ready, caller.now)
+            .await?;
+        if let Some(job) = &job {
+            caller.pay_for(&mut tx, job).await?;
+        }
+
+        let first = appended.first().map(|one| one.memory.id.to_string());
+        let headers = [location(&format!(
+            "/v1/memories/{}",
+            first.unwrap_or_default()
+        ))?];
+        let body = shown(&appended, many, &caller);
+        idempotency
+            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
+            .await
+    });
+
+    let response = stored.await?;
+    state.conversation.announce();
+    if !with_context {
+        return Ok(response);
+    }
+
+    let asked = (content.unwrap_or_default(), max_tokens);
+    add_context(&caller, &state, &identity, response, asked).await
+}
+
+/// List messages
+///
+/// Returns the messages of a thread, oldest first.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/messages", tag = "conversations", operation_id = "list_messages",
+    params(("id" = String, Path, description = "The thread's id."), ListMessagesQuery),
+    responses((status = 200, description = "A page of messages.", body = MemoryListResponse))
+)]
+pub async fn list_messages(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<ListMessagesQuery>,
+) -> Result<Json<MemoryListResponse>, ApiError> {
+    let thread = conversation
+        .thread(&caller.space, &id, query.user_id.as_deref())
+        .await?;
+    let limit = page::limit(query.limit)?;
+    let newest_first = query.newest_first.unwrap_or(false);
+    let fingerprint = format!("messages|{}|{newest_first}", thread.id);
+    let from = page::decode_place::<MemoryId>(query.cursor.as_deref(), &fingerprint)?;
+    let filter = MemoryFilter {
+        thread_id: Some(thread.id),
+        kinds: vec![MemoryKind::Message.as_str()],
+        ..MemoryFilter::default()
+    };
+    let page = MemoryPage {
+        from,
+        newest_first,
+        limit: limit + 1,
+    };
+    let found = conversation
+        .list_memories(&caller.space, &filter, &page)
+        .await?;
+
+    let key = |memory: &Memory| (memory.created_at.as_micros(), memory.id.to_string());
+    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
+    Ok(Json(MemoryListResponse {
+        items: items.iter().map(shown).collect(),
+        next_cursor,
+    }))
+}
+
+fn new_messages(request: CreateMessagesRequest) -> Result<Vec<NewMessage>, ApiError> {
+    let list = match (request.messages, request.content) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid_field(
+                "messages",
+                "send either `content` or `messages`",
+            ));
+        }
+        (Some(messages), None) => messages,
+        (None, content) => vec![MessageRequest {
+            role: request.role,
+            content: content.ok_or_else(|| {
+                ApiError::invalid_field("content", "send `content` or `messages`")
+            })?,
+            source: request.source,
+            created_at: request.created_at,
+            tags: request.tags,
+            file_path: request.file_path,
+            file_sha256: request.file_sha256,
+            file_mtime: request.file_mtime,
+        }],
+    };
+
+    let each = list.into_iter().map(|message| {
+        Ok(NewMessage {
+            role: message.role,
+            content: message.content,
+            source: message.source,
+            created_at: moment("created_at", message.created_at.as_deref())?,
+            tags: message.tags,
+            file: FileHint {
+                path: message.file_path,
+                sha256: message.file_sha256,
+                mtime: moment("file_mtime", message.file_mtime.as_deref())?,
+            },
+        })
+    });
+    each.collect()
+}
+
+fn shown(appended: &[Appended], many: bool, caller: &Caller) -> MessagesResponse {
+    let mut items: Vec<CreatedMessageResponse> = appended
+        .iter()
+        .map(|one| CreatedMessageResponse {
+            memory: MemoryResponse::of(&one.memory, caller.now),
+            duplicate: one.duplicate,
+            context: None,
+        })
+        .collect();
+
+    if !many && items.len() == 1 {
+        return MessagesResponse::One(Box::new(items.remove(0)));
+    }
+
+    let duplicates = items.iter().filter(|item| item.duplicate).count();
+    MessagesResponse::Many(CreatedMessagesResponse {
+        stored: items.len() - duplicates,
+        duplicates,
+        items,
+    })
+}
+
+/// Adds the context to the response of a stored message. It is assembled after the commit, because
+/// no transaction may wait for a model; a repeated request gets a new one.
+async fn add_context(
+    caller: &Caller,
+    state: &AppState,
+    identity: &RequestIdentity,
+    response: Response,
+    (query, max_tokens): (String, Option<usize>),
+) -> Result<Response, ApiError> {
+    let (parts, body) = response.into_parts();
+    let bytes = to_bytes(body, usize::MAX)
+        .await
+        .map_err(|error| ApiError::internal(error.to_string()))?;
+    let mut value: Value =
+        serde_json::from_slice(&bytes).map_err(|error| ApiError::internal(error.to_string()))?;
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let input = ContextInput {
+        query: query.chars().take(4000).collect(),
+        user_id: text("user_id"),
+        thread_id: Some(text("thread_id")),
+        max_tokens,
+        exclude_message_id: Some(text("id")),
+        ..ContextInput::default()
+    };
+
+    let (id, session) = context_session(caller, identity);
+    let context = state
+        .conversation
+        .context(&session, &caller.space, &input, caller.now)
+        .await?;
+    let context = ContextResponse::of(id, context, &session, caller.now);
+    value["context"] =
+        serde_json::to_value(context).map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Response::from_parts(parts, Body::from(value.to_string())))
+}

@@ -1,0 +1,64 @@
+//! End users: delete everything of one.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::threads::RemovalReceipt;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::PathId;
+use crate::http::state::AppState;
+use crate::sources::SourceError;
+use crate::store::{SourceFilter, SourcePage};
+
+/// Sources deleted between two looks at the list.
+const PART: usize = 100;
+
+/// Delete a user
+///
+/// Permanently deletes everything of an end user in this space: threads, messages, memories, terms,
+/// vectors, jobs and sources. Returns how much was deleted; for an unknown user, nothing. Safe to
+/// retry.
+#[utoipa::path(
+    delete, path = "/v1/users/{user_id}", tag = "conversations", operation_id = "delete_user",
+    params(("user_id" = String, Path, description = "The end user.")),
+    responses((status = 200, description = "How much was deleted.", body = RemovalReceipt))
+)]
+pub async fn delete_user(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(user_id): PathId,
+) -> Result<Json<RemovalReceipt>, ApiError> {
+    let removed = state
+        .conversation
+        .remove_user(&caller.space, &user_id)
+        .await?;
+    let mut receipt = RemovalReceipt::from(removed);
+    let filter = SourceFilter {
+        user_id: Some(user_id),
+        ..SourceFilter::default()
+    };
+
+    loop {
+        let page = SourcePage {
+            after: None,
+            limit: PART,
+        };
+        let found = state.sources.list(&caller.space, &filter, &page).await?;
+        for source in &found {
+            let id = source.id.to_string();
+            let removal = state
+                .sources
+                .remove(&caller.space, &id, |_| true, caller.now);
+            match removal.await {
+                Ok(()) => receipt.sources += 1,
+                Err(SourceError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+
+        if found.len() < PART {
+            return Ok(Json(receipt));
+        }
+    }
+}

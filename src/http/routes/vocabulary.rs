@@ -1,0 +1,259 @@
+//! The vocabulary: its lists, what models suggest, and how a suggestion becomes a term.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::conversation::Conversation;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::etag;
+use crate::http::extract::{JsonBody, QueryParams};
+use crate::http::idempotency::ApiFailure;
+use crate::http::state::AppState;
+use crate::model::vocabulary::{SuggestionKind, Terms, Vocabulary};
+
+/// How long an approval waits for its job; the job goes on after that.
+const BACKFILL_PATIENCE: Duration = Duration::from_secs(10);
+const USUAL_FREQUENCY: i64 = 5;
+
+/// The current vocabulary.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct VocabularyResponse {
+    /// Stored with every memory that was classified with it.
+    pub version: String,
+    pub topics: Vec<String>,
+    pub categories: Vec<String>,
+    pub message_types: Vec<String>,
+    pub entity_types: Vec<String>,
+}
+
+impl From<Vocabulary> for VocabularyResponse {
+    fn from(vocabulary: Vocabulary) -> Self {
+        let Terms {
+            topics,
+            categories,
+            message_types,
+            entity_types,
+        } = vocabulary.terms;
+        Self {
+            version: vocabulary.version,
+            topics,
+            categories,
+            message_types,
+            entity_types,
+        }
+    }
+}
+
+/// A whole new vocabulary.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateVocabularyRequest {
+    /// The name of the version; today's date if omitted.
+    #[serde(default)]
+    #[schema(max_length = 32)]
+    pub version: Option<String>,
+    #[schema(min_items = 1, max_items = 250)]
+    pub topics: Vec<String>,
+    #[schema(min_items = 1, max_items = 250)]
+    pub categories: Vec<String>,
+    #[schema(min_items = 1, max_items = 250)]
+    pub message_types: Vec<String>,
+    #[schema(min_items = 1, max_items = 250)]
+    pub entity_types: Vec<String>,
+}
+
+/// Which suggestions to list.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListSuggestionsQuery {
+    /// `topic` (the default) or `category`.
+    #[serde(default)]
+    kind: Option<String>,
+    /// Only terms that were suggested at least so often.
+    #[serde(default)]
+    #[param(minimum = 1, default = 5)]
+    min_frequency: Option<i64>,
+}
+
+/// Frequent suggestions, most frequent first; at most 20.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SuggestionListResponse {
+    pub items: Vec<SuggestionResponse>,
+}
+
+/// A term that models miss in the vocabulary.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SuggestionResponse {
+    pub suggestion: String,
+    pub kind: String,
+    pub frequency: i64,
+    /// Beginnings of the messages, of up to 100 characters.
+    pub examples: Vec<String>,
+}
+
+/// A suggestion to approve.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"suggestion": "warranty", "kind": "topic"}))]
+pub struct ApproveRequest {
+    #[schema(min_length = 1, max_length = 100)]
+    pub suggestion: String,
+    /// `topic` (the default) or `category`.
+    #[serde(default)]
+    pub kind: Option<String>,
+}
+
+/// An approved suggestion.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ApproveResponse {
+    pub vocabulary: VocabularyResponse,
+    /// The job that gives the term to the memories that suggested it.
+    pub job_id: String,
+    /// How many memories got it; null while the job runs.
+    pub backfilled: Option<i64>,
+}
+
+/// Get the vocabulary
+///
+/// Returns the closed lists that messages are classified with and looked up by. A space without its
+/// own vocabulary has the default one.
+#[utoipa::path(
+    get, path = "/v1/vocabulary", tag = "conversations", operation_id = "get_vocabulary",
+    params(("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
+    responses(
+        (status = 200, description = "The vocabulary.", body = VocabularyResponse, headers(("ETag" = String, description = "The current ETag."))),
+        (status = 304, description = "The vocabulary has not changed."),
+    )
+)]
+pub async fn get_vocabulary(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let vocabulary = conversation.vocabulary(&caller.space).await?;
+    Ok(etag::respond(
+        &headers,
+        &VocabularyResponse::from(vocabulary),
+    ))
+}
+
+/// Replace the vocabulary
+///
+/// Stores a whole new vocabulary as a new version. From now on messages are classified, and
+/// questions analysed, with it. Memories that were classified before keep their terms and version.
+#[utoipa::path(
+    put, path = "/v1/vocabulary", tag = "conversations", operation_id = "update_vocabulary", request_body = UpdateVocabularyRequest,
+    responses(
+        (status = 200, description = "The new vocabulary.", body = VocabularyResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn update_vocabulary(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    JsonBody { value: request, .. }: JsonBody<UpdateVocabularyRequest>,
+) -> Result<Json<VocabularyResponse>, ApiError> {
+    let terms = Terms {
+        topics: request.topics,
+        categories: request.categories,
+        message_types: request.message_types,
+        entity_types: request.entity_types,
+    };
+    let vocabulary = conversation
+        .replace_vocabulary(&caller.space, request.version, terms, caller.now)
+        .await?;
+    Ok(Json(vocabulary.into()))
+}
+
+/// List suggestions
+///
+/// Returns the terms that models miss most often, from memories classified with low confidence.
+#[utoipa::path(
+    get, path = "/v1/vocabulary/suggestions", tag = "conversations", operation_id = "list_suggestions", params(ListSuggestionsQuery),
+    responses((status = 200, description = "The suggestions.", body = SuggestionListResponse))
+)]
+pub async fn list_suggestions(
+    caller: Caller,
+    State(conversation): State<Conversation>,
+    QueryParams(query): QueryParams<ListSuggestionsQuery>,
+) -> Result<Json<SuggestionListResponse>, ApiError> {
+    let kind = kind_of(query.kind.as_deref())?;
+    let frequency = query.min_frequency.unwrap_or(USUAL_FREQUENCY);
+    let found = conversation
+        .suggestions(&caller.space, kind, frequency)
+        .await?;
+
+    let each = found.into_iter().map(|one| SuggestionResponse {
+        suggestion: one.suggestion,
+        kind: kind.as_str().to_owned(),
+        frequency: one.frequency,
+        examples: one.examples,
+    });
+    Ok(Json(SuggestionListResponse {
+        items: each.collect(),
+    }))
+}
+
+/// Approve a suggestion
+///
+/// Adds the term to the vocabulary as a new version, and gives it to the memories that suggested it
+/// with low confidence. They get the confidence `high` and keep the version that they were
+/// classified with.
+#[utoipa::path(
+    post, path = "/v1/admin/vocabulary/approve", tag = "conversations", operation_id = "approve_suggestion", request_body = ApproveRequest,
+    responses(
+        (status = 200, description = "The new vocabulary.", body = ApproveResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn approve_suggestion(
+    caller: Caller,
+    State(state): State<AppState>,
+    JsonBody { value: request, .. }: JsonBody<ApproveRequest>,
+) -> Result<Json<ApproveResponse>, ApiError> {
+    let kind = kind_of(request.kind.as_deref())?;
+    let approved = state.store.retry_as("approve_suggestion", || async {
+        let mut tx = state.store.begin().await?;
+        let approved = state
+            .conversation
+            .approve(
+                &mut tx,
+                &caller.space,
+                kind,
+                &request.suggestion,
+                caller.now,
+            )
+            .await?;
+        tx.commit().await?;
+        Ok::<_, ApiFailure>(approved)
+    });
+
+    let approved = approved.await?;
+    state.conversation.announce();
+    let id = approved.job_id.to_string();
+    let job = state
+        .jobs
+        .wait(&caller.space, &id, BACKFILL_PATIENCE)
+        .await?;
+    Ok(Json(ApproveResponse {
+        vocabulary: approved.vocabulary.into(),
+        job_id: id,
+        backfilled: job.result.and_then(|result| result["memories"].as_i64()),
+    }))
+}
+
+fn kind_of(given: Option<&str>) -> Result<SuggestionKind, ApiError> {
+    match given {
+        None | Some("topic") => Ok(SuggestionKind::Topic),
+        Some("category") => Ok(SuggestionKind::Category),
+        Some(_) => Err(ApiError::invalid_field("kind", "must be topic or category")),
+    }
+}

@@ -1,0 +1,170 @@
+//! Which memories wait for their classification, and which job asks for it.
+
+use sqlx::Row as _;
+
+use super::memories::{COLUMNS, read_memory};
+use super::{Store, StoreError, Tx};
+use crate::base::ids::{JobId, Space};
+use crate::model::memory::Memory;
+use crate::model::vocabulary::{Suggestion, SuggestionKind};
+
+/// Characters of an example.
+const EXAMPLE_CHARS: usize = 100;
+/// Examples of a suggestion.
+const EXAMPLES: usize = 20;
+
+impl Store {
+    /// The frequent suggestions of a space, most frequent first.
+    pub async fn list_suggestions(
+        &self,
+        space: &Space,
+        kind: SuggestionKind,
+        min_frequency: i64,
+        limit: usize,
+    ) -> Result<Vec<Suggestion>, StoreError> {
+        let column = column(kind);
+        let sql = format!(
+            "SELECT {column} AS suggestion, COUNT(*) AS frequency FROM memories WHERE space = ? AND confidence = 'low' \
+             AND {column} IS NOT NULL GROUP BY {column} HAVING COUNT(*) >= ? ORDER BY COUNT(*) DESC, {column} LIMIT {limit}"
+        );
+        self.retry("list_suggestions", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let rows = self
+                .fetch_all(query.bind(space.as_str()).bind(min_frequency))
+                .await?;
+            let mut found: Vec<Suggestion> = Vec::new();
+            for row in rows {
+                found.push(Suggestion {
+                    suggestion: row.try_get("suggestion")?,
+                    frequency: row.try_get("frequency")?,
+                    examples: Vec::new(),
+                });
+            }
+
+            self.read_examples(space, column, &mut found).await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Fills in the examples of all suggestions, in one round trip.
+    async fn read_examples(
+        &self,
+        space: &Space,
+        column: &str,
+        found: &mut [Suggestion],
+    ) -> Result<(), StoreError> {
+        if found.is_empty() {
+            return Ok(());
+        }
+
+        let marks = vec!["?"; found.len()].join(", ");
+        let sql = format!(
+            "SELECT DISTINCT {column} AS suggestion, SUBSTR(content, 1, {EXAMPLE_CHARS}) AS example FROM memories \
+             WHERE space = ? AND confidence = 'low' AND {column} IN ({marks}) ORDER BY 1, 2"
+        );
+        let query = self.backend.dialect.assembled(&sql).persistent(false);
+        let query = query.bind(space.as_str());
+        let query = found
+            .iter()
+            .fold(query, |query, one| query.bind(one.suggestion.clone()));
+        for row in self.fetch_all(query).await? {
+            let (name, example): (String, String) =
+                (row.try_get("suggestion")?, row.try_get("example")?);
+            if let Some(one) = found.iter_mut().find(|one| one.suggestion == name)
+                && one.examples.len() < EXAMPLES
+            {
+                one.examples.push(example);
+            }
+        }
+
+        Ok(())
+    }
+}
+
+impl Tx {
+    /// Claims memories for a job: its own first, then others of the same thread that no job has
+    /// asked about. The job that waits for those will find nothing to do.
+    pub async fn claim_pending(
+        &mut self,
+        space: &Space,
+        job: &JobId,
+        most: usize,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let own = format!(
+            "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.enrichment_job = ? AND m.enrichment_state = 'pending' \
+             ORDER BY m.seq LIMIT {most}"
+        );
+        let own = self.backend.dialect.query_for_update(&own);
+        let rows = self
+            .fetch_all(own.bind(space.as_str()).bind(job.as_str().to_owned()))
+            .await?;
+        let mut claimed: Vec<Memory> = rows.iter().map(read_memory).collect::<Result<_, _>>()?;
+        let Some(thread_id) = claimed.first().and_then(|one| one.thread_id.clone()) else {
+            return self.begin_enrichment(space, job, claimed).await;
+        };
+
+        let room = most - claimed.len();
+        if room > 0 {
+            let others = format!(
+                "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.thread_id = ? AND m.enrichment_state = 'pending' \
+                 AND m.enrichment_begun = 0 AND (m.enrichment_job IS NULL OR m.enrichment_job <> ?) ORDER BY m.seq LIMIT {room}"
+            );
+            let others = self.backend.dialect.query_for_update(&others);
+            let others = others.bind(space.as_str()).bind(thread_id.to_string());
+            for row in self.fetch_all(others.bind(job.as_str().to_owned())).await? {
+                claimed.push(read_memory(&row)?);
+            }
+        }
+
+        self.begin_enrichment(space, job, claimed).await
+    }
+
+    async fn begin_enrichment(
+        &mut self,
+        space: &Space,
+        job: &JobId,
+        claimed: Vec<Memory>,
+    ) -> Result<Vec<Memory>, StoreError> {
+        if claimed.is_empty() {
+            return Ok(claimed);
+        }
+
+        let sql = "UPDATE memories SET enrichment_job = ?, enrichment_begun = 1 WHERE space = ? AND id IN (??)";
+        let update = self.backend.dialect.query_list(sql, claimed.len());
+        let update = update.bind(job.as_str().to_owned()).bind(space.as_str());
+        let update = claimed.iter().fold(update, |update, one| {
+            update.bind(one.id.as_str().to_owned())
+        });
+
+        self.execute(update).await?;
+        Ok(claimed)
+    }
+
+    /// Memories that suggested a term and were classified with low confidence, by number after the
+    /// given one; locked.
+    pub async fn hold_suggesting(
+        &mut self,
+        space: &Space,
+        kind: SuggestionKind,
+        suggestion: &str,
+        limit: usize,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.confidence = 'low' AND m.{} = ? \
+             ORDER BY m.seq LIMIT {limit}",
+            column(kind)
+        );
+        let query = self.backend.dialect.query_for_update(&sql);
+        let query = query.bind(space.as_str()).bind(suggestion.to_owned());
+        let rows = self.fetch_all(query).await?;
+        rows.iter().map(read_memory).collect()
+    }
+}
+
+fn column(kind: SuggestionKind) -> &'static str {
+    match kind {
+        SuggestionKind::Topic => "suggested_topic",
+        SuggestionKind::Category => "suggested_category",
+    }
+}

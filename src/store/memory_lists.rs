@@ -1,0 +1,241 @@
+//! Lists of memories.
+
+use std::collections::HashMap;
+
+use sqlx::Row as _;
+
+use super::candidates::StatementBuilder;
+use super::memories::{COLUMNS, read_memory};
+use super::{Store, StoreError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{MemoryId, Space, ThreadId};
+use crate::model::memory::{EnrichmentState, Memory};
+
+/// Ids per statement.
+const AT_ONCE: usize = 500;
+
+/// Which memories a list shows; `None`: all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryFilter {
+    pub user_id: Option<String>,
+    pub thread_id: Option<ThreadId>,
+    pub kinds: Vec<&'static str>,
+    pub tag: Option<String>,
+    pub topic: Option<String>,
+    pub category: Option<String>,
+    pub enrichment_state: Option<EnrichmentState>,
+    pub pinned: Option<bool>,
+    pub important: Option<bool>,
+    /// What was believed at this time; without it, what is believed now.
+    pub as_of: Option<Timestamp>,
+    /// Also what another memory has replaced.
+    pub superseded: bool,
+}
+
+/// A page of memories by time, after or before the given one.
+#[derive(Debug, Clone)]
+pub struct MemoryPage {
+    pub from: Option<(Timestamp, MemoryId)>,
+    pub newest_first: bool,
+    pub limit: usize,
+}
+
+impl Store {
+    pub async fn find_memory(
+        &self,
+        space: &Space,
+        id: &MemoryId,
+    ) -> Result<Option<Memory>, StoreError> {
+        let found = self.list_memories_of(space, &[id.to_string()]).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Memories by id, in no particular order.
+    pub async fn list_memories_of(
+        &self,
+        space: &Space,
+        ids: &[String],
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut all = Vec::with_capacity(ids.len());
+        for some in ids.chunks(AT_ONCE) {
+            let marks = vec!["?"; some.len()].join(",");
+            let sql =
+                format!("SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.id IN ({marks})");
+            let found = self.retry("list_memories_of", || async {
+                let query = self.backend.dialect.assembled(&sql);
+                let query = query.persistent(some.len() == 1).bind(space.as_str());
+                let query = some.iter().fold(query, |query, id| query.bind(id.clone()));
+                let rows = self.fetch_all(query).await?;
+                rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
+            });
+
+            all.extend(found.await?);
+        }
+
+        Ok(all)
+    }
+
+    /// The memories with these numbers, in no particular order.
+    pub async fn list_memories_at(
+        &self,
+        space: &Space,
+        seqs: &[i64],
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut all = Vec::with_capacity(seqs.len());
+        for some in seqs.chunks(AT_ONCE) {
+            let marks = vec!["?"; some.len()].join(",");
+            let sql = format!(
+                "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.seq IN ({marks})"
+            );
+            let found = self.retry("list_memories_at", || async {
+                let query = self.backend.dialect.assembled(&sql).persistent(false);
+                let query = query.bind(space.as_str());
+                let query = some.iter().fold(query, |query, seq| query.bind(*seq));
+                let rows = self.fetch_all(query).await?;
+                rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
+            });
+
+            all.extend(found.await?);
+        }
+
+        Ok(all)
+    }
+
+    pub async fn list_memories(
+        &self,
+        space: &Space,
+        filter: &MemoryFilter,
+        page: &MemoryPage,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut statement =
+            StatementBuilder::of(&format!("SELECT {COLUMNS} FROM memories m WHERE "));
+        statement.text("m.space = ?", space.as_str());
+        statement.memories(filter);
+        let (edge, beyond, order) = if page.newest_first {
+            ("<=", "<", " DESC")
+        } else {
+            (">=", ">", "")
+        };
+
+        if let Some((created_at, id)) = &page.from {
+            let micros = created_at.as_micros();
+            statement.number(&format!(" AND m.created_at {edge} ?"), micros);
+            statement.number(&format!(" AND (m.created_at {beyond} ?"), micros);
+            statement.text(&format!(" OR m.id {beyond} ?)"), id.as_str());
+        }
+
+        let order = format!(" ORDER BY m.created_at{order}, m.id{order}");
+        statement.limit(&order, page.limit);
+        self.retry("list_memories", || async {
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
+            rows.iter().map(read_memory).collect()
+        })
+        .await
+    }
+
+    /// The numbers of the messages of threads, in their order.
+    pub async fn list_thread_seqs(
+        &self,
+        space: &Space,
+        threads: &[String],
+    ) -> Result<HashMap<String, Vec<i64>>, StoreError> {
+        let sql = "SELECT thread_id, seq FROM memories WHERE space = ? AND thread_id IN (??) AND type = 'message' ORDER BY seq";
+        let mut all: HashMap<String, Vec<i64>> = HashMap::new();
+        for some in threads.chunks(AT_ONCE) {
+            let rows = self.retry("list_thread_seqs", || async {
+                let query = self.backend.dialect.query_list(sql, some.len());
+                let query = query.bind(space.as_str());
+                self.fetch_all(some.iter().fold(query, |query, id| query.bind(id.clone())))
+                    .await
+            });
+
+            for row in rows.await? {
+                let thread: String = row.try_get("thread_id")?;
+                all.entry(thread).or_default().push(row.try_get("seq")?);
+            }
+        }
+
+        Ok(all)
+    }
+
+    /// The messages of a thread in its newest turns, oldest first.
+    pub async fn list_last_turns(
+        &self,
+        space: &Space,
+        thread_id: &ThreadId,
+        from_turn: i64,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut statement =
+            StatementBuilder::of(&format!("SELECT {COLUMNS} FROM memories m WHERE "));
+        statement.text("m.space = ?", space.as_str());
+        statement.text(" AND m.thread_id = ?", thread_id.as_str());
+        statement.number(" AND m.turn_index >= ?", from_turn);
+        statement
+            .push(" AND m.type = 'message' AND m.role <> 'system' ORDER BY m.turn_index, m.seq");
+        self.retry("list_last_turns", || async {
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
+            rows.iter().map(read_memory).collect()
+        })
+        .await
+    }
+}
+
+impl StatementBuilder {
+    /// The conditions of a filter on memories `m`.
+    fn memories(&mut self, filter: &MemoryFilter) {
+        if let Some(user_id) = &filter.user_id {
+            self.text(" AND m.user_id = ?", user_id);
+        }
+
+        if let Some(thread_id) = &filter.thread_id {
+            self.text(" AND m.thread_id = ?", thread_id.as_str());
+        }
+
+        if !filter.kinds.is_empty() {
+            let kinds: Vec<String> = filter
+                .kinds
+                .iter()
+                .map(|kind| format!("'{kind}'"))
+                .collect();
+            self.push(&format!(" AND m.type IN ({})", kinds.join(", ")));
+        }
+
+        if let Some(tag) = &filter.tag {
+            self.push(" AND EXISTS (SELECT 1 FROM memory_tags t WHERE t.space = m.space AND t.memory_id = m.id");
+            self.text(" AND t.tag = ?)", tag);
+        }
+
+        if let Some(topic) = &filter.topic {
+            self.push(" AND EXISTS (SELECT 1 FROM memory_topics t WHERE t.space = m.space AND t.memory_id = m.id");
+            self.text(" AND t.topic = ?)", topic);
+        }
+
+        if let Some(category) = &filter.category {
+            self.text(" AND m.category = ?", category);
+        }
+
+        if let Some(state) = filter.enrichment_state {
+            self.text(" AND m.enrichment_state = ?", state.as_str());
+        }
+
+        if let Some(pinned) = filter.pinned {
+            self.number(" AND m.pinned = ?", i64::from(pinned));
+        }
+
+        if let Some(important) = filter.important {
+            self.number(" AND m.important = ?", i64::from(important));
+        }
+
+        match filter.as_of {
+            Some(moment) => {
+                self.number(" AND m.created_at <= ?", moment.as_micros());
+                self.number(
+                    " AND (m.superseded_at IS NULL OR m.superseded_at > ?)",
+                    moment.as_micros(),
+                );
+            }
+            None if filter.superseded => {}
+            None => self.push(" AND m.superseded_by IS NULL"),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The three stages that choose memories for a context, as statements: the current thread, the
+//! user's other threads, and what always matters.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use sqlx::Row as _;
+
+use super::candidates::{Bound, StatementBuilder};
+use super::memories::{COLUMNS, read_memory};
+use super::{Store, StoreError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, ThreadId};
+use crate::model::memory::Memory;
+
+/// What a stage looks for.
+#[derive(Debug, Clone, Default)]
+pub struct StageQuery<'q> {
+    pub user_id: &'q str,
+    pub thread_id: Option<&'q ThreadId>,
+    pub topics: &'q [String],
+    pub category: Option<&'q str>,
+    pub entity_values: &'q [String],
+    pub since: Option<Timestamp>,
+    /// A message that is not part of its own context.
+    pub exclude: Option<&'q str>,
+    pub limit: usize,
+}
+
+/// Seconds after which a promoted memory is long-term.
+const DAY_MICROS: i64 = 86_400_000_000;
+
+impl Store {
+    /// Stage 1: the current thread. Messages that wait for their classification pass the filter of
+    /// topics, so that a conversation never loses its last minutes.
+    pub async fn list_current_thread(
+        &self,
+        space: &Space,
+        query: &StageQuery<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let Some(thread_id) = query.thread_id else {
+            return Ok(Vec::new());
+        };
+
+        let mut inner = StatementBuilder::of("SELECT m.seq, ");
+        inner.score(query, "8.0");
+        inner.number(
+            " + CASE WHEN m.category = 'user_preference' THEN 1.0 WHEN m.created_at > ? THEN 5.0",
+            now.as_micros() - DAY_MICROS,
+        );
+        inner.number(
+            " WHEN m.tier <> 'long_term' AND m.created_at > ? THEN 3.0 ELSE 1.0 END",
+            now.as_micros() - 30 * DAY_MICROS,
+        );
+        inner.text(
+            " AS score FROM memories m WHERE m.space = ?",
+            space.as_str(),
+        );
+        inner.text(" AND m.user_id = ?", query.user_id);
+        inner.text(" AND m.thread_id = ?", thread_id.as_str());
+        inner.stage_filter(query, " OR m.enrichment_state = 'pending'");
+        self.fetch_stage("list_current_thread", inner, query.limit)
+            .await
+    }
+
+    /// Stage 2: the user's other threads.
+    pub async fn list_other_threads(
+        &self,
+        space: &Space,
+        query: &StageQuery<'_>,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut inner = StatementBuilder::of("SELECT m.seq, ");
+        inner.score(query, "12.0");
+        inner.text(
+            " AS score FROM memories m WHERE m.space = ?",
+            space.as_str(),
+        );
+        inner.text(" AND m.user_id = ?", query.user_id);
+        match query.thread_id {
+            Some(thread_id) => inner.text(" AND m.thread_id <> ?", thread_id.as_str()),
+            None => inner.push(" AND m.thread_id IS NOT NULL"),
+        }
+
+        inner.stage_filter(query, "");
+        self.fetch_stage("list_other_threads", inner, query.limit)
+            .await
+    }
+
+    /// Stage 3: important long-term memories and preferences.
+    pub async fn list_expansion(
+        &self,
+        space: &Space,
+        query: &StageQuery<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut statement =
+            StatementBuilder::of(&format!("SELECT {COLUMNS} FROM memories m WHERE "));
+        statement.text("m.space = ?", space.as_str());
+        statement.text(" AND m.user_id = ?", query.user_id);
+        statement.push(" AND m.tier = 'long_term' AND m.superseded_by IS NULL");
+        statement.push(
+            " AND (m.category = 'user_preference' OR ((m.importance > 0.8 OR m.access_count > 10)",
+        );
+        statement.number(" AND m.created_at <= ?))", now.as_micros() - DAY_MICROS);
+        if let Some(id) = query.exclude {
+            statement.text(" AND m.id <> ?", id);
+        }
+
+        // A missing importance is last, as on the engines that would put it first.
+        let order = " ORDER BY COALESCE(m.importance, -1.0) DESC, m.access_count DESC, m.created_at DESC, m.id DESC";
+        statement.limit(order, query.limit);
+        self.retry("list_expansion", || async {
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
+            rows.iter().map(read_memory).collect()
+        })
+        .await
+    }
+
+    async fn fetch_stage(
+        &self,
+        name: &'static str,
+        inner: StatementBuilder,
+        limit: usize,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut statement = StatementBuilder::of(&format!(
+            "SELECT {COLUMNS} FROM ({} ORDER BY score DESC, m.created_at DESC, m.id DESC LIMIT {limit}) r \
+             JOIN memories m ON m.seq = r.seq ORDER BY r.score DESC, m.created_at DESC, m.id DESC",
+            inner.sql
+        ));
+        statement.values = inner.values;
+        self.retry(name, || async {
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
+            rows.iter().map(read_memory).collect()
+        })
+        .await
+    }
+
+    /// The titles of threads, by id.
+    pub async fn list_thread_titles(
+        &self,
+        space: &Space,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Option<String>>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+
+        let sql = "SELECT id, title FROM threads WHERE space = ? AND id IN (??)";
+        self.retry("list_thread_titles", || async {
+            let query = self.backend.dialect.query_list(sql, ids.len());
+            let query = query.bind(space.as_str());
+            let query = ids
+                .iter()
+                .fold(query, |query, id| query.bind((*id).to_owned()));
+            let rows = self.fetch_all(query).await?;
+            rows.iter()
+                .map(|row| Ok((row.try_get("id")?, row.try_get("title")?)))
+                .collect()
+        })
+        .await
+    }
+}
+
+impl StatementBuilder {
+    /// The score of a memory `m`, but for its tier.
+    fn score(&mut self, query: &StageQuery<'_>, entity_points: &str) {
+        self.push("COALESCE(m.importance * 10.0, 5.0)");
+        if !query.topics.is_empty() {
+            self.push(" + CASE WHEN ");
+            self.has_topic(query.topics);
+            self.push(" THEN 10.0 ELSE 0.0 END");
+        }
+
+        if let Some(category) = query.category {
+            self.text(
+                " + CASE WHEN m.category = ? THEN 5.0 ELSE 0.0 END",
+                category,
+            );
+        }
+
+        if !query.entity_values.is_empty() {
+            self.push(" + CASE WHEN EXISTS (SELECT 1 FROM memory_entities e WHERE e.space = m.space AND e.memory_id = m.id AND e.value IN (");
+            self.list(query.entity_values);
+            let _ = write!(self.sql, ")) THEN {entity_points} ELSE 0.0 END");
+        }
+    }
+
+    fn stage_filter(&mut self, query: &StageQuery<'_>, or: &str) {
+        self.push(" AND m.superseded_by IS NULL");
+        if let Some(id) = query.exclude {
+            self.text(" AND m.id <> ?", id);
+        }
+
+        if !query.topics.is_empty() {
+            self.push(" AND (");
+            self.has_topic(query.topics);
+            let _ = write!(self.sql, "{or})");
+        }
+
+        if let Some(since) = query.since {
+            self.number(" AND m.created_at >= ?", since.as_micros());
+        }
+    }
+
+    fn has_topic(&mut self, topics: &[String]) {
+        self.push("EXISTS (SELECT 1 FROM memory_topics t WHERE t.space = m.space AND t.memory_id = m.id AND t.topic IN (");
+        self.list(topics);
+        self.push("))");
+    }
+
+    fn list(&mut self, values: &[String]) {
+        self.push(&vec!["?"; values.len()].join(", "));
+        self.values
+            .extend(values.iter().map(|value| Bound::Text(value.clone())));
+    }
+}

@@ -1,0 +1,151 @@
+//! Rows of `threads`.
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::candidates::StatementBuilder;
+use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, ThreadId};
+use crate::model::thread::Thread;
+
+const COLUMNS: &str =
+    "id, user_id, title, message_count, turn_count, created_at, updated_at, last_message_at";
+
+/// A page: at most `limit` threads, newest first, before the given one.
+#[derive(Debug, Clone)]
+pub struct ThreadPage {
+    pub before: Option<(Timestamp, ThreadId)>,
+    pub limit: usize,
+}
+
+impl Store {
+    pub async fn find_thread(
+        &self,
+        space: &Space,
+        id: &ThreadId,
+    ) -> Result<Option<Thread>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM threads WHERE space = ? AND id = ?");
+        self.retry("find_thread", || async {
+            let query = self.backend.dialect.assembled(&sql);
+            let rows = self
+                .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
+                .await?;
+            rows.first().map(read_thread).transpose()
+        })
+        .await
+    }
+
+    /// The threads of an end user, or of all.
+    pub async fn list_threads(
+        &self,
+        space: &Space,
+        user_id: Option<&str>,
+        page: &ThreadPage,
+    ) -> Result<Vec<Thread>, StoreError> {
+        let mut statement = StatementBuilder::of(&format!("SELECT {COLUMNS} FROM threads WHERE "));
+        statement.text("space = ?", space.as_str());
+        if let Some(user_id) = user_id {
+            statement.text(" AND user_id = ?", user_id);
+        }
+
+        if let Some((created_at, id)) = &page.before {
+            statement.number(" AND created_at <= ?", created_at.as_micros());
+            statement.number(" AND (created_at < ?", created_at.as_micros());
+            statement.text(" OR id < ?)", id.as_str());
+        }
+
+        statement.limit(" ORDER BY created_at DESC, id DESC", page.limit);
+        self.retry("list_threads", || async {
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
+            rows.iter().map(read_thread).collect()
+        })
+        .await
+    }
+}
+
+impl Tx {
+    /// # Errors
+    /// [`StoreError::Conflict`]: the id is in use.
+    pub async fn add_thread(&mut self, space: &Space, thread: &Thread) -> Result<(), StoreError> {
+        let insert = "INSERT INTO threads (space, id, user_id, title, message_count, turn_count, created_at, updated_at) \
+                      VALUES (?, ?, ?, ?, 0, 0, ?, ?)";
+        let insert = self
+            .sql(insert)
+            .bind(space.as_str())
+            .bind(thread.id.as_str())
+            .bind(thread.user_id.as_str())
+            .bind(thread.title.clone())
+            .bind(thread.created_at.as_micros())
+            .bind(thread.updated_at.as_micros());
+
+        match self.insert(insert).await? {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Conflict {
+                constraint: "the id of the thread",
+            }),
+        }
+    }
+
+    /// Reads a thread and locks it until the transaction ends.
+    pub async fn find_thread(
+        &mut self,
+        space: &Space,
+        id: &ThreadId,
+    ) -> Result<Option<Thread>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM threads WHERE space = ? AND id = ?");
+        let query = self
+            .backend
+            .dialect
+            .query_for_update(&sql)
+            .bind(space.as_str())
+            .bind(id.as_str());
+
+        let row = self.fetch_optional(query).await?;
+        row.as_ref().map(read_thread).transpose()
+    }
+
+    /// Writes what may change in a thread.
+    pub async fn update_thread(
+        &mut self,
+        space: &Space,
+        thread: &Thread,
+    ) -> Result<(), StoreError> {
+        let update = "UPDATE threads SET title = ?, message_count = ?, turn_count = ?, updated_at = ?, last_message_at = ? \
+                      WHERE space = ? AND id = ?";
+        let update = self
+            .sql(update)
+            .bind(thread.title.clone())
+            .bind(thread.message_count)
+            .bind(thread.turn_count)
+            .bind(thread.updated_at.as_micros())
+            .bind(thread.last_message_at.map(Timestamp::as_micros))
+            .bind(space.as_str())
+            .bind(thread.id.as_str());
+
+        self.execute(update).await.map(|_| ())
+    }
+
+    /// Deletes a thread with its memories; their search entries are removed separately.
+    pub async fn remove_thread(&mut self, space: &Space, id: &ThreadId) -> Result<(), StoreError> {
+        let delete = self.sql("DELETE FROM threads WHERE space = ? AND id = ?");
+        let delete = delete.bind(space.as_str()).bind(id.as_str());
+        self.execute(delete).await.map(|_| ())
+    }
+}
+
+fn read_thread(row: &AnyRow) -> Result<Thread, StoreError> {
+    let time = |name: &str| Ok::<_, sqlx::Error>(Timestamp::from_micros(row.try_get(name)?));
+    Ok(Thread {
+        id: ThreadId::from_stored(row.try_get("id")?),
+        user_id: row.try_get("user_id")?,
+        title: row.try_get("title")?,
+        message_count: row.try_get("message_count")?,
+        turn_count: row.try_get("turn_count")?,
+        created_at: time("created_at")?,
+        updated_at: time("updated_at")?,
+        last_message_at: row
+            .try_get::<Option<i64>, _>("last_message_at")?
+            .map(Timestamp::from_micros),
+    })
+}
