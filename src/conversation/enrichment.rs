@@ -81,6 +81,8 @@ impl Conversation {
             context.report("enriching", json!({"messages": done, "failed": failed}));
         }
 
+        // Its calls are recorded before it ends.
+        self.llm.flush().await?;
         let spent = session.spent();
         Ok(Outcome::Done(json!({
             "messages": done, "failed": failed, "llm_calls": spent.calls, "tokens": spent.tokens,
