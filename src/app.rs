@@ -23,7 +23,7 @@ use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::keys::Keys;
 use crate::llm::Llm;
-use crate::memory_retrieval::MemoryPolicies;
+use crate::memory_retrieval::{MemoryPolicies, MemoryRetrieval};
 #[cfg(feature = "testing")]
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
@@ -133,9 +133,16 @@ impl App {
             tracing::warn!(%error, "cannot queue the job that changes the embedding model");
         }
 
+        let policies = MemoryPolicies::new(store.clone());
         let state = AppState {
             keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
-            policies: MemoryPolicies::new(store.clone()),
+            memory: MemoryRetrieval::new(
+                store.clone(),
+                search.clone(),
+                policies.clone(),
+                config.memory,
+            ),
+            policies,
             spaces: Spaces::new(store.clone(), jobs.clone(), llm.clone()),
             ingestion: Ingestion::new(
                 store.clone(),

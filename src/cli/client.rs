@@ -24,9 +24,9 @@ use crate::config::{Config, Origin};
 /// Seconds that work inside the command has to finish when the command is stopped.
 const INSIDE_GRACE: u64 = 1;
 /// How long a request is repeated while the service is busy.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// A service that asks for a longer pause needs attention: a spend cap, for example.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// How to connect to memoir.
 #[derive(clap::Args)]

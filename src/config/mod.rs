@@ -15,6 +15,7 @@ mod layers;
 pub mod limits;
 pub mod llm;
 mod mask;
+pub mod memory;
 pub mod query;
 pub mod server;
 pub mod taxonomy;
@@ -38,6 +39,7 @@ pub use jobs::Jobs;
 pub use limits::Limits;
 pub use llm::Llm;
 pub use mask::Secret;
+pub use memory::Memory;
 pub use query::Query;
 pub use server::Server;
 pub use taxonomy::Taxonomy;
@@ -70,6 +72,7 @@ pub struct Config {
     pub taxonomy: Taxonomy,
     pub query: Query,
     pub vector: Vector,
+    pub memory: Memory,
     pub audit: Audit,
     pub llm: Llm,
     pub telemetry: Telemetry,
@@ -133,6 +136,7 @@ impl Config {
             taxonomy: section(&mut tree, "taxonomy", &mut violations),
             query: section(&mut tree, "query", &mut violations),
             vector: section(&mut tree, "vector", &mut violations),
+            memory: section(&mut tree, "memory", &mut violations),
             audit: section(&mut tree, "audit", &mut violations),
             llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
@@ -148,6 +152,7 @@ impl Config {
         config.ingestion.validate(&mut violations);
         config.taxonomy.validate(&mut violations);
         config.query.validate(&config.ingestion, &mut violations);
+        config.memory.validate(&mut violations);
         config.audit.validate(&mut violations);
         config.vector.validate(&mut violations);
         config.telemetry.validate(&mut violations);

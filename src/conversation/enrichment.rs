@@ -43,6 +43,7 @@ impl Work for EnrichWork {
 /// The job for the messages that carry its id.
 pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
     NewJob {
+        is_small: false,
         kind: KIND,
         user_id: user_id.to_owned(),
         source_id: None,
@@ -81,6 +82,8 @@ impl Conversation {
             context.report("enriching", json!({"messages": done, "failed": failed}));
         }
 
+        // Its calls are recorded before it ends.
+        self.llm.flush().await?;
         let spent = session.spent();
         Ok(Outcome::Done(json!({
             "messages": done, "failed": failed, "llm_calls": spent.calls, "tokens": spent.tokens,
@@ -247,6 +250,7 @@ impl Conversation {
         tx: &mut crate::store::Tx,
         space: &crate::base::ids::Space,
         id: &str,
+        payer: Option<&crate::model::llm_call::KeyBudget>,
         now: Timestamp,
     ) -> Result<crate::model::job::Job, super::ConversationError> {
         let held = tx.hold_memories(space, &[id.to_owned()]).await?;
@@ -255,7 +259,7 @@ impl Conversation {
             .next()
             .ok_or_else(|| super::ConversationError::no_memory(id))?;
         let new = new_job(&memory.user_id, self.jobs.max_attempts());
-        let job = self.jobs.enqueue(tx, space, &new, now).await?;
+        let job = self.jobs.enqueue_for(tx, space, &new, payer, now).await?;
         memory.enrichment_state = EnrichmentState::Pending;
         memory.enrichment_job = Some(job.id.to_string());
         memory.updated_at = now;

@@ -11,6 +11,7 @@ use crate::base::hash::sha256_hex;
 use crate::base::ids::{JobId, MemoryId, Space, ThreadId};
 use crate::base::text::char_count;
 use crate::jobs::JobsError;
+use crate::model::llm_call::KeyBudget;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
 use crate::store::{StoreError, Tx};
 
@@ -117,7 +118,7 @@ impl Conversation {
     }
 
     /// Appends messages to their thread inside the caller's transaction, and queues their
-    /// classification; call [`Conversation::announce`] once that is committed. Also returns the job.
+    /// classification; call [`Conversation::announce`] once that is committed.
     ///
     /// # Errors
     /// [`ConversationError::NotFound`]: the thread is gone. Or the store's.
@@ -126,8 +127,9 @@ impl Conversation {
         tx: &mut Tx,
         space: &Space,
         ready: &PreparedMessages,
+        payer: Option<&KeyBudget>,
         now: Timestamp,
-    ) -> Result<(Vec<Appended>, Option<JobId>), ConversationError> {
+    ) -> Result<Vec<Appended>, ConversationError> {
         let found = tx.find_thread(space, &ready.thread_id).await?;
         let mut thread =
             found.ok_or_else(|| ConversationError::no_thread(ready.thread_id.as_str()))?;
@@ -150,7 +152,7 @@ impl Conversation {
             .map(|one| is_new(one, &mut seen))
             .collect();
         let job = if ready.enrich && fresh.contains(&true) {
-            self.queue_enrichment(tx, space, &thread.user_id, now)
+            self.queue_enrichment(tx, space, &thread.user_id, payer, now)
                 .await?
         } else {
             None
@@ -195,7 +197,7 @@ impl Conversation {
                 .await?;
         }
 
-        Ok((appended, job))
+        Ok(appended)
     }
 
     /// Wakes the workers for what was queued.
@@ -210,10 +212,11 @@ impl Conversation {
         tx: &mut Tx,
         space: &Space,
         user_id: &str,
+        payer: Option<&KeyBudget>,
         now: Timestamp,
     ) -> Result<Option<JobId>, ConversationError> {
         let new = enrichment::new_job(user_id, self.jobs.max_attempts());
-        match self.jobs.enqueue(tx, space, &new, now).await {
+        match self.jobs.enqueue_for(tx, space, &new, payer, now).await {
             Ok(job) => Ok(Some(job.id)),
             Err(JobsError::QueueFull { .. }) => Ok(None),
             Err(error) => Err(error.into()),

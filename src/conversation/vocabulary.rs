@@ -144,6 +144,7 @@ impl Conversation {
         tx.add_vocabulary(space, &vocabulary, now).await?;
         let request = json!({"kind": kind.as_str(), "suggestion": suggestion});
         let new = NewJob {
+            is_small: false,
             kind: backfill::KIND,
             user_id: String::new(),
             source_id: None,

@@ -61,7 +61,9 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonListBody<T> {
         check_media_type(request.headers())?;
         let (bytes, reservation) = body::read(request.into_body(), state).await?;
         let value = if bytes.trim_ascii_start().first() == Some(&b'[') {
-            parse_strictly(&bytes, "")?
+            let value = parse_json(&bytes)?;
+            strict::check(&bytes, "")?;
+            value
         } else {
             parse(&bytes)?
         };
@@ -290,10 +292,10 @@ pub fn parse_object<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Api
         return Err(ApiError::invalid_field("(body)", "must be a JSON object"));
     }
 
-    parse_strictly(bytes, nul_in)
+    parse_json(bytes)
 }
 
-fn parse_strictly<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, ApiError> {
+fn parse_json<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, ApiError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| refuse(&error))?;
     reader.end().map_err(|error| not_json(&error))?;

@@ -40,8 +40,8 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     admin, categories, chunks, context, docs, documents, health, info, ingestions, jobs, lexicon,
-    manifest, memories, metrics, models, policies, queries, search, sources, threads, tokens,
-    usage, users, vocabulary, web,
+    manifest, memories, memory, metrics, models, policies, queries, search, sources, threads,
+    tokens, usage, users, vocabulary, web,
 };
 
 /// Every route in the OpenAPI document.
@@ -71,6 +71,8 @@ fn api() -> OpenApiRouter<AppState> {
             admin::memory_settings::get_memory_settings,
             admin::memory_settings::update_memory_settings
         ))
+        .routes(routes!(memory::retrieve_memory))
+        .routes(routes!(memory::get_memory_metrics))
         .routes(routes!(policies::list_policies))
         .routes(routes!(policies::list_policy_versions))
         .routes(routes!(policies::try_policy))

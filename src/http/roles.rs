@@ -13,6 +13,7 @@ const READING: &[&str] = &[
     "/v1/context",
     "/v1/context/analyze",
     "/v1/documents/retrieve",
+    "/v1/memory/retrieve",
     "/v1/policies/try",
     "/v1/queries",
     "/v1/queries/estimate",

@@ -21,7 +21,7 @@ use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::keys::Keys;
 use crate::llm::Llm;
-use crate::memory_retrieval::MemoryPolicies;
+use crate::memory_retrieval::{MemoryPolicies, MemoryRetrieval};
 use crate::queries::Queries;
 use crate::search::Search;
 use crate::sources::Sources;
@@ -45,6 +45,7 @@ pub struct AppState {
     pub queries: Queries,
     pub search: Search,
     pub policies: MemoryPolicies,
+    pub memory: MemoryRetrieval,
     pub conversation: Conversation,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
@@ -174,6 +175,12 @@ impl FromRef<AppState> for Search {
 impl FromRef<AppState> for Conversation {
     fn from_ref(state: &AppState) -> Self {
         state.conversation.clone()
+    }
+}
+
+impl FromRef<AppState> for MemoryRetrieval {
+    fn from_ref(state: &AppState) -> Self {
+        state.memory.clone()
     }
 }
 

@@ -116,8 +116,23 @@ impl Jobs {
         new: &NewJob,
         now: Timestamp,
     ) -> Result<Job, JobsError> {
+        self.enqueue_for(tx, space, new, None, now).await
+    }
+
+    /// The same; its model calls count towards the caps of `payer`.
+    ///
+    /// # Errors
+    /// [`JobsError::QueueFull`], or the store's.
+    pub async fn enqueue_for(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: &NewJob,
+        payer: Option<&KeyBudget>,
+        now: Timestamp,
+    ) -> Result<Job, JobsError> {
         let new = std::slice::from_ref(new);
-        let queued = self.enqueue_all(tx, space, new, None, now).await?;
+        let queued = self.enqueue_all(tx, space, new, payer, now).await?;
         queued
             .into_iter()
             .next()

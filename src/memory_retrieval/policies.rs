@@ -249,7 +249,7 @@ impl MemoryPolicies {
 }
 
 /// The defaults, which every space has before its first change.
-fn built_in() -> Result<StoredPolicy, SettingsFault> {
+pub(super) fn built_in() -> Result<StoredPolicy, SettingsFault> {
     Ok(StoredPolicy {
         name: RETRIEVAL.to_owned(),
         version: BUILT_IN,

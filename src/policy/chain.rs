@@ -56,6 +56,15 @@ impl Outcome {
         self.steps.iter().map(|step| step.name).collect()
     }
 
+    /// How many entries deduplication saw.
+    pub fn deduplicated_from(&self) -> usize {
+        let step = self
+            .steps
+            .iter()
+            .find(|step| step.name == deduplicate::NAME);
+        step.map_or(0, |step| step.before)
+    }
+
     /// How many of the entries that deduplication saw repeated another one.
     pub fn duplicates(&self) -> usize {
         self.steps

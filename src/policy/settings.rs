@@ -125,12 +125,11 @@ pub enum Strategy {
     RecencyFirst,
 }
 
-/// What is redacted besides the three standard patterns, and when.
+/// What is redacted besides the three standard patterns, and what stands in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schema(as = MemoryRedaction)]
 pub struct Redaction {
-    pub at: RedactionTime,
     /// What stands in place of a match.
     pub replacement: String,
     /// Names of built-in patterns.
@@ -141,23 +140,10 @@ pub struct Redaction {
 impl Default for Redaction {
     fn default() -> Self {
         Self {
-            at: RedactionTime::default(),
             replacement: "[REDACTED]".to_owned(),
             built_in: Vec::new(),
         }
     }
-}
-
-/// When a text is redacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = MemoryRedactionTime)]
-pub enum RedactionTime {
-    /// In the payload; the stored text stays as it is.
-    #[default]
-    Read,
-    /// When a message is stored: the original text is never written.
-    Write,
 }
 
 /// The fields that a single request may set.

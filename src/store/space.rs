@@ -79,6 +79,25 @@ impl Store {
         .await
     }
 
+    /// How often the memories of a group were written; `None` if never.
+    pub async fn find_memory_writes(
+        &self,
+        space: &Space,
+        group_id: &str,
+    ) -> Result<Option<i64>, StoreError> {
+        self.retry("find_memory_writes", || async {
+            let query = self.sql(
+                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
+            );
+            let query = query
+                .bind(space.as_str())
+                .bind(format!("{MEMORY_WRITES}{group_id}"));
+            let rows = self.fetch_all(query).await?;
+            Ok(rows.first().map(|row| row.try_get("value")).transpose()?)
+        })
+        .await
+    }
+
     /// Whether a space has excluded sources, so that categories may only appear to contain chunks.
     pub async fn has_ineligible(&self, space: &Space) -> Result<bool, StoreError> {
         self.retry("has_ineligible", || async {

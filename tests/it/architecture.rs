@@ -18,7 +18,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("keys", &["config", "model", "store"]),
     ("spaces", &["jobs", "llm", "model", "store"]),
     ("search", &["config", "jobs", "llm", "model", "store"]),
-    ("memory_retrieval", &["model", "policy", "store"]),
+    (
+        "memory_retrieval",
+        &["config", "llm", "model", "policy", "search", "store"],
+    ),
     ("sources", &["jobs", "search", "store", "model"]),
     ("categories", &["config", "store", "model"]),
     ("contextual_helpers", &["llm", "model", "store"]),

@@ -363,14 +363,14 @@ pub async fn enrich_memory(
         .conversation
         .memory(&caller.space, &id, query.user_id.as_deref())
         .await?;
+    let payer = caller.budget();
     let queued = state.store.retry_as("enrich_memory", || async {
         let mut tx = state.store.begin().await?;
         let id = known.id.to_string();
         let job = state
             .conversation
-            .enrich_again(&mut tx, &caller.space, &id, caller.now)
+            .enrich_again(&mut tx, &caller.space, &id, payer.as_ref(), caller.now)
             .await?;
-        caller.pay_for(&mut tx, &job.id).await?;
         tx.commit().await?;
         Ok::<_, crate::http::idempotency::ApiFailure>(job)
     });

@@ -79,6 +79,17 @@ pub struct PayloadRedactionResponse {
     pub replacement: String,
 }
 
+/// The metadata of a payload without memories.
+pub fn empty_metadata(policy: &Policy, query_time: u64) -> PayloadMetadataResponse {
+    let nothing = Outcome {
+        entries: Vec::new(),
+        total_results: 0,
+        total_tokens: 0,
+        steps: Vec::new(),
+    };
+    payload(&nothing, policy, "", query_time).1
+}
+
 /// The memories and the metadata of a payload.
 pub fn payload(
     outcome: &Outcome,

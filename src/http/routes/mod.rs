@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod lexicon;
 pub mod manifest;
 pub mod memories;
+pub mod memory;
 pub mod memory_payload;
 pub mod metrics;
 pub mod models;

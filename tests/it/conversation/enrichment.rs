@@ -54,7 +54,11 @@ async fn a_message_is_classified_with_the_exact_tool_on_every_engine() {
         assert_eq!(tool["parameters"], seed_schema(&vocabulary));
 
         let job = done["enrichment_job_id"].as_str().unwrap();
-        let job = desk.app.get(&format!("/v1/jobs/{job}")).await.json();
+        let job = desk
+            .app
+            .get(&format!("/v1/jobs/{job}?wait=10"))
+            .await
+            .json();
         assert_eq!(
             (&job["kind"], &job["state"]),
             (&json!("enrich"), &json!("succeeded"))

@@ -24,7 +24,7 @@ async fn every_change_is_a_new_version_that_stays_available() {
                 "retrieval": {"topK": 8, "clipSentences": 2, "maxTokens": 1500, "searchType": "hybrid",
                     "minScore": 0.3, "enableRedaction": false},
                 "interleaving": {"strategy": "alternate"},
-                "redaction": {"at": "read", "replacement": "[REDACTED]"},
+                "redaction": {"replacement": "[REDACTED]"},
             })
         );
 

@@ -249,19 +249,17 @@ pub async fn create_messages(
         )
         .await?;
 
+    let payer = caller.budget();
     let stored = state.store.retry_as("create_messages", || async {
         let mut tx = match idempotency.begin(&state.store, &caller).await? {
             Begun::Answered(response) => return Ok(response),
             Begun::Fresh(tx) => tx,
         };
 
-        let (appended, job) = state
+        let appended = state
             .conversation
-            .append(&mut tx, &caller.space, &ready, caller.now)
+            .append(&mut tx, &caller.space, &ready, payer.as_ref(), caller.now)
             .await?;
-        if let Some(job) = &job {
-            caller.pay_for(&mut tx, job).await?;
-        }
 
         let first = appended.first().map(|one| one.memory.id.to_string());
         let headers = [location(&format!(

@@ -1,0 +1,53 @@
+//! Results of the last minute, so that the same query is not searched twice.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashlink::LruCache;
+
+use super::retrieve::Found;
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+
+/// How long a result is used.
+const TTL_SECONDS: i64 = 60;
+const MOST_RESULTS: usize = 2_000;
+
+/// What a result depends on, besides the memories.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub space: Space,
+    pub user_id: String,
+    pub query: String,
+    /// The policy, its version, and the values of the request.
+    pub settings: String,
+}
+
+struct Kept {
+    found: Arc<Found>,
+    /// How often the user's memories had been written.
+    writes: i64,
+    at: Timestamp,
+}
+
+pub struct ResultCache(Mutex<LruCache<Key, Kept>>);
+
+impl ResultCache {
+    pub fn new() -> Self {
+        Self(Mutex::new(LruCache::new(MOST_RESULTS)))
+    }
+
+    /// The result over the same memories; with `writes: None` also over older ones.
+    pub fn find(&self, key: &Key, writes: Option<i64>, now: Timestamp) -> Option<Arc<Found>> {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = results.get(key)?;
+        let age = now.as_micros() - kept.at.as_micros();
+        let is_recent = (0..TTL_SECONDS * 1_000_000).contains(&age);
+        let is_same = writes.is_none_or(|writes| writes == kept.writes);
+        (is_recent && is_same).then(|| Arc::clone(&kept.found))
+    }
+
+    pub fn keep(&self, key: Key, found: Arc<Found>, writes: i64, at: Timestamp) {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert(key, Kept { found, writes, at });
+    }
+}

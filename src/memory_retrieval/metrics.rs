@@ -1,0 +1,96 @@
+//! Figures of memory retrieval, counted in this process for each space.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashlink::LruCache;
+
+use crate::base::ids::Space;
+
+/// Spaces whose figures are kept.
+const MOST_SPACES: usize = 10_000;
+
+/// What was counted in a space since the process started.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RetrievalMetrics {
+    pub calls: u64,
+    /// Milliseconds of all calls.
+    pub latency_ms: f64,
+    /// Memories that were returned.
+    pub results: u64,
+    /// Their tokens by the tokenizer `o200k_base`.
+    pub tokens: u64,
+    /// Memories that deduplication saw, and those it removed because they repeated another.
+    pub examined: u64,
+    pub duplicates: u64,
+    /// Calls that looked into the cache, and those that were served from it.
+    pub lookups: u64,
+    pub cache_hits: u64,
+}
+
+impl RetrievalMetrics {
+    /// The mean time of a call.
+    pub fn mean_latency_ms(&self) -> f64 {
+        if self.calls == 0 {
+            0.0
+        } else {
+            self.latency_ms / to_f64(self.calls)
+        }
+    }
+
+    /// The percentage of memories that repeated another one.
+    pub fn dedup_ratio(&self) -> f64 {
+        percent(self.duplicates, self.examined)
+    }
+
+    /// The percentage of calls that were served from the cache.
+    pub fn cache_hit_rate(&self) -> f64 {
+        percent(self.cache_hits, self.lookups)
+    }
+}
+
+/// With one decimal; 0 of nothing is 0.
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    (1000.0 * to_f64(part) / to_f64(whole)).round() / 10.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Counted(Arc<Mutex<LruCache<Space, RetrievalMetrics>>>);
+
+impl Counted {
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(LruCache::new(MOST_SPACES))))
+    }
+
+    pub fn count(&self, space: &Space, add: impl FnOnce(&mut RetrievalMetrics)) {
+        let mut spaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut metrics = spaces.get(space).copied().unwrap_or_default();
+        add(&mut metrics);
+        spaces.insert(space.clone(), metrics);
+    }
+
+    pub fn of(&self, space: &Space) -> RetrievalMetrics {
+        let mut spaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spaces.get(space).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_have_one_decimal_and_nothing_is_zero() {
+        assert_eq!(percent(2, 3), 66.7);
+        assert_eq!(percent(1, 2), 50.0);
+        assert_eq!(percent(0, 0), 0.0);
+    }
+}

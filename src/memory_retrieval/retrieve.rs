@@ -1,0 +1,456 @@
+//! One retrieval: whether to search at all, the search, the policy, and what to return if
+//! something fails. A failure is part of the result, because the caller must go on without
+//! memories.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::cache::{Key, ResultCache};
+use super::metrics::{Counted, RetrievalMetrics};
+use super::policies::{MemoryPolicies, PolicyError, PolicyName, RETRIEVAL, StoredPolicy};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, ThreadId, memory_group};
+use crate::base::text::{char_count, has_control_but_breaks};
+use crate::base::tokens::TokenCounter;
+use crate::config;
+use crate::llm::Session;
+use crate::model::memory::{Memory, MemoryKind};
+use crate::model::search::OwnerKind;
+use crate::policy::settings::{Overrides, SearchType};
+use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker, run};
+use crate::search::{EntryQuery, Filter, Kind, Search, SearchError};
+use crate::store::{Store, StoreError};
+
+/// The longest query in characters.
+const MOST_QUERY_CHARS: usize = 4_000;
+/// Results that are fetched for each one that is wanted, because some are dropped.
+const FETCHED_PER_RESULT: usize = 2;
+const MINUTE: i64 = 60_000_000;
+
+/// A request.
+#[derive(Debug, Clone)]
+pub struct RetrievalInput {
+    pub user_id: String,
+    pub session_id: Option<String>,
+    pub use_memory: bool,
+    pub query: String,
+    pub policy: Option<PolicyName>,
+    pub overrides: Overrides,
+}
+
+/// Why nothing was searched, though nothing is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skipped {
+    UseMemoryFalse,
+    SessionMissing,
+    SessionUnknown,
+}
+
+impl Skipped {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UseMemoryFalse => "use_memory_false",
+            Self::SessionMissing => "session_missing",
+            Self::SessionUnknown => "session_unknown",
+        }
+    }
+}
+
+/// What went wrong. The names are those of the published policy, which clients know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetrievalFailure {
+    Unavailable,
+    CollectionNotFound,
+    RateLimited,
+    InvalidQuery,
+}
+
+impl RetrievalFailure {
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Unavailable => "ZEP_UNAVAILABLE",
+            Self::CollectionNotFound => "COLLECTION_NOT_FOUND",
+            Self::RateLimited => "RATE_LIMITED",
+            Self::InvalidQuery => "INVALID_QUERY",
+        }
+    }
+
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Unavailable => "Memory service temporarily unavailable",
+            Self::CollectionNotFound => "User memory collection does not exist",
+            Self::RateLimited => "Memory retrieval rate limit exceeded",
+            Self::InvalidQuery => "Query text invalid or too long",
+        }
+    }
+
+    pub fn fallback(self) -> &'static str {
+        match self {
+            Self::Unavailable | Self::InvalidQuery => "skip",
+            Self::CollectionNotFound => "empty",
+            Self::RateLimited => "cache",
+        }
+    }
+}
+
+/// What a search and the policy found.
+#[derive(Debug)]
+pub struct Found {
+    pub outcome: Outcome,
+    pub search_ms: f64,
+    pub chain_ms: f64,
+}
+
+/// A retrieval.
+#[derive(Debug, Clone)]
+pub struct Retrieved {
+    pub found: Option<Arc<Found>>,
+    pub policy: Arc<Policy>,
+    /// Name and version: `retrieval@3`.
+    pub policy_name: String,
+    pub skipped: Option<Skipped>,
+    pub failure: Option<RetrievalFailure>,
+    pub cached: bool,
+    /// Seconds until the next call is allowed.
+    pub retry_after: Option<u64>,
+    pub total_ms: f64,
+}
+
+/// Why there is no result at all: the request itself is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum RetrieveError {
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+/// Entry point of memory retrieval; cheap to clone.
+#[derive(Clone)]
+pub struct MemoryRetrieval {
+    store: Store,
+    search: Search,
+    policies: MemoryPolicies,
+    settings: config::Memory,
+    cache: Arc<ResultCache>,
+    counted: Counted,
+}
+
+/// What was decided before a search.
+enum Way {
+    Skip(Skipped),
+    Fail(RetrievalFailure),
+    /// The user's memories were written so often.
+    Search(i64),
+}
+
+impl MemoryRetrieval {
+    #[must_use]
+    pub fn new(
+        store: Store,
+        search: Search,
+        policies: MemoryPolicies,
+        settings: config::Memory,
+    ) -> Self {
+        Self {
+            store,
+            search,
+            policies,
+            settings,
+            cache: Arc::new(ResultCache::new()),
+            counted: Counted::new(),
+        }
+    }
+
+    /// The figures of a space.
+    pub fn metrics(&self, space: &Space) -> RetrievalMetrics {
+        self.counted.of(space)
+    }
+
+    /// Retrieves the memories for a query.
+    ///
+    /// # Errors
+    /// The policy does not exist, or a value lies outside its range. Everything else is part of
+    /// the result.
+    pub async fn retrieve(
+        &self,
+        session: &Session,
+        space: &Space,
+        input: &RetrievalInput,
+        now: Timestamp,
+    ) -> Result<Retrieved, RetrieveError> {
+        let begun = Instant::now();
+        let (stored, reachable) = self.policy(space, input).await?;
+        let settings = stored.policy.settings().with(&input.overrides);
+        let policy = Arc::new(
+            stored
+                .policy
+                .with_settings(settings.map_err(PolicyError::from)?),
+        );
+        let mut retrieved = Retrieved {
+            found: None,
+            policy_name: format!("{}@{}", stored.name, stored.version),
+            policy,
+            skipped: None,
+            failure: None,
+            cached: false,
+            retry_after: None,
+            total_ms: 0.0,
+        };
+
+        let way = match reachable {
+            true => self.way(space, input).await,
+            false => Ok(Way::Fail(RetrievalFailure::Unavailable)),
+        };
+        match way.unwrap_or_else(|error| unavailable(&error)) {
+            Way::Skip(reason) => retrieved.skipped = Some(reason),
+            Way::Fail(failure) => retrieved.failure = Some(failure),
+            Way::Search(writes) => {
+                self.look_up(session, space, input, writes, now, &mut retrieved)
+                    .await;
+            }
+        }
+
+        retrieved.total_ms = milliseconds(begun);
+        self.count(space, &retrieved);
+        Ok(retrieved)
+    }
+
+    /// The policy of a request, and whether the database could be asked for it. Without the
+    /// database there is nothing to select from, so the defaults do no harm.
+    async fn policy(
+        &self,
+        space: &Space,
+        input: &RetrievalInput,
+    ) -> Result<(StoredPolicy, bool), PolicyError> {
+        let wanted = input.policy.clone().unwrap_or_else(|| PolicyName {
+            name: RETRIEVAL.to_owned(),
+            version: None,
+        });
+        match self.policies.find(space, &wanted).await {
+            Ok(found) => Ok((found, true)),
+            Err(PolicyError::Store(error)) => {
+                tracing::warn!(%error, "cannot read the policy of a memory retrieval");
+                Ok((super::policies::built_in()?, false))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The conditions under which memories are searched.
+    async fn way(&self, space: &Space, input: &RetrievalInput) -> Result<Way, StoreError> {
+        if !input.use_memory {
+            return Ok(Way::Skip(Skipped::UseMemoryFalse));
+        }
+        let query = &input.query;
+        if query.trim().is_empty()
+            || char_count(query) > MOST_QUERY_CHARS
+            || has_control_but_breaks(query)
+        {
+            return Ok(Way::Fail(RetrievalFailure::InvalidQuery));
+        }
+        let Some(session_id) = input
+            .session_id
+            .as_deref()
+            .filter(|id| !id.trim().is_empty())
+        else {
+            return Ok(Way::Skip(Skipped::SessionMissing));
+        };
+
+        let group = memory_group(&input.user_id);
+        let Some(writes) = self.store.find_memory_writes(space, &group).await? else {
+            return Ok(Way::Fail(RetrievalFailure::CollectionNotFound));
+        };
+        let thread = match session_id.parse::<ThreadId>() {
+            Ok(id) => self.store.find_thread(space, &id).await?,
+            Err(_) => None,
+        };
+        if thread.is_none_or(|thread| thread.user_id != input.user_id) {
+            return Ok(Way::Skip(Skipped::SessionUnknown));
+        }
+
+        Ok(Way::Search(writes))
+    }
+
+    /// From the cache or from a search, as the rate limit allows.
+    async fn look_up(
+        &self,
+        session: &Session,
+        space: &Space,
+        input: &RetrievalInput,
+        writes: i64,
+        now: Timestamp,
+        retrieved: &mut Retrieved,
+    ) {
+        let key = Key {
+            space: space.clone(),
+            user_id: input.user_id.clone(),
+            query: input.query.clone(),
+            settings: format!("{} {:?}", retrieved.policy_name, input.overrides),
+        };
+
+        match self.is_allowed(space, &input.user_id, now).await {
+            Ok(true) => {}
+            Ok(false) => {
+                retrieved.failure = Some(RetrievalFailure::RateLimited);
+                retrieved.found = self.cache.find(&key, None, now);
+                retrieved.cached = retrieved.found.is_some();
+                retrieved.retry_after = (!retrieved.cached).then(|| seconds_left(now));
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot count a memory retrieval");
+                retrieved.failure = Some(RetrievalFailure::Unavailable);
+                return;
+            }
+        }
+
+        if let Some(found) = self.cache.find(&key, Some(writes), now) {
+            retrieved.found = Some(found);
+            retrieved.cached = true;
+            return;
+        }
+
+        match self.search(session, space, input, &retrieved.policy).await {
+            Ok(found) => {
+                let found = Arc::new(found);
+                self.cache.keep(key, Arc::clone(&found), writes, now);
+                retrieved.found = Some(found);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot search memories");
+                retrieved.failure = Some(RetrievalFailure::Unavailable);
+            }
+        }
+    }
+
+    async fn is_allowed(
+        &self,
+        space: &Space,
+        user_id: &str,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let Ok(limit @ 1..) = i64::try_from(self.settings.rate_limit) else {
+            return Ok(true);
+        };
+        // The name has room for a hash only.
+        let mut name = memory_group(&format!("{space}/{user_id}"));
+        name.insert_str(0, "memory/");
+        let window = Timestamp::from_micros(now.as_micros() - now.as_micros().rem_euclid(MINUTE));
+        Ok(self.store.take_requests(&name, window, 1, limit).await? == 1)
+    }
+
+    async fn search(
+        &self,
+        session: &Session,
+        space: &Space,
+        input: &RetrievalInput,
+        policy: &Policy,
+    ) -> Result<Found, SearchError> {
+        let begun = Instant::now();
+        let retrieval = &policy.settings().retrieval;
+        let query = EntryQuery {
+            owner_kind: OwnerKind::Memory,
+            text: &input.query,
+            kind: match retrieval.search_type {
+                SearchType::Hybrid => Kind::Hybrid,
+                SearchType::Semantic => Kind::Semantic,
+                SearchType::Keyword => Kind::Keyword,
+            },
+            k: retrieval.top_k * FETCHED_PER_RESULT,
+            min_score: None,
+            by_group: false,
+            scope: None,
+        };
+        let filter = Filter {
+            groups: Some(HashMap::from([(memory_group(&input.user_id), 0)])),
+            ..Filter::default()
+        };
+        let found = self.search.find(session, space, query, filter).await?;
+        let scores: HashMap<i64, f64> = found
+            .hits
+            .iter()
+            .map(|hit| (hit.owner.id, hit.score.clamp(0.0, 1.0)))
+            .collect();
+
+        let seqs: Vec<i64> = scores.keys().copied().collect();
+        let memories = self.store.list_memories_at(space, &seqs).await?;
+        let search_ms = milliseconds(begun);
+
+        let begun = Instant::now();
+        let candidates = memories
+            .into_iter()
+            .filter(|memory| memory.user_id == input.user_id && memory.superseded_by.is_none())
+            .filter_map(|memory| Some(candidate(*scores.get(&memory.seq)?, memory)))
+            .collect();
+        let outcome = run(policy, candidates);
+        Ok(Found {
+            outcome,
+            search_ms,
+            chain_ms: milliseconds(begun),
+        })
+    }
+
+    fn count(&self, space: &Space, retrieved: &Retrieved) {
+        let looked =
+            retrieved.found.is_some() || retrieved.failure == Some(RetrievalFailure::RateLimited);
+        self.counted.count(space, |metrics| {
+            metrics.calls += 1;
+            metrics.latency_ms += retrieved.total_ms;
+            metrics.lookups += u64::from(looked);
+            metrics.cache_hits += u64::from(retrieved.cached);
+            let Some(found) = &retrieved.found else {
+                return;
+            };
+            let entries = &found.outcome.entries;
+            let tokens = TokenCounter::for_model(None);
+            metrics.results += entries.len() as u64;
+            metrics.tokens += entries
+                .iter()
+                .map(|entry| tokens.count(entry.content()) as u64)
+                .sum::<u64>();
+            if !retrieved.cached {
+                metrics.examined += found.outcome.deduplicated_from() as u64;
+                metrics.duplicates += found.outcome.duplicates() as u64;
+            }
+        });
+    }
+}
+
+fn unavailable(error: &StoreError) -> Way {
+    tracing::warn!(%error, "cannot prepare a memory retrieval");
+    Way::Fail(RetrievalFailure::Unavailable)
+}
+
+fn candidate(score: f64, memory: Memory) -> Candidate {
+    let id = memory.id.to_string();
+    Candidate {
+        message_id: (memory.kind == MemoryKind::Message).then(|| id.clone()),
+        id,
+        content: memory.content,
+        score,
+        timestamp: memory.created_at,
+        session_id: memory
+            .thread_id
+            .map(|id| id.to_string())
+            .unwrap_or_default(),
+        memory_type: match memory.kind {
+            MemoryKind::Message => MemoryType::Message,
+            MemoryKind::Fact | MemoryKind::Preference => MemoryType::Fact,
+            MemoryKind::Summary => MemoryType::Summary,
+        },
+        speaker: match memory.role.as_str() {
+            "user" => Some(Speaker::User),
+            "assistant" => Some(Speaker::Assistant),
+            _ => None,
+        },
+    }
+}
+
+fn seconds_left(now: Timestamp) -> u64 {
+    let left = MINUTE - now.as_micros().rem_euclid(MINUTE);
+    u64::try_from(left / 1_000_000).unwrap_or_default().max(1)
+}
+
+fn milliseconds(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64() * 1000.0
+}
