@@ -57,6 +57,10 @@ pub struct QueryInput {
 /// A query with all parameters in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a parameter of its own on the wire"
+)]
 pub struct QuerySettings {
     pub query: String,
     /// `answer` or `retrieve`.
