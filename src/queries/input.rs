@@ -52,6 +52,7 @@ pub struct QueryInput {
     pub max_cost_usd: Option<f64>,
     pub timeout_s: Option<i64>,
     pub reuse: Option<bool>,
+    pub refill: bool,
 }
 
 /// A query with all parameters in force.
@@ -110,6 +111,9 @@ pub struct QuerySettings {
     /// `auto`: whether a recent result of the same query may be returned again.
     #[serde(default = "yes")]
     pub reuse: bool,
+    /// `PRUNE`: whether dropped paths are put back, best first, where they fit.
+    #[serde(default)]
+    pub refill: bool,
 }
 
 fn yes() -> bool {
@@ -236,6 +240,7 @@ impl QueryInput {
                 .number("timeout_s", self.timeout_s, 1..=MOST_SECONDS)
                 .unwrap_or(settings.timeout_s),
             reuse: self.reuse.unwrap_or(true),
+            refill: self.refill,
             query: self.query,
         };
 
