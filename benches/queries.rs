@@ -88,6 +88,7 @@ async fn bench(database: &str, size: usize) {
         ("LLM__PROVIDERS__STUB__BASE_URL", model.openai_url()),
         ("LLM__PROVIDERS__STUB__MAX_CONCURRENCY", "1000".to_owned()),
         ("LLM__MODEL", "stub:gpt-4o".to_owned()),
+        ("QUERY__STRATEGY", "one_shot".to_owned()),
         ("TAXONOMY__LIMIT_SCOPE", "parent".to_owned()),
         ("TELEMETRY__LOG_LEVEL", "error".to_owned()),
     ];

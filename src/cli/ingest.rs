@@ -27,8 +27,8 @@ Examples:
   curl -s https://example.com/notes.md | memoir ingest - --title Notes   ingest the output of another program
   memoir ingest --server https://memoir.example.com --key $KEY --space team notes.md
 
-Files must be .txt, .md, .json, .yml or .yaml, in UTF-8. Ingesting a file again creates a new version of its source;
-if the content has not changed, memoir calls no model.";
+Files must be .txt, .md, .json, .yml or .yaml, in UTF-8. A file whose content changed becomes a new version of its
+source; one that did not change is left alone.";
 
 /// Instead of a file: reads standard input, which becomes a new source each time.
 const PIPED: &str = "-";
@@ -162,7 +162,7 @@ async fn ingest_all(
 /// The request for one file.
 fn item(arguments: &Arguments, file: &Path, piped: &str) -> anyhow::Result<Value> {
     let mut body =
-        json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force});
+        json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force, "if_changed": !arguments.force});
     if file == Path::new(PIPED) {
         body["text"] = piped.into();
     } else {
@@ -388,7 +388,9 @@ impl Bar {
 
         let result = &job["result"];
         match job["state"].as_str() {
-            Some("succeeded") if !result["shares_chunks_of_version"].is_null() => {
+            Some("succeeded")
+                if result["unchanged"] == true || !result["shares_chunks_of_version"].is_null() =>
+            {
                 print(&format!(
                     "{}: unchanged, version {}\n",
                     file.display(),

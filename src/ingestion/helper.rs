@@ -69,8 +69,9 @@ impl HelperStep<'_> {
         }
 
         if !order.regenerate_helper {
+            // A generated helper belongs to the content that it was made from.
             let usable = |helper: &NewHelper| {
-                order.auto_source_identification || helper.origin == HelperOrigin::User
+                helper.origin == HelperOrigin::User || (order.auto_source_identification && same)
             };
             match stored.filter(usable) {
                 Some(helper) => return Ok(HelperOutcome::By(helper, false)),

@@ -43,6 +43,8 @@ pub struct NewIngestion {
     pub options: Options,
     pub regenerate_helper: bool,
     pub force: bool,
+    /// Unchanged content makes no version.
+    pub if_changed: bool,
     /// The time of the ingestion, if the request set one.
     pub at: Option<Timestamp>,
 }
@@ -110,6 +112,8 @@ pub struct Order {
     pub whole: bool,
     pub regenerate_helper: bool,
     pub force: bool,
+    #[serde(default)]
+    pub if_changed: bool,
     /// Number of U+0000 characters removed, which not every database can store.
     pub nul_removed: usize,
     /// The time of the ingestion in microseconds, if the request set one.
@@ -319,6 +323,7 @@ pub(super) fn check(
             == TransactionScope::Ingestion,
         regenerate_helper: new.regenerate_helper,
         force: new.force,
+        if_changed: new.if_changed,
         nul_removed,
         at: new.at.map(Timestamp::as_micros),
     })

@@ -19,7 +19,7 @@ use super::filing_desk::FilingDesk;
 use super::helper::{HelperOutcome, HelperStep};
 use super::request::Order;
 use super::write_error::WriteError;
-use super::writing::{Draft, Searched, Writer, Written, part_name, result};
+use super::writing::{Draft, Searched, Writer, Written, part_name, result, unchanged};
 use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::problems;
@@ -106,6 +106,10 @@ impl IngestionWork {
 
         let document = CutText::cut(&order, model, depth, context.id().to_string()).await?;
         let same = self.same_content(context, &order, &document).await?;
+        if let Some(version) = self.unchanged(context, &order, same.as_ref()).await? {
+            return Ok(Outcome::Done(unchanged(&order.source_id, version)));
+        }
+
         let short = document.short_chunk(order.chunk_min_tokens);
         if let Some(message) = short.filter(|_| order.is_filed() && same.is_none()) {
             context.warn("below_min_tokens", &message);
@@ -162,6 +166,25 @@ impl IngestionWork {
 
         self.analyze(written.chunks + written.searched).await;
         Ok(Outcome::Finished)
+    }
+
+    /// The latest version of the source, if it has this content and only a change is wanted.
+    async fn unchanged(
+        &self,
+        context: &JobContext,
+        order: &Order,
+        same: Option<&SourceVersion>,
+    ) -> Result<Option<i64>, JobError> {
+        let Some(same) = same.filter(|_| order.if_changed) else {
+            return Ok(None);
+        };
+
+        let id = SourceId::from_stored(order.source_id.clone());
+        let newest = self.store.find_newest_version(context.space(), &id).await?;
+        let shares = |newest: &SourceVersion| {
+            newest.id == same.id || newest.content_version_id == Some(same.id)
+        };
+        Ok(newest.filter(shares).map(|newest| newest.version))
     }
 
     /// The earlier version of the source with the same content, unless it is to be filed again.

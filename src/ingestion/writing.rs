@@ -88,6 +88,8 @@ pub struct Written {
     pub chunks: i64,
     pub categories: i64,
     pub helper_version: Option<i64>,
+    /// Whether a helper was generated that replaces an earlier one.
+    pub helper_regenerated: bool,
     /// Chunks that are cut for search, including those that are filed as well.
     #[serde(default)]
     pub searched: i64,
@@ -451,6 +453,8 @@ impl Writer<'_> {
         if let Some(helper) = draft.helper.as_ref().filter(stored) {
             let added = tx.add_helper(space, &source.id, helper, now).await;
             written.helper_version = Some(added.during("add the helper", "contextual_helpers")?);
+            written.helper_regenerated =
+                helper.origin == HelperOrigin::Generated && current.is_some();
         }
 
         Ok(())
@@ -473,7 +477,18 @@ pub fn result(
         "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,
         "retrieval_chunks_written": written.searched,
         "categories_created": written.categories, "helper_version": written.helper_version,
+        "helper_regenerated": written.helper_regenerated, "unchanged": false,
         "shares_chunks_of_version": shared, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
         "moved": written.moved.iter().map(moved).collect::<Vec<_>>(),
+    })
+}
+
+/// The result of a job that found nothing new in the text.
+pub fn unchanged(source_id: &str, version: i64) -> Value {
+    json!({
+        "source_id": source_id, "version": version, "unchanged": true, "chunks_written": 0,
+        "retrieval_chunks_written": 0, "categories_created": 0, "helper_version": null,
+        "helper_regenerated": false, "shares_chunks_of_version": null, "llm_calls": 0, "tokens": 0, "cost_usd": 0.0,
+        "moved": [],
     })
 }

@@ -52,11 +52,16 @@ pub struct QueryInput {
     pub max_cost_usd: Option<f64>,
     pub timeout_s: Option<i64>,
     pub reuse: Option<bool>,
+    pub refill: bool,
 }
 
 /// A query with all parameters in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a parameter of its own on the wire"
+)]
 pub struct QuerySettings {
     pub query: String,
     /// `answer` or `retrieve`.
@@ -106,6 +111,9 @@ pub struct QuerySettings {
     /// `auto`: whether a recent result of the same query may be returned again.
     #[serde(default = "yes")]
     pub reuse: bool,
+    /// `PRUNE`: whether dropped paths are put back, best first, where they fit.
+    #[serde(default)]
+    pub refill: bool,
 }
 
 fn yes() -> bool {
@@ -232,6 +240,7 @@ impl QueryInput {
                 .number("timeout_s", self.timeout_s, 1..=MOST_SECONDS)
                 .unwrap_or(settings.timeout_s),
             reuse: self.reuse.unwrap_or(true),
+            refill: self.refill,
             query: self.query,
         };
 

@@ -62,7 +62,7 @@ impl Highlighter {
     }
 
     fn add(&self, word: &str, start: usize, found: &mut Vec<(usize, usize)>) {
-        if word.is_ascii() || !self.is_parted(word) {
+        if word.is_ascii() || !is_parted(word) {
             if self.matches(word) {
                 found.push((start, start + word.chars().count()));
             }
@@ -89,13 +89,13 @@ impl Highlighter {
         for_each(word, |term, _| matches |= self.terms.contains(term));
         matches
     }
+}
 
-    /// Whether a run of letters yields more than one term.
-    fn is_parted(&self, word: &str) -> bool {
-        let mut count = 0;
-        for_each(word, |_, _| count += 1);
-        count > 1
-    }
+/// Whether a run of letters yields more than one term.
+fn is_parted(word: &str) -> bool {
+    let mut count = 0;
+    for_each(word, |_, _| count += 1);
+    count > 1
 }
 
 fn is_mark(c: char) -> bool {

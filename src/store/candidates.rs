@@ -354,7 +354,10 @@ impl Store {
     ) -> Result<Vec<SourceHelper>, StoreError> {
         let sql = "SELECT h.source_id, h.version, h.text FROM contextual_helpers h \
                    WHERE h.space = ? AND h.source_id IN (??) AND h.version = (SELECT MAX(w.version) \
-                   FROM contextual_helpers w WHERE w.space = h.space AND w.source_id = h.source_id AND w.created_at <= ?)";
+                   FROM contextual_helpers w WHERE w.space = h.space AND w.source_id = h.source_id AND w.created_at <= ?) \
+                   AND (h.origin = 'user' OR h.created_at >= COALESCE((SELECT MAX(v.ingested_at) FROM source_versions v \
+                   JOIN sources s ON s.space = v.space AND s.content_version_id = v.id \
+                   WHERE v.space = h.space AND s.id = h.source_id AND v.ingested_at <= ?), 0))";
         let moment = as_of.map_or(i64::MAX, Timestamp::as_micros);
         let mut found = Vec::new();
 
@@ -365,7 +368,7 @@ impl Store {
                 let query = padded
                     .iter()
                     .fold(query, |query, id| query.bind(id.as_str()));
-                self.fetch_all(query.bind(moment)).await
+                self.fetch_all(query.bind(moment).bind(moment)).await
             });
             for row in rows.await? {
                 found.push(read_helper(&row)?);

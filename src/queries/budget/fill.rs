@@ -6,29 +6,29 @@ use super::{Sheet, Size};
 pub fn fill(sheet: &Sheet, budget: i64) -> Vec<bool> {
     let mut used = vec![false; sheet.helpers.len()];
     let mut tokens = sheet.base.tokens + sheet.mode.answer;
-    let mut helped = false;
+    let mut any_helper = false;
     let mut kept = Vec::with_capacity(sheet.items.len());
     for item in &sheet.items {
         let line = |known: Option<Size>| known.map_or(0, |line| line.tokens);
-        let helper = if used[item.source] {
+        let line_tokens = if used[item.source] {
             0
         } else {
             line(sheet.helpers[item.source])
         };
 
         // The line that says that there is no helper stands until there is one.
-        let none = if helped || helper > 0 {
+        let none = if any_helper || line_tokens > 0 {
             0
         } else {
             sheet.no_helper.tokens
         };
 
-        let more = item.frame.tokens + item.sent + helper;
+        let more = item.frame.tokens + item.sent + line_tokens;
         let fits = tokens + more + none <= budget;
         if fits {
             tokens += more;
             used[item.source] = true;
-            helped |= helper > 0;
+            any_helper |= line_tokens > 0;
         }
 
         kept.push(fits);

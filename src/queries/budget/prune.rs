@@ -81,6 +81,24 @@ pub fn prune(
     })
 }
 
+/// Puts dropped paths back where they fit as a whole, the best first.
+pub fn refill(sheet: &Sheet, budget: i64, pruned: &mut Pruned) {
+    for path in std::mem::take(&mut pruned.dropped).into_iter().rev() {
+        let more: Vec<bool> = sheet
+            .items
+            .iter()
+            .zip(&pruned.kept)
+            .map(|(item, kept)| *kept || item.path == path)
+            .collect();
+
+        if sheet.tokens(&more) <= budget {
+            pruned.kept = more;
+        } else {
+            pruned.dropped.insert(0, path);
+        }
+    }
+}
+
 /// Of one path, as many of the best matching chunks as fit; none if not even one does.
 fn trim(sheet: &Sheet, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<bool>> {
     let mut best: Vec<usize> = (0..sheet.items.len())
@@ -200,6 +218,18 @@ mod tests {
 
         assert_eq!(pruned.kept, [true, false]);
         assert_eq!(sheet.tokens(&pruned.kept), one);
+    }
+
+    #[test]
+    fn a_smaller_path_that_was_dropped_too_is_put_back() {
+        let sheet = sheet(&[(0, 0, 20), (1, 0, 90), (2, 0, 9), (3, 0, 30)], 1);
+        let budget = 10 + 5 + 21 + 10;
+        let order = order(&[1.0, 0.9, 0.8, 0.7], true);
+        let mut pruned = prune(&sheet, budget, &order, Overflow::Error, no_scores).unwrap();
+        assert_eq!(pruned.dropped, [3, 2, 1]);
+        refill(&sheet, budget, &mut pruned);
+        assert_eq!(pruned.kept, [true, false, true, false]);
+        assert_eq!(pruned.dropped, [3, 1]);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl QueryRun<'_> {
         self.report_reads(&found, latency);
 
         let chunks = self.describe_ranked(&found, &relevances);
-        let places = versions(&found);
+        let version_of = versions(&found);
         if !ranking.found {
             self.result.nearest = chunks.iter().take(NEAREST).cloned().collect();
         }
@@ -79,10 +79,10 @@ impl QueryRun<'_> {
         if answerless || chunks.is_empty() {
             self.result.found = false;
             self.forget_unused_paths(&[]);
-            return self.complete_chunks(&places).await;
+            return self.complete_chunks(&version_of).await;
         }
 
-        self.finish_auto(found, chunks, (rest, ranking.evidence), &places)
+        self.finish_auto(found, chunks, (rest, ranking.evidence), &version_of)
             .await
     }
 
@@ -108,8 +108,8 @@ impl QueryRun<'_> {
         self.result.chunks = used_chunks.into_iter().map(|(chunk, _)| chunk).collect();
         self.number_ranks();
         self.result.used_chunks = self.result.chunks.iter().map(used).collect();
-        let others = others.into_iter().map(|(chunk, _)| chunk).collect();
-        self.offer_next_page(others, rest, evidence);
+        let others: Vec<QueryChunk> = others.into_iter().map(|(chunk, _)| chunk).collect();
+        self.offer_next_page(&others, rest, evidence);
         self.complete_chunks(places).await?;
         let leaves: Vec<usize> = material
             .chunks
@@ -168,7 +168,7 @@ impl QueryRun<'_> {
     }
 
     /// The cursor with the chunks that are left.
-    fn offer_next_page(&mut self, others: Vec<QueryChunk>, rest: Vec<(i64, u32)>, evidence: f64) {
+    fn offer_next_page(&mut self, others: &[QueryChunk], rest: Vec<(i64, u32)>, evidence: f64) {
         let dropped: Vec<i64> = self
             .result
             .dropped_chunks
@@ -481,10 +481,10 @@ impl QueryRun<'_> {
             }
         }
 
-        let named = self.named_paths(&leaves).await?;
+        let known = self.named_paths(&leaves).await?;
         let count = i64::try_from(leaves.len()).unwrap_or(i64::MAX);
         let path = |(place, leaf): (i64, &i64)| {
-            let (ids, names) = named.get(leaf).cloned().unwrap_or_default();
+            let (ids, names) = known.get(leaf).cloned().unwrap_or_default();
             Path {
                 ranks: vec![(count - place, count); ids.len()],
                 ids,

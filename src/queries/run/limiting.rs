@@ -30,6 +30,7 @@ impl QueryRun<'_> {
             .filter(full)
             .collect();
 
+        let mut unused = None;
         let scores = |_| {
             keywords::scores(
                 &self.ask.query,
@@ -37,13 +38,23 @@ impl QueryRun<'_> {
             )
         };
 
-        let pruned = prune(
+        let mut pruned = prune(
             &material.sheet,
             self.budget(),
             &order,
             self.ask.overflow,
             scores,
         );
+
+        if let Ok(pruned) = &mut pruned {
+            if self.ask.refill {
+                prune::refill(&material.sheet, self.budget(), pruned);
+            }
+            let tokens = material.sheet.tokens(&pruned.kept);
+            if !pruned.dropped.is_empty() && tokens < self.budget() / 2 {
+                unused = Some(self.budget() - tokens);
+            }
+        }
 
         let dropped = match &pruned {
             Ok(pruned) => &pruned.dropped,
@@ -71,6 +82,18 @@ impl QueryRun<'_> {
                 needed: material.sheet.tokens(&only),
             }
         })?;
+
+        if let Some(unused) = unused {
+            let help = if self.ask.refill {
+                "raise max_token_budget, or use the strategy auto, which ranks single chunks"
+            } else {
+                "set refill to true, or use the strategy auto, which ranks single chunks"
+            };
+            let message = format!(
+                "{unused} tokens of the budget are unused, because paths were dropped as a whole; {help}"
+            );
+            self.result.warn("budget_unused", message);
+        }
 
         if pruned.trimmed {
             let last = order.last().copied().unwrap_or(0);

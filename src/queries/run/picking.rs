@@ -58,13 +58,13 @@ impl<'a> QueryRun<'a> {
         let picked = self.add(&leaves, chunks).await?;
         self.add_tier("pick", &picked, evidence, !walks, reason);
         if walks {
-            let walked = walker.run_from(2, tops, &mut walk).await;
+            let outcome = walker.run_from(2, tops, &mut walk).await;
             self.record.levels.clone_from(&walk.levels);
             for (path, why) in &walk.dropped {
                 self.result.drop_path(path, *why);
             }
 
-            if self.unless_optional(walked)?.is_some() {
+            if self.unless_optional(outcome)?.is_some() {
                 let found = self.add(&walk.leaves, chunks).await?;
                 self.add_tier(
                     "walk",
@@ -139,11 +139,11 @@ impl<'a> QueryRun<'a> {
             }
         }
 
-        let named = store.find_category_paths(space, &leaves).await?;
+        let known = store.find_category_paths(space, &leaves).await?;
         let mut reached = HashSet::new();
         let mut offers = Vec::new();
         for leaf in &leaves {
-            let Some(path) = named.get(leaf) else {
+            let Some(path) = known.get(leaf) else {
                 continue;
             };
 

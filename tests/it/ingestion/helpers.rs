@@ -4,6 +4,7 @@ use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::{Fault, Step};
 use serde_json::{Value, json};
 
+use crate::support::database::TestDatabase;
 use crate::support::ingest::{Ingest, document, ids, line, source};
 
 const FLAT: &[(&str, &str)] = &[("TAXONOMY__HIERARCHY_DEPTH", "1")];
@@ -44,8 +45,9 @@ async fn a_helper_is_generated_once_and_part_of_every_prompt() {
     })));
     let path = json!({"path": "/a.md"});
     let job = ingest.succeed(&document(&["A/B/C", "D/E/F"], &path)).await;
-    ingest.succeed(&document(&["A/B/C", "G/H/I"], &path)).await;
-    assert_eq!(ingest.asked("helper").len(), 1, "once, over two ingestions");
+    let again = ingest.succeed(&document(&["A/B/C", "D/E/F"], &path)).await;
+    assert_eq!(again["result"]["version"], 2);
+    assert_eq!(ingest.asked("helper").len(), 1, "once for one content");
     let text = "Author: Grace Hill. Topic: Compilers. Notes on a compiler.";
 
     assert_eq!(used(&ingest), [text]);
@@ -92,6 +94,72 @@ async fn a_helper_is_generated_once_and_part_of_every_prompt() {
 
         assert_eq!(event["token_count"], items[0]["token_count"]);
     }
+}
+
+#[tokio::test]
+async fn new_content_gets_a_new_helper_and_no_prompt_has_the_old_one() {
+    for database in TestDatabase::each().await {
+        let ingest = Ingest::on(database, &[]).await;
+        let path = json!({"path": "/plan.md"});
+        let says = |summary: &str| {
+            helper_says(json!({"author": null, "date": null, "topic": "Plan", "summary": summary}))
+        };
+        ingest.model.push(says("We ship in March."));
+        let first = ingest.succeed(&document(&["A/B/C"], &path)).await;
+        assert_eq!(first["result"]["helper_regenerated"], false);
+        ingest.model.push(says("We ship in May."));
+        let second = ingest.succeed(&document(&["G/H/I"], &path)).await;
+        assert_eq!(second["result"]["helper_regenerated"], true, "{second:#}");
+        assert_eq!(second["result"]["helper_version"], 2);
+
+        ingest.model.clear();
+        let query = json!({"query": "G", "strategy": "one_shot"});
+        let reply = ingest.app.post("/v1/queries", &query).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        let asked = &ingest.asked("answer")[0].user;
+        assert!(asked.contains("May") && !asked.contains("March"), "{asked}");
+
+        // Without filing, no helper is generated, and the old one is not used.
+        let mut unfiled = document(&["J/K/L"], &path);
+        unfiled["options"] = json!({"indexes": ["semantic"]});
+        ingest.succeed(&unfiled).await;
+        ingest.model.clear();
+        let query = json!({"query": "category1: J"});
+        let reply = ingest.app.post("/v1/queries", &query).await;
+        assert_eq!(reply.json()["found"], true, "{}", reply.text);
+        let asked = &ingest.asked("answer")[0].user;
+        assert!(asked.contains("contextual_helper: none"), "{asked}");
+        ingest.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn unchanged_content_makes_no_version_if_only_changes_are_wanted() {
+    let ingest = Ingest::new().await;
+    let mut body = document(&["A/B/C"], &json!({"path": "/a.md"}));
+    ingest.succeed(&body).await;
+    body["if_changed"] = json!(true);
+    let same = ingest.succeed(&body).await;
+    assert_eq!(same["result"]["unchanged"], true, "{same:#}");
+    assert_eq!(same["result"]["version"], 1);
+
+    // Without it, each ingestion is a version; and the latest one counts.
+    body["if_changed"] = json!(false);
+    let version = ingest.succeed(&body).await;
+    assert_eq!(version["result"]["version"], 2);
+    assert_eq!(version["result"]["unchanged"], false);
+    body["if_changed"] = json!(true);
+    assert_eq!(ingest.succeed(&body).await["result"]["version"], 2);
+    let changed = ingest
+        .succeed(&document(
+            &["D/E/F"],
+            &json!({"path": "/a.md", "if_changed": true}),
+        ))
+        .await;
+    assert_eq!(changed["result"]["version"], 3);
+    let back = ingest.succeed(&body).await;
+    assert_eq!(back["result"]["version"], 4, "a change back is a change");
+    ingest.app.finish().await;
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ async fn a_payload_names_its_memories_and_how_they_were_chosen() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[("TESTING__CLOCK_HEADER", "true")]).await;
         let here = thread(&app, "ann", &[TEA, "The weather is fine today."]).await;
-        let other = thread(&app, "ann", &["  i LIKE green tea best. It keeps me awake. Coffee does not. My card is 4111111111111111!"]).await;
+        let other = thread(&app, "ann", &["“I like GREEN TEA best. It keeps me awake. Coffee does not. My card is 4111111111111111.”"]).await;
         thread(&app, "bob", &["Bob likes green tea best too."]).await;
 
         let mut body = ask(&here, "Which green tea do I like best?");
@@ -279,7 +279,7 @@ async fn settings_of_the_space_redact_without_changing_what_is_stored() {
         .json(&settings);
     assert_eq!(send(put).await.status.as_u16(), 200);
 
-    let mut body = ask(&session, "Which number has my card?");
+    let mut body = ask(&session, "Is my card green?");
     let payload = retrieve(&app, &body).await;
     let memory = &payload["memories"][0];
     assert_eq!(
@@ -306,7 +306,7 @@ async fn an_embedding_model_that_is_away_does_not_stop_the_caller() {
         ("LLM__PROVIDERS__STUB__BASE_URL", "http://127.0.0.1:9/v1"),
         ("LLM__PROVIDERS__STUB__API_KEY", "sk-test"),
         ("LLM__TRANSPORT__TRIES", "1"),
-        ("VECTOR__EMBEDDING_MODEL", "stub:text-embedding-3-small"),
+        ("VECTOR__MODEL", "stub:text-embedding-3-small"),
     ];
     let app = TestApp::with(&settings).await;
     let session = thread(&app, "ann", &[TEA]).await;

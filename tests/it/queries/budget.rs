@@ -47,6 +47,34 @@ fn total(result: &Value) -> i64 {
 }
 
 #[tokio::test]
+async fn a_budget_that_a_large_path_leaves_unused_can_be_refilled() {
+    let desk = Desk::open().await;
+    let (c, d, e) = (words("cedar", 100), words("daisy", 2000), words("elm", 100));
+    let filed: [(&[&str], &str); 3] = [
+        (&["A", "B", "C"], &c),
+        (&["A", "B", "D"], &d),
+        (&["A", "B", "E"], &e),
+    ];
+    desk.library.add("/1.txt", &filed).await;
+    desk.model.set_rule(choosing(&[("3", &["E", "D", "C"])]));
+
+    let plain = desk
+        .ask_well(body(&json!({"max_token_budget": 1000})))
+        .await;
+    assert_eq!(texts(&plain), [e.as_str()]);
+    assert_eq!(each(&plain["warnings"], "code"), ["budget_unused"]);
+    let refilled = desk
+        .ask_well(body(&json!({"max_token_budget": 1000, "refill": true})))
+        .await;
+    assert_eq!(texts(&refilled), [e.as_str(), c.as_str()]);
+    assert_eq!(
+        refilled["dropped_paths"],
+        json!([{"path": ["A", "B", "D"], "reason": "pruned"}])
+    );
+    desk.close().await;
+}
+
+#[tokio::test]
 async fn the_estimate_can_be_recomputed() {
     let desk = Desk::open().await;
     three_leaves(&desk).await;

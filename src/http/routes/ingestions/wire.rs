@@ -71,6 +71,9 @@ pub struct CreateIngestionRequest {
     pub regenerate_helper: Option<bool>,
     /// Files the text again even if the source already has the same content.
     pub force: Option<bool>,
+    /// If the latest version of the source has the same content and settings, ends the job without a
+    /// new version (`unchanged: true` in its result).
+    pub if_changed: Option<bool>,
     /// Waits until the job is over, or until `timeout_s` has passed.
     pub wait: Option<bool>,
     /// Seconds to wait; 60 if omitted.
@@ -223,6 +226,7 @@ impl CreateIngestionRequest {
             },
             regenerate_helper: self.regenerate_helper.unwrap_or(false),
             force: self.force.unwrap_or(false),
+            if_changed: self.if_changed.unwrap_or(false),
         })
     }
 }

@@ -49,6 +49,10 @@ pub struct QueryRequest {
     /// `PRUNE`: what to do if the last remaining path alone exceeds the budget.
     #[serde(default)]
     pub overflow: Option<QueryOverflow>,
+    /// `PRUNE`: whether to put dropped paths back, best first, where they fit. Paths are dropped from
+    /// the lowest rank, so a large one may leave much of the budget unused (`budget_unused`).
+    #[serde(default)]
+    pub refill: bool,
     /// Only these sources.
     #[serde(default)]
     #[schema(max_items = 100)]
@@ -214,6 +218,7 @@ impl From<QueryRequest> for QueryInput {
             max_cost_usd: request.max_cost_usd,
             timeout_s: request.timeout_s,
             reuse: request.reuse,
+            refill: request.refill,
         }
     }
 }
