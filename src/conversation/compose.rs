@@ -62,12 +62,12 @@ pub fn deduplicate(scored: &[Scored]) -> (Vec<&Scored>, Vec<(String, LeftOut)>) 
     let (mut unique, mut others) = (Vec::new(), Vec::new());
     for one in scored {
         let id = one.memory.id.as_str();
-        match seen.get(&prefix_key(&one.memory.content)) {
-            Some(first) => others.push((id.to_owned(), LeftOut::Duplicate((*first).to_owned()))),
-            None => {
-                seen.insert(prefix_key(&one.memory.content), id);
-                unique.push(one);
-            }
+        let key = prefix_key(&one.memory.content);
+        if let Some(first) = seen.get(&key) {
+            others.push((id.to_owned(), LeftOut::Duplicate((*first).to_owned())));
+        } else {
+            seen.insert(key, id);
+            unique.push(one);
         }
     }
 

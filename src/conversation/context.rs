@@ -42,7 +42,6 @@ pub enum Rank {
 
 /// Milliseconds of each part.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
 pub struct Timings {
     pub analyze_ms: f64,
     pub parse_ms: f64,
@@ -142,7 +141,7 @@ impl Conversation {
         let composed = compose::compose(&unique, max_tokens);
         let format_ms = milliseconds(formatting);
         left_out.extend(composed.left_out);
-        left_out.extend(staged.replaced.into_iter().map(replaced));
+        left_out.extend(staged.replaced.iter().map(replaced));
 
         self.count_uses(space, &composed.shown, now).await;
         let timings = Timings {
@@ -209,6 +208,6 @@ impl Conversation {
     }
 }
 
-fn replaced(one: Staged) -> (String, LeftOut) {
+fn replaced(one: &Staged) -> (String, LeftOut) {
     (one.memory.id.to_string(), LeftOut::Replaced)
 }

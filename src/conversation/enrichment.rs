@@ -197,15 +197,12 @@ impl Conversation {
                     continue;
                 }
 
-                match answer {
-                    Some(answer) => {
-                        memory.classify(classification(answer, vocabulary, &found.model));
-                        done += 1;
-                    }
-                    None => {
-                        memory.enrichment_state = EnrichmentState::Failed;
-                        failed += 1;
-                    }
+                if let Some(answer) = answer {
+                    memory.classify(classification(answer, vocabulary, &found.model));
+                    done += 1;
+                } else {
+                    memory.enrichment_state = EnrichmentState::Failed;
+                    failed += 1;
                 }
 
                 memory.updated_at = now;

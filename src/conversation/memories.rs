@@ -213,7 +213,7 @@ impl Conversation {
         check_importance(change.importance.flatten(), &mut errors);
         let tags = change.tags.as_ref().map(|tags| {
             check_tags(tags, &mut |field, rule| {
-                errors.push(FieldError::new(field, rule))
+                errors.push(FieldError::new(field, rule));
             })
         });
         if !errors.is_empty() {

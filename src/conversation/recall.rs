@@ -191,11 +191,11 @@ impl Conversation {
             memory.superseded_by.is_none() && scope.exclude != Some(memory.id.as_str())
         });
         recalled.extend(allowed.filter_map(|memory| {
-            let (id, score) = wanted.remove(&memory.seq)?;
+            let (first, found) = wanted.remove(&memory.seq)?;
             Some(Recalled {
                 memory,
-                score: score * NEIGHBOUR,
-                neighbour_of: Some(id),
+                score: found * NEIGHBOUR,
+                neighbour_of: Some(first),
             })
         }));
         Ok(())

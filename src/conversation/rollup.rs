@@ -50,7 +50,7 @@ impl Conversation {
         }
 
         let last = (thread.turn_count - USUAL_TURNS).min(input.until_turn.unwrap_or(i64::MAX));
-        let list = async |kind: MemoryKind| {
+        let read = async |kind: MemoryKind| {
             let filter = MemoryFilter {
                 thread_id: Some(thread.id.clone()),
                 kinds: vec![kind.as_str()],
@@ -64,7 +64,7 @@ impl Conversation {
             self.store.list_memories(space, &filter, &page).await
         };
 
-        let summaries = list(MemoryKind::Summary).await?;
+        let summaries = read(MemoryKind::Summary).await?;
         let covered = |message: &Memory| {
             let evidence = summaries
                 .iter()
@@ -73,7 +73,7 @@ impl Conversation {
                 .flat_map(|evidence| &evidence.message_ids)
                 .any(|id| id == message.id.as_str())
         };
-        let mut messages = list(MemoryKind::Message).await?;
+        let mut messages = read(MemoryKind::Message).await?;
         messages.retain(|message| message.turn_index <= last && !covered(message));
         messages.truncate(MOST_MESSAGES);
         if messages.is_empty() {
@@ -100,8 +100,8 @@ impl Conversation {
             ..NewMemory::default()
         };
         let mut ready = self.prepare_memory(space, new, now).await?;
-        ready.memory.role = "system".to_owned();
-        ready.memory.source = "model".to_owned();
+        "system".clone_into(&mut ready.memory.role);
+        "model".clone_into(&mut ready.memory.source);
         ready.memory.turn_index = messages.last().map_or(0, |message| message.turn_index);
         ready.memory.evidence = Some(Evidence {
             message_ids: messages

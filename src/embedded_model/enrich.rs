@@ -228,14 +228,14 @@ fn kind_of(word: &str) -> Option<&'static str> {
 /// The time that a question names.
 fn time_scope(query: &str) -> &'static str {
     let query = query.to_lowercase();
-    let names = [
+    let phrases = [
         ("yesterday", "yesterday"),
         ("today", "today"),
         ("last week", "last_week"),
         ("last month", "last_month"),
     ];
 
-    let named = names.iter().find(|(words, _)| query.contains(words));
+    let named = phrases.iter().find(|(words, _)| query.contains(words));
     named.map_or("all", |(_, scope)| scope)
 }
 

@@ -228,12 +228,14 @@ impl Memory {
     /// Its tier at a time.
     pub fn tier(&self, now: Timestamp) -> Tier {
         let seconds = (now.as_micros() - self.created_at.as_micros()) / 1_000_000;
-        match seconds {
-            _ if self.is_preference() => Tier::Long,
-            ..SHORT_SECONDS => Tier::Short,
-            _ if self.is_promoted() => Tier::Long,
-            ..MID_SECONDS => Tier::Mid,
-            _ => Tier::Long,
+        if self.is_preference() {
+            Tier::Long
+        } else if seconds < SHORT_SECONDS {
+            Tier::Short
+        } else if self.is_promoted() || seconds >= MID_SECONDS {
+            Tier::Long
+        } else {
+            Tier::Mid
         }
     }
 

@@ -78,9 +78,11 @@ impl Store {
 
         let rest = self.retry("remove_memories_in", || async {
             let mut tx = self.begin().await?;
-            let mut rest = Removed::default();
-            rest.threads = tx.remove_threads_in(space, scope).await?;
-            rest.stored_responses = tx.remove_stored_texts(space, scope).await?;
+            let mut rest = Removed {
+                threads: tx.remove_threads_in(space, scope).await?,
+                stored_responses: tx.remove_stored_texts(space, scope).await?,
+                ..Removed::default()
+            };
             if let RemovalScope::User(user_id) = scope {
                 rest.jobs = tx.remove_user_jobs(space, user_id).await?;
             }

@@ -53,6 +53,7 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// A field that may be omitted or null, which are not the same.
+#[expect(clippy::option_option, reason = "omitted and null differ")]
 pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {

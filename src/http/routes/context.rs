@@ -14,6 +14,7 @@ use crate::conversation::compose::LeftOut;
 use crate::conversation::context::{Context, ContextInput, Rank, Timings};
 use crate::conversation::intent::{Analyzed, Intent};
 use crate::conversation::scoring::Scored;
+use crate::conversation::stages::RelevanceParts;
 use crate::conversation::{Conversation, checked_user};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -341,7 +342,7 @@ impl ContextMemoryResponse {
             memory: MemoryResponse::of(&one.memory, now),
             retrieval_source: one.source.as_str(),
             thread_title: one.thread_title.clone(),
-            relevance_score: one.relevance.as_ref().map(|parts| parts.total()),
+            relevance_score: one.relevance.as_ref().map(RelevanceParts::total),
             relevance_parts: one.relevance.map(|parts| RelevancePartsResponse {
                 topic: parts.topic,
                 category: parts.category,

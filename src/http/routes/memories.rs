@@ -88,10 +88,12 @@ pub struct UpdateMemoryRequest {
     /// The new title; null removes it.
     #[serde(default, deserialize_with = "crate::http::extract::given")]
     #[schema(value_type = Option<String>, max_length = 300)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub title: Option<Option<String>>,
     /// Its own importance; null removes it.
     #[serde(default, deserialize_with = "crate::http::extract::given")]
     #[schema(value_type = Option<f64>, minimum = 0, maximum = 1)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub importance: Option<Option<f64>>,
     /// Marks it as important: its importance is at least 0.9.
     #[serde(default)]

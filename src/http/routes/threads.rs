@@ -85,6 +85,7 @@ pub struct UpdateThreadRequest {
     /// The new title; null removes it.
     #[serde(default, deserialize_with = "crate::http::extract::given")]
     #[schema(value_type = Option<String>, max_length = 300)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub title: Option<Option<String>>,
 }
 

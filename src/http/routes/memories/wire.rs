@@ -79,10 +79,12 @@ pub struct MetadataResponse {
     /// A topic that is missing in the vocabulary; only with low confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub suggested_topic: Option<Option<String>>,
     /// A category that is missing in the vocabulary; only with low confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub suggested_category: Option<Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<f64>,
