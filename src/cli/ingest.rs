@@ -161,8 +161,7 @@ async fn ingest_all(
 
 /// The request for one file.
 fn item(arguments: &Arguments, file: &Path, piped: &str) -> anyhow::Result<Value> {
-    let mut body =
-        json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force, "if_changed": !arguments.force});
+    let mut body = json!({"title": arguments.title, "tags": arguments.tags, "force": arguments.force, "if_changed": !arguments.force});
     if file == Path::new(PIPED) {
         body["text"] = piped.into();
     } else {

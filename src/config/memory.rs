@@ -12,7 +12,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub(super) fn validate(&self, violations: &mut Violations) {
+    pub(super) fn validate(self, violations: &mut Violations) {
         violations.check_range("memory.rate_limit", self.rate_limit, 0..=1_000_000, 60);
     }
 }

@@ -222,17 +222,16 @@ impl MemoryPolicies {
         } = row;
         let key = (space.clone(), name.clone(), version);
         let known = self.compiled().get(&key).cloned();
-        let policy = match known {
-            Some(policy) => policy,
-            None => {
-                let settings: Settings =
-                    serde_json::from_str(&body_json).map_err(|error| StoreError::Broken {
-                        cause: format!("policy {name}@{version}: {error}"),
-                    })?;
-                let policy = Arc::new(Policy::new(settings)?);
-                self.compiled().insert(key, Arc::clone(&policy));
-                policy
-            }
+        let policy = if let Some(policy) = known {
+            policy
+        } else {
+            let settings: Settings =
+                serde_json::from_str(&body_json).map_err(|error| StoreError::Broken {
+                    cause: format!("policy {name}@{version}: {error}"),
+                })?;
+            let policy = Arc::new(Policy::new(settings)?);
+            self.compiled().insert(key, Arc::clone(&policy));
+            policy
         };
 
         Ok(StoredPolicy {

@@ -197,9 +197,10 @@ impl MemoryRetrieval {
             total_ms: 0.0,
         };
 
-        let way = match reachable {
-            true => self.way(space, input).await,
-            false => Ok(Way::Fail(RetrievalFailure::Unavailable)),
+        let way = if reachable {
+            self.way(space, input).await
+        } else {
+            Ok(Way::Fail(RetrievalFailure::Unavailable))
         };
         match way.unwrap_or_else(|error| unavailable(&error)) {
             Way::Skip(reason) => retrieved.skipped = Some(reason),

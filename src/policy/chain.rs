@@ -22,6 +22,7 @@ impl Policy {
     }
 
     /// This policy with other values of a request, which keep the patterns.
+    #[must_use]
     pub fn with_settings(&self, settings: Settings) -> Self {
         Self {
             settings,

@@ -249,14 +249,14 @@ impl CompiledPatterns {
     /// gone, a neighbour can stand free and match now.
     pub fn redact(&self, text: &str, replacement: &str) -> Option<Redacted> {
         let mut matches = 0;
-        let mut matched = vec![false; self.0.len()];
+        let mut used = vec![false; self.0.len()];
         let mut parts = vec![text.to_owned()];
 
         loop {
             let mut found_any = false;
             let mut next = Vec::with_capacity(parts.len());
             for part in &parts {
-                let ranges = self.ranges(part, &mut matched);
+                let ranges = self.ranges(part, &mut used);
                 found_any |= !ranges.is_empty();
                 matches += ranges.len();
 
@@ -273,7 +273,7 @@ impl CompiledPatterns {
             }
         }
 
-        let names = self.0.iter().zip(&matched).filter(|(_, matched)| **matched);
+        let names = self.0.iter().zip(&used).filter(|(_, used)| **used);
         (matches > 0).then(|| Redacted {
             text: parts.join(replacement),
             matches,
@@ -282,12 +282,12 @@ impl CompiledPatterns {
     }
 
     /// Where anything matches; overlapping and touching matches are one range.
-    fn ranges(&self, text: &str, matched: &mut [bool]) -> Vec<Range<usize>> {
+    fn ranges(&self, text: &str, used: &mut [bool]) -> Vec<Range<usize>> {
         let mut all: Vec<Range<usize>> = Vec::new();
-        for (pattern, matched) in self.0.iter().zip(matched) {
+        for (pattern, used) in self.0.iter().zip(used) {
             let before = all.len();
             all.extend(pattern.matches(text));
-            *matched |= all.len() > before;
+            *used |= all.len() > before;
         }
         all.sort_unstable_by_key(|range| (range.start, range.end));
 

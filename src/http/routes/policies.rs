@@ -207,15 +207,14 @@ pub async fn try_policy(
     }
 
     let candidates = read_candidates(request.candidates)?;
-    let (name, policy) = match request.settings {
-        Some(settings) => (None, Policy::new(settings).map_err(of_settings)?),
-        None => {
-            let stored = policies
-                .find(&caller.space, &named(request.policy.as_deref())?)
-                .await?;
-            let name = format!("{}@{}", stored.name, stored.version);
-            (Some(name), Policy::clone(&stored.policy))
-        }
+    let (name, policy) = if let Some(settings) = request.settings {
+        (None, Policy::new(settings).map_err(of_settings)?)
+    } else {
+        let stored = policies
+            .find(&caller.space, &named(request.policy.as_deref())?)
+            .await?;
+        let name = format!("{}@{}", stored.name, stored.version);
+        (Some(name), Policy::clone(&stored.policy))
     };
 
     let outcome = run(&policy, candidates);

@@ -53,7 +53,7 @@ async fn a_payload_names_its_memories_and_how_they_were_chosen() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[("TESTING__CLOCK_HEADER", "true")]).await;
         let here = thread(&app, "ann", &[TEA, "The weather is fine today."]).await;
-        let other = thread(&app, "ann", &["“I like GREEN TEA best. It keeps me awake. Coffee does not. My card is 4111111111111111.”"]).await;
+        let other = thread(&app, "ann", &[TEA]).await;
         thread(&app, "bob", &["Bob likes green tea best too."]).await;
 
         let mut body = ask(&here, "Which green tea do I like best?");
