@@ -91,6 +91,10 @@ impl Arguments {
     }
 }
 
+/// Closest chunks that are shown if nothing was found, and how much of each.
+const NEAREST: usize = 3;
+const NEAREST_CHARS: usize = 160;
+
 /// A category on a path, with its children.
 #[derive(Default)]
 struct Branch {
@@ -138,22 +142,12 @@ fn told(result: &Value) -> String {
         let _ = writeln!(text, "{}\n", plain(answer));
         sources(result, &mut text);
     } else {
-        if result["found"] == false {
-            text.push_str("Nothing was found that answers this.");
-            let near = list(&result["nearest"]).next().is_some();
-            text.push_str(if near {
-                " The closest chunks:\n\n"
-            } else {
-                "\n\n"
-            });
+        let is_missing = result["found"] == false;
+        if is_missing {
+            nothing_found(result, &mut text);
         }
 
-        let shown = if result["found"] == false {
-            &result["nearest"]
-        } else {
-            &result["chunks"]
-        };
-        for chunk in list(shown) {
+        for chunk in list(&result["chunks"]).filter(|_| !is_missing) {
             let content = chunk["text_content"].as_str().unwrap_or_default();
             let _ = writeln!(
                 text,
@@ -200,6 +194,28 @@ fn told(result: &Value) -> String {
     );
 
     text
+}
+
+/// The beginnings of the closest chunks: enough to see whether one of them was meant.
+fn nothing_found(result: &Value, text: &mut String) {
+    text.push_str("Nothing was found that answers this.");
+    let mut nearest = list(&result["nearest"]).take(NEAREST).peekable();
+    text.push_str(if nearest.peek().is_some() {
+        " The closest chunks:\n\n"
+    } else {
+        "\n\n"
+    });
+
+    for chunk in nearest {
+        let content = chunk["text_content"].as_str().unwrap_or_default();
+        let line = content.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut begin: String = line.chars().take(NEAREST_CHARS).collect();
+        if begin.len() < line.len() {
+            begin.push('…');
+        }
+        let (id, place) = (&chunk["chunk_id"], place(chunk));
+        let _ = writeln!(text, "[{id}] {place}\n    {}\n", plain(&begin));
+    }
 }
 
 /// A terminal would interpret control characters.
@@ -337,7 +353,7 @@ mod tests {
             "nearest": [{"chunk_id": 7, "path": "/a.md", "category_path": ["A", "B"], "text_content": "Text.\n"}],
         });
 
-        let wanted = "Nothing was found that answers this. The closest chunks:\n\n[7] /a.md · A / B\nText.\n\n\
+        let wanted = "Nothing was found that answers this. The closest chunks:\n\n[7] /a.md · A / B\n    Text.\n\n\
                       0 chunks by search, confidence low\n\n0 calls, 0 tokens sent, 0 received, 1 ms (q1)\n";
         assert_eq!(told(&result), wanted);
     }

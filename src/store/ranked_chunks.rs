@@ -1,6 +1,8 @@
 //! What a query reads that ranks chunks one by one: where the found chunks lie, which filed chunks
 //! share their text, and the chunks themselves.
 
+use std::collections::HashMap;
+
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -70,11 +72,10 @@ impl Store {
         space: &Space,
         version_ids: &[i64],
         longest: i64,
-    ) -> Result<Vec<(i64, String)>, StoreError> {
-        let mut found = Vec::new();
+    ) -> Result<HashMap<i64, String>, StoreError> {
+        let mut short = Vec::new();
         for some in version_ids.chunks(AT_ONCE) {
-            let mut statement =
-                StatementBuilder::of("SELECT v.id, v.content FROM source_versions v");
+            let mut statement = StatementBuilder::of("SELECT v.id FROM source_versions v");
             statement.text(" WHERE COALESCE(v.space, '') = ?", space.as_str());
             statement.number(" AND v.char_count <= ?", longest);
             statement.numbers(" AND v.id IN (", some);
@@ -83,11 +84,11 @@ impl Store {
             });
 
             for row in rows.await? {
-                found.push((row.try_get("id")?, row.try_get("content")?));
+                short.push(row.try_get("id")?);
             }
         }
 
-        Ok(found)
+        self.list_texts(space, &short).await
     }
 
     /// Chunks by id, filed or not, without those outside a scope; deleted ones are missing.

@@ -40,7 +40,15 @@ fn rewrite(value: &mut Value) {
                 content.insert("application/json".to_owned(), problem);
             }
 
-            fields.values_mut().for_each(rewrite);
+            for (name, value) in fields.iter_mut() {
+                match value {
+                    // Its keys are names that we chose, such as a property called `examples`.
+                    Value::Object(properties) if name == "properties" => {
+                        properties.values_mut().for_each(rewrite);
+                    }
+                    value => rewrite(value),
+                }
+            }
         }
         _ => {}
     }

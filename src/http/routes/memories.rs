@@ -84,6 +84,7 @@ pub struct CreateMemoryRequest {
 /// What to change in a memory. Omitted fields stay.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"important": true, "tags": ["diet"]}))]
 pub struct UpdateMemoryRequest {
     /// The new title; null removes it.
     #[serde(default, deserialize_with = "crate::http::extract::given")]

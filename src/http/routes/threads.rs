@@ -81,6 +81,7 @@ pub struct CreateThreadRequest {
 /// What to change in a thread. Omitted fields stay.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"title": "Refund of order 5678"}))]
 pub struct UpdateThreadRequest {
     /// The new title; null removes it.
     #[serde(default, deserialize_with = "crate::http::extract::given")]

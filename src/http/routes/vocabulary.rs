@@ -54,6 +54,7 @@ impl From<Vocabulary> for VocabularyResponse {
 /// A whole new vocabulary.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"topics": ["billing", "shipping"], "categories": ["question", "complaint"], "message_types": ["request", "statement"], "entity_types": ["order", "product"]}))]
 pub struct UpdateVocabularyRequest {
     /// The name of the version; today's date if omitted.
     #[serde(default)]

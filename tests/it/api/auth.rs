@@ -162,7 +162,11 @@ async fn an_id_of_another_space_is_not_found() {
             let method: Method = method.to_uppercase().parse().unwrap();
             let body = [Method::POST, Method::PUT, Method::PATCH]
                 .contains(&method)
-                .then(|| json!({}));
+                .then(|| match path.as_str() {
+                    "/v1/threads/{id}/episodic" => json!({"query": "secrets"}),
+                    "/v1/threads/{id}/messages" => json!({"role": "user", "content": "secrets"}),
+                    _ => json!({}),
+                });
             let reply = call(
                 &app,
                 method,

@@ -227,12 +227,17 @@ async fn every_route_requires_its_documented_role() {
     assert_eq!(
         reading,
         [
+            "/v1/context",
+            "/v1/context/analyze",
             "/v1/documents/retrieve",
+            "/v1/memory/retrieve",
+            "/v1/policies/try",
             "/v1/queries",
             "/v1/queries/estimate",
             "/v1/queries/{id}/replay",
             "/v1/search",
             "/v1/sources/{id}/helper/preview",
+            "/v1/threads/{id}/episodic",
             "/v1/tokens/count"
         ],
         "a POST that readers may send: be sure that it changes nothing"

@@ -18,6 +18,7 @@ use crate::http::trace::RequestIdentity;
 /// A question to the older turns.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"query": "What did we decide about the refund?", "max_tokens": 800}))]
 pub struct EpisodicRequest {
     #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
     pub query: String,

@@ -55,6 +55,7 @@ pub struct TurnResponse {
 /// Which messages to summarise.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"until_turn": 20, "pinned": true}))]
 pub struct CreateSummaryRequest {
     /// Only turns up to this one. The last four turns are never summarised.
     #[serde(default)]
