@@ -1,11 +1,9 @@
 //! What a step did, so that a reader can see why a memory is in the payload, or why not.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// One step: how many entries came in, how many left, and what happened to which.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-#[schema(as = PolicyStep)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub name: &'static str,
     /// Entries before the step.
@@ -17,11 +15,9 @@ pub struct Step {
 }
 
 /// What a step did to one entry.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-#[schema(as = PolicyEffect)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     pub id: String,
-    #[serde(flatten)]
     pub reason: Reason,
 }
 
@@ -39,13 +35,12 @@ impl Effect {
 }
 
 /// Why an entry was dropped or changed, with the numbers that decided it.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
     tag = "reason",
     rename_all = "snake_case",
     rename_all_fields = "camelCase"
 )]
-#[schema(as = PolicyReason)]
 pub enum Reason {
     /// Dropped: its score is below the minimum.
     BelowMinScore { score: f64, min_score: f64 },

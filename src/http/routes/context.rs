@@ -212,7 +212,10 @@ pub struct ContextTimingsResponse {
 /// answers, the intent is neutral and the context is still returned.
 #[utoipa::path(
     post, path = "/v1/context", tag = "conversations", operation_id = "create_context", request_body = ContextRequest,
-    responses((status = 200, description = "The context.", body = ContextResponse))
+    responses(
+        (status = 200, description = "The context.", body = ContextResponse),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
+    )
 )]
 pub async fn create_context(
     caller: Caller,

@@ -60,11 +60,11 @@ pub async fn get_lexicon(
 
 /// Replace the lexicon
 ///
-/// Replaces all entries. As `text/csv`, each line has a term and an alias, separated by a comma or a
-/// semicolon; the first line may be `term,alias`.
+/// Replaces all entries. The body may also be CSV (`Content-Type: text/csv`): each line has a term
+/// and an alias, separated by a comma or a semicolon; the first line may be `term,alias`.
 #[utoipa::path(
     put, path = "/v1/lexicon", tag = "conversations", operation_id = "update_lexicon",
-    request_body(content((Lexicon = "application/json"), (String = "text/csv"))),
+    request_body = Lexicon,
     responses((status = 200, description = "The new lexicon.", body = Lexicon))
 )]
 pub async fn update_lexicon(

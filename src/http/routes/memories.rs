@@ -124,6 +124,7 @@ pub struct ListMemoriesQuery {
     thread_id: Option<String>,
     /// Only this type: `message`, `fact`, `preference` or `summary`. Without it, all but messages.
     #[serde(default, rename = "type")]
+    #[param(pattern = "^(message|fact|preference|summary)$")]
     kind: Option<String>,
     /// Only memories with this tag.
     #[serde(default)]
@@ -136,6 +137,7 @@ pub struct ListMemoriesQuery {
     category: Option<String>,
     /// Only memories in this state: `pending`, `done`, `failed` or `none`.
     #[serde(default)]
+    #[param(pattern = "^(pending|done|failed|none)$")]
     enrichment_state: Option<String>,
     /// Only memories that are (true) or are not (false) pinned.
     #[serde(default)]
@@ -166,7 +168,10 @@ pub struct ListMemoriesQuery {
 #[utoipa::path(
     post, path = "/v1/memories", tag = "conversations", operation_id = "create_memory", request_body = CreateMemoryRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
-    responses((status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))))
+    responses(
+        (status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
+    )
 )]
 pub async fn create_memory(
     caller: Caller,

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::context::context_session;
 use super::memory_payload::{
-    MemoryEntryResponse, PayloadMetadataResponse, empty_metadata, payload,
+    MemoryEntryResponse, PayloadMetadataResponse, StepResponse, empty_metadata, payload, steps,
 };
 use super::policies::named;
 use crate::conversation::checked_user;
@@ -20,7 +20,6 @@ use crate::http::trace::RequestIdentity;
 use crate::memory_retrieval::{
     MemoryRetrieval, RetrievalFailure, RetrievalInput, RetrieveError, Retrieved,
 };
-use crate::policy::explain::Step;
 use crate::policy::prompt_text::prompt_text;
 use crate::policy::settings::{Overrides, SearchType};
 
@@ -103,9 +102,8 @@ pub struct RetrieveMemoryResponse {
     pub skipped: Option<&'static str>,
     /// What went wrong; the response is still usable.
     pub error: Option<RetrievalErrorResponse>,
-    /// With `explain`: every step in order.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Vec<Step>>,
+    /// Every step in order; null without `explain`.
+    pub steps: Option<Vec<StepResponse>>,
     pub timings: RetrieveMemoryTimings,
 }
 
@@ -262,11 +260,7 @@ impl RetrieveMemoryResponse {
                 .skipped
                 .map(crate::memory_retrieval::Skipped::as_str),
             error: retrieved.failure.map(RetrievalErrorResponse::from),
-            steps: explain.then(|| {
-                found
-                    .map(|found| found.outcome.steps.clone())
-                    .unwrap_or_default()
-            }),
+            steps: explain.then(|| found.map(|found| steps(&found.outcome)).unwrap_or_default()),
             timings: RetrieveMemoryTimings {
                 total_ms: retrieved.total_ms,
                 search_ms: found.map_or(0.0, |found| found.search_ms),

@@ -1,14 +1,17 @@
 //! The payload of memory retrieval on the wire.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::policy::explain::Effect;
 use crate::policy::settings::{Retrieval, SearchType};
 use crate::policy::{Entry, MemoryType, Outcome, Policy, Speaker};
 
 /// A memory of the payload.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = MemoryEntry)]
 pub struct MemoryEntryResponse {
     pub id: String,
     /// Redacted, clipped and cut as the policy says.
@@ -77,6 +80,70 @@ pub struct PayloadRedactionResponse {
     pub enabled: bool,
     #[schema(example = "[REDACTED]")]
     pub replacement: String,
+}
+
+/// A step of the policy.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = PolicyStepResponse)]
+pub struct StepResponse {
+    #[schema(example = "deduplication")]
+    pub name: &'static str,
+    /// Memories before the step.
+    pub before: usize,
+    /// Memories after it.
+    pub after: usize,
+    /// The memories that it dropped or changed; the others passed unchanged.
+    pub effects: Vec<EffectResponse>,
+}
+
+/// What a step did to one memory.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = PolicyEffectResponse)]
+pub struct EffectResponse {
+    pub id: String,
+    /// `dropped` or `changed`.
+    pub action: &'static str,
+    /// `below_min_score`, `duplicate`, `beyond_top_k`, `moved`, `redacted`, `clipped`,
+    /// `cut_to_budget` or `beyond_budget`.
+    #[schema(example = "duplicate")]
+    pub reason: String,
+    /// What decided it, depending on the reason.
+    #[schema(value_type = std::collections::HashMap<String, Value>, example = json!({"duplicateOf": "1", "key": "b94d27b9934d3e08"}))]
+    pub numbers: Map<String, Value>,
+}
+
+/// The steps of a run.
+pub fn steps(outcome: &Outcome) -> Vec<StepResponse> {
+    let steps = outcome.steps.iter().map(|step| StepResponse {
+        name: step.name,
+        before: step.before,
+        after: step.after,
+        effects: step.effects.iter().map(EffectResponse::from).collect(),
+    });
+    steps.collect()
+}
+
+impl From<&Effect> for EffectResponse {
+    fn from(effect: &Effect) -> Self {
+        let mut numbers = match serde_json::to_value(&effect.reason) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        let reason = match numbers.shift_remove("reason") {
+            Some(Value::String(reason)) => reason,
+            _ => String::new(),
+        };
+        Self {
+            id: effect.id.clone(),
+            action: if effect.is_drop() {
+                "dropped"
+            } else {
+                "changed"
+            },
+            reason,
+            numbers,
+        }
+    }
 }
 
 /// The metadata of a payload without memories.

@@ -13,9 +13,10 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
 use crate::http::page;
-use crate::http::routes::memory_payload::{MemoryEntryResponse, PayloadMetadataResponse, payload};
+use crate::http::routes::memory_payload::{
+    MemoryEntryResponse, PayloadMetadataResponse, StepResponse, payload, steps,
+};
 use crate::memory_retrieval::{MemoryPolicies, PolicyName, RETRIEVAL, StoredPolicy};
-use crate::policy::explain::Step;
 use crate::policy::prompt_text::prompt_text;
 use crate::policy::{Candidate, MemoryType, Policy, Settings, Speaker, run};
 
@@ -133,7 +134,7 @@ pub struct TryPolicyResponse {
     /// The memories as text for a system prompt; empty without memories.
     pub system_prompt: String,
     /// Every step in order: what it dropped or changed, and why.
-    pub steps: Vec<Step>,
+    pub steps: Vec<StepResponse>,
 }
 
 /// List policies
@@ -225,7 +226,7 @@ pub async fn try_policy(
         memories,
         metadata,
         system_prompt,
-        steps: outcome.steps,
+        steps: steps(&outcome),
     }))
 }
 

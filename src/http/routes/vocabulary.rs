@@ -77,6 +77,7 @@ pub struct UpdateVocabularyRequest {
 pub struct ListSuggestionsQuery {
     /// `topic` (the default) or `category`.
     #[serde(default)]
+    #[param(pattern = "^(topic|category)$")]
     kind: Option<String>,
     /// Only terms that were suggested at least so often.
     #[serde(default)]

@@ -55,9 +55,9 @@ async fn a_trial_shows_the_payload_and_every_step() {
     assert_eq!(
         json!(effects),
         json!([
-            {"id": "low", "reason": "below_min_score", "score": 0.29, "minScore": 0.3},
-            {"id": "same", "reason": "duplicate", "duplicateOf": "tea", "key": effects[1]["key"]},
-            {"id": "news", "reason": "clipped", "sentences": 3, "kept": 2},
+            {"id": "low", "action": "dropped", "reason": "below_min_score", "numbers": {"score": 0.29, "minScore": 0.3}},
+            {"id": "same", "action": "dropped", "reason": "duplicate", "numbers": {"duplicateOf": "tea", "key": effects[1]["numbers"]["key"]}},
+            {"id": "news", "action": "changed", "reason": "clipped", "numbers": {"sentences": 3, "kept": 2}},
         ])
     );
 }

@@ -63,6 +63,7 @@ pub struct MemoryResponse {
 
 /// What a model said about a memory, in the words of the vocabulary.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = MemoryMetadata)]
 pub struct MetadataResponse {
     pub role: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
