@@ -60,6 +60,27 @@ pub struct ContextRequest {
     pub expand: Option<usize>,
 }
 
+/// A question to analyse.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"query": "What did we discuss about my order #5678 last week?"}))]
+pub struct AnalyzeRequest {
+    /// What the user asks or says.
+    #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
+    pub query: String,
+    /// The end user. The analysis does not depend on it.
+    #[serde(default)]
+    #[schema(max_length = 128)]
+    pub user_id: Option<String>,
+    /// The current thread. The analysis does not depend on it.
+    #[serde(default)]
+    pub thread_id: Option<String>,
+    /// The last messages, as text, for the model that analyses the question.
+    #[serde(default)]
+    #[schema(max_length = 100_000)]
+    pub thread_context: Option<String>,
+}
+
 /// How memories are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -255,15 +276,16 @@ pub async fn create_context(
 ///
 /// Returns what a question is about, in the words of the vocabulary, without looking for memories.
 #[utoipa::path(
-    post, path = "/v1/context/analyze", tag = "conversations", operation_id = "analyze_context", request_body = ContextRequest,
+    post, path = "/v1/context/analyze", tag = "conversations", operation_id = "analyze_context", request_body = AnalyzeRequest,
     responses((status = 200, description = "The intent.", body = AnalyzeResponse))
 )]
 pub async fn analyze_context(
     caller: Caller,
     State(conversation): State<Conversation>,
     Extension(identity): Extension<RequestIdentity>,
-    JsonBody { value: request, .. }: JsonBody<ContextRequest>,
+    JsonBody { value: request, .. }: JsonBody<AnalyzeRequest>,
 ) -> Result<Json<AnalyzeResponse>, ApiError> {
+    checked_user(request.user_id)?;
     let (_, session) = context_session(&caller, &identity);
     let context = request.thread_context.as_deref();
     let context = context.filter(|text| !text.trim().is_empty());

@@ -46,6 +46,7 @@ pub struct RetrieveMemoryRequest {
     pub query: String,
     /// A policy other than the current one: `retrieval@3`.
     #[serde(default)]
+    #[schema(pattern = "^[a-z0-9_-]{1,64}(@[0-9]{1,18})?$")]
     pub policy: Option<String>,
     /// Whether to return what every step dropped or changed.
     #[serde(default)]
@@ -164,8 +165,11 @@ pub struct MemoryMetricsResponse {
 #[utoipa::path(
     post, path = "/v1/memory/retrieve", tag = "memory", operation_id = "retrieve_memory",
     request_body = RetrieveMemoryRequest,
-    responses((status = 200, description = "The payload.", body = RetrieveMemoryResponse,
-        headers(("Retry-After" = u64, description = "Seconds until the next call is allowed, if the rate limit is reached and nothing is cached."))))
+    responses(
+        (status = 200, description = "The payload.", body = RetrieveMemoryResponse,
+            headers(("Retry-After" = u64, description = "Seconds until the next call is allowed, if the rate limit is reached and nothing is cached."))),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
+    )
 )]
 pub async fn retrieve_memory(
     caller: Caller,

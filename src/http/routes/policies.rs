@@ -90,7 +90,7 @@ pub struct TryPolicyRequest {
     /// A stored policy, with or without a version: `retrieval`, `retrieval@3`. The current version
     /// of `retrieval` if this and `settings` are omitted.
     #[serde(default)]
-    #[schema(example = "retrieval@0")]
+    #[schema(example = "retrieval@0", pattern = "^[a-z0-9_-]{1,64}(@[0-9]{1,18})?$")]
     pub policy: Option<String>,
     /// Settings to try instead of a stored policy.
     #[serde(default)]
@@ -193,7 +193,10 @@ pub async fn list_policy_versions(
 /// response. Use it to test settings before you store them, also in your own CI.
 #[utoipa::path(
     post, path = "/v1/policies/try", tag = "memory", operation_id = "try_policy", request_body = TryPolicyRequest,
-    responses((status = 200, description = "The payload and its steps.", body = TryPolicyResponse))
+    responses(
+        (status = 200, description = "The payload and its steps.", body = TryPolicyResponse),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
+    )
 )]
 pub async fn try_policy(
     caller: Caller,

@@ -110,6 +110,7 @@ pub struct ApproveRequest {
     pub suggestion: String,
     /// `topic` (the default) or `category`.
     #[serde(default)]
+    #[schema(pattern = "^(topic|category)$")]
     pub kind: Option<String>,
 }
 

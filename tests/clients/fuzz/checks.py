@@ -27,6 +27,7 @@ IN_WORDS = {
     "must be true if no filter is given, because every job would match",
     "send `content` or `messages`",
     "is the id of another candidate",
+    "must be omitted if policy is given",
 }
 
 # The same for messages that contain the given value or a limit of the installation.
@@ -44,7 +45,7 @@ PATTERNS = [
         r"unknown field; a form has|invalid type: floating point",
         r"the name of the space to delete",
         # Ranges that depend on the settings of a space, terms of its vocabulary, what a thread contains.
-        r"must be between \S+ and \S+|is not a category of the vocabulary|messages belong to a thread",
+        r"must be between \S+ and \S+|is not a category of the vocabulary|messages belong to a thread|must be a UUID",
         r"no message before the last|line \d+ must",
     )
 ]

@@ -152,8 +152,7 @@ pub struct CreatedMessageResponse {
     pub memory: MemoryResponse,
     /// Whether it was stored before; then this is the earlier one.
     pub duplicate: bool,
-    /// The context of the message, without the message itself; only with `with_context`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The context of the message, without the message itself; null without `with_context`.
     pub context: Option<ContextResponse>,
 }
 
