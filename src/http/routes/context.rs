@@ -9,6 +9,7 @@ use super::jobs::LlmCallResponse;
 use super::memories::{EntityResponse, MemoryResponse};
 use crate::base::clock::Timestamp;
 use crate::base::ids::QueryId;
+use crate::base::text::char_count;
 use crate::config::llm::Caps;
 use crate::conversation::compose::LeftOut;
 use crate::conversation::context::{Context, ContextInput, Rank, Timings};
@@ -22,6 +23,9 @@ use crate::http::extract::JsonBody;
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
 use crate::model::llm_call::Payer;
+
+/// The longest `thread_context`.
+const MOST_CONTEXT_CHARS: usize = 100_000;
 
 /// A question to the memories of an end user.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -286,6 +290,11 @@ pub async fn analyze_context(
     JsonBody { value: request, .. }: JsonBody<AnalyzeRequest>,
 ) -> Result<Json<AnalyzeResponse>, ApiError> {
     checked_user(request.user_id)?;
+    if request.thread_context.as_deref().map_or(0, char_count) > MOST_CONTEXT_CHARS {
+        let rule = format!("must have at most {MOST_CONTEXT_CHARS} characters");
+        return Err(ApiError::invalid_field("thread_context", rule));
+    }
+
     let (_, session) = context_session(&caller, &identity);
     let context = request.thread_context.as_deref();
     let context = context.filter(|text| !text.trim().is_empty());
