@@ -378,7 +378,7 @@ async fn facts_can_be_replaced_and_restored() {
             .patch(&path, &json!({"important": true, "tags": ["home"]}))
             .await
             .json();
-        assert_eq!(marked["importance"], 0.9);
+        assert_eq!(marked["importance"], 0.9, "{marked}");
         assert_eq!(texts("&tag=home").await, ["Lives in Bonn"]);
         assert_eq!(desk.delete(&path).await.status.as_u16(), 204);
         assert_eq!(texts("&superseded=true").await, ["Lives in Rome"]);
