@@ -4,8 +4,8 @@
 //! same candidates and settings always give the same payload, whatever order the candidates come
 //! in, and every step says what it dropped or changed and why.
 //!
-//! The chain, in order: [`steps::threshold`], [`steps::deduplicate`], [`steps::interleave`],
-//! [`steps::redact`], [`steps::clip`], [`steps::budget`]. Redaction comes before clipping and the
+//! The chain, in order: `threshold`, `deduplicate`, `interleave`,
+//! `redact`, `clip`, `budget`. Redaction comes before clipping and the
 //! budget: a cut could leave half a card number, and the replacement has a length of its own.
 
 pub mod candidate;
