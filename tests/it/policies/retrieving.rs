@@ -311,13 +311,7 @@ async fn an_embedding_model_that_is_away_does_not_stop_the_caller() {
     let app = TestApp::with(&settings).await;
     let session = thread(&app, "ann", &[TEA]).await;
     let payload = retrieve(&app, &ask(&session, "green tea")).await;
-    if payload["memories"] == json!([]) {
-        assert_eq!(
-            payload["error"],
-            json!({"code": "ZEP_UNAVAILABLE", "message": "Memory service temporarily unavailable", "fallback": "skip"})
-        );
-    } else {
-        // Found by its words alone.
-        assert_eq!(payload["error"], Value::Null);
-    }
+    assert_eq!(payload["error"], Value::Null, "{payload:#}");
+    let memories = payload["memories"].as_array().unwrap();
+    assert_eq!(memories.len(), 1, "found by its words alone");
 }
