@@ -83,6 +83,7 @@ CREATE TABLE IF NOT EXISTS job_batches (
     failures BIGINT NOT NULL,
     latency_ms DOUBLE NOT NULL,
     started_at BIGINT NOT NULL,
+    paid_by VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin,  -- the job that the call is recorded with, if it is another one
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE,
     UNIQUE KEY job_batches_seq (space, job_id, seq)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

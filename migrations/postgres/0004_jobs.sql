@@ -83,6 +83,7 @@ CREATE TABLE job_batches (
     failures BIGINT NOT NULL,
     latency_ms DOUBLE PRECISION NOT NULL,
     started_at BIGINT NOT NULL,
+    paid_by VARCHAR(36),  -- the job that the call is recorded with, if it is another one
     PRIMARY KEY (space, job_id, seq),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 );

@@ -83,6 +83,7 @@ CREATE TABLE job_batches (
     failures INTEGER NOT NULL,
     latency_ms REAL NOT NULL,
     started_at INTEGER NOT NULL,
+    paid_by TEXT,  -- the job that the call is recorded with, if it is another one
     PRIMARY KEY (space, job_id, seq),
     FOREIGN KEY (space, job_id) REFERENCES jobs (space, id) ON DELETE CASCADE
 ) WITHOUT ROWID;

@@ -10,10 +10,11 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::helper::{Helper, HelperOutput};
+use crate::llm::tasks::helper_many::HelperMany;
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
-use crate::model::llm_call::KeyBudget;
+use crate::model::llm_call::{KeyBudget, LlmCall};
 use crate::store::{AsStoreError, Store, StoreError};
 
 pub use compose::{HelperFields, Refused, compose, from_text};
@@ -137,45 +138,36 @@ impl ContextualHelpers {
         session: &Session,
         head: SourceHead,
     ) -> Result<NewHelper, LlmError> {
-        let chunks = first(head.chunks);
-        let task = Helper {
-            filename: head.filename.into(),
-            title: head.title.map(Into::into),
-            metadata: head.metadata,
-            chunks: (1..).zip(chunks).collect(),
+        let answered = self.llm.ask(session, task(head)).await?;
+        Ok(generated(answered.value, spent(&answered.calls)))
+    }
+
+    /// Generates helpers for several short sources with one call; `None` for those without a valid
+    /// one. Each counts its share of the tokens.
+    pub async fn generate_many(
+        &self,
+        session: &Session,
+        heads: Vec<SourceHead>,
+    ) -> Vec<Option<NewHelper>> {
+        let count = heads.len();
+        let documents = (1..).zip(heads.into_iter().map(task)).collect();
+        let asked = self.llm.ask_partly(session, HelperMany { documents }).await;
+        let Ok(answered) = asked else {
+            return vec![None; count];
         };
 
-        let answered = self.llm.ask(session, task).await?;
-        let sum = |tokens: fn(&crate::model::llm_call::LlmCall) -> i64| {
-            answered.calls.iter().map(tokens).sum()
-        };
-        let (tokens_prompt, tokens_completion) = (
-            sum(|call| call.tokens_prompt),
-            sum(|call| call.tokens_completion),
-        );
+        let share = i64::try_from(count).unwrap_or(1).max(1);
+        let (prompt, completion) = spent(&answered.calls);
+        let mut helpers = vec![None; count];
+        for document in answered.value.into_iter().flat_map(|all| all.documents) {
+            let index = usize::try_from(document.id - 1).unwrap_or(usize::MAX);
+            if let Some(helper) = helpers.get_mut(index) {
+                let tokens = (prompt / share, completion / share);
+                *helper = Some(generated(document.known(), tokens));
+            }
+        }
 
-        let text = answered.value.paragraph();
-        let HelperOutput {
-            author,
-            date,
-            topic,
-            summary,
-        } = answered.value;
-
-        let token_count =
-            i64::try_from(TokenCounter::for_model(None).count(&text)).unwrap_or(i64::MAX);
-        let (origin, description) = (HelperOrigin::Generated, Some(summary));
-        Ok(NewHelper {
-            text,
-            origin,
-            author,
-            date,
-            topic,
-            description,
-            token_count,
-            tokens_prompt,
-            tokens_completion,
-        })
+        helpers
     }
 
     /// A model rewrites the helper from the stored text; the result is stored.
@@ -272,6 +264,40 @@ pub fn tags(tags: &[String]) -> Option<String> {
         .filter(|tag| *tag != crate::model::source::FILE_INGEST)
         .collect();
     (!own.is_empty()).then(|| own.join(", "))
+}
+
+fn task(head: SourceHead) -> Helper {
+    Helper {
+        filename: head.filename.into(),
+        title: head.title.map(Into::into),
+        metadata: head.metadata,
+        chunks: (1..).zip(first(head.chunks)).collect(),
+    }
+}
+
+/// Tokens sent and received by calls.
+fn spent(calls: &[LlmCall]) -> (i64, i64) {
+    let sum = |tokens: fn(&LlmCall) -> i64| calls.iter().map(tokens).sum();
+    (
+        sum(|call| call.tokens_prompt),
+        sum(|call| call.tokens_completion),
+    )
+}
+
+fn generated(output: HelperOutput, (tokens_prompt, tokens_completion): (i64, i64)) -> NewHelper {
+    let text = output.paragraph();
+    let token_count = i64::try_from(TokenCounter::for_model(None).count(&text)).unwrap_or(i64::MAX);
+    NewHelper {
+        text,
+        origin: HelperOrigin::Generated,
+        author: output.author,
+        date: output.date,
+        topic: output.topic,
+        description: Some(output.summary),
+        token_count,
+        tokens_prompt,
+        tokens_completion,
+    }
 }
 
 /// As many of the first chunks as a helper may use; at least the beginning of the first one.

@@ -19,15 +19,17 @@ use tokio::sync::Semaphore;
 use super::chunker::TextChunk;
 use super::filed_so_far::FiledSoFar;
 use super::saver::{Saved, Saver};
+use super::together::Room;
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
+use crate::base::ids::JobId;
 use crate::base::problems;
 use crate::base::text::name_key;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
 use crate::jobs::{Failure, JobError};
-use crate::llm::tasks::classify::Classify;
-use crate::llm::{Hint, Llm, Session};
+use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
+use crate::llm::{Hint, Llm, LlmError, Session};
 use crate::model::batch::Batch;
 
 /// How often one run retries a batch for whose chunks there is no room; the second time, the closed
@@ -38,6 +40,8 @@ const MOST_ASKS: usize = 5;
 pub struct Filing<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
+    /// Where a short text shares calls with others of its request, and its job.
+    pub room: Option<(&'a Room, &'a JobId)>,
     pub saver: &'a Saver<'a>,
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,
@@ -82,6 +86,19 @@ impl Calls {
 struct Group {
     parent: Node,
     ordinals: Vec<usize>,
+}
+
+/// What a model said about chunks.
+struct Classified {
+    chunks: Vec<ClassifiedChunk>,
+    /// Whether there was a call.
+    was_sent: bool,
+    retries: usize,
+    latency_ms: f64,
+    /// The job that the call is recorded with, if it is another one.
+    paid_by: Option<String>,
+    /// Why chunks have no answer.
+    error: Option<LlmError>,
 }
 
 /// A batch within its group.
@@ -318,18 +335,17 @@ impl Filing<'_> {
     ) -> Result<BTreeMap<usize, String>, JobError> {
         let (task, parent_path) = self.task(call, ordinals);
         let started_at = self.clock.now();
-        let answered = self.llm.ask_partly(self.session, task).await?;
+        let answered = self.classify(task, layer).await?;
         let answers: BTreeMap<usize, String> = answered
-            .value
+            .chunks
             .into_iter()
-            .flat_map(|output| output.chunks)
             .filter_map(|chunk| Some((usize::try_from(chunk.id - 1).ok()?, chunk.category)))
             .collect();
 
         // Nothing was sent, so there is nothing to log, however often the job returns to a paused
         // provider.
         if answers.is_empty()
-            && answered.calls.is_empty()
+            && !answered.was_sent
             && let Some(error) = answered.error
         {
             return Err(error.into());
@@ -344,10 +360,11 @@ impl Filing<'_> {
             chunk_ordinals: ordinals.iter().map(|ordinal| count(ordinal + 1)).collect(),
             chunks_sent: sent,
             successes,
-            retries: count(answered.calls.len().saturating_sub(1)),
+            retries: count(answered.retries),
             failures: sent - successes,
-            latency_ms: answered.calls.iter().map(|call| call.latency_ms).sum(),
+            latency_ms: answered.latency_ms,
             started_at,
+            paid_by: answered.paid_by,
         };
 
         // Also if some or all have no answer: the retry does not repeat valid ones, and its calls
@@ -358,6 +375,40 @@ impl Filing<'_> {
             Some(error) => Err(error.into()),
             None => Ok(answers),
         }
+    }
+
+    /// Has a model classify chunks: in a call shared with other texts, or in one of their own.
+    /// What a shared call did not settle is asked alone.
+    async fn classify(&self, task: Classify, layer: usize) -> Result<Classified, JobError> {
+        if layer == 0
+            && let Some((room, job)) = self.room
+        {
+            let most = self.source.batch_size;
+            let shared = room.classify(self.llm, (self.session, job), task.clone(), most);
+            if let Some(shared) = shared.await {
+                return Ok(Classified {
+                    chunks: shared.chunks,
+                    was_sent: true,
+                    retries: shared.retries,
+                    latency_ms: shared.latency_ms,
+                    paid_by: Some(shared.paid_by)
+                        .filter(|paid_by| paid_by != job)
+                        .map(|paid_by| paid_by.to_string()),
+                    error: None,
+                });
+            }
+        }
+
+        let answered = self.llm.ask_partly(self.session, task).await?;
+        let outputs = answered.value.into_iter();
+        Ok(Classified {
+            chunks: outputs.flat_map(|output| output.chunks).collect(),
+            was_sent: !answered.calls.is_empty(),
+            retries: answered.calls.len().saturating_sub(1),
+            latency_ms: answered.calls.iter().map(|call| call.latency_ms).sum(),
+            paid_by: None,
+            error: answered.error,
+        })
     }
 
     fn task(&self, call: &Call<'_>, ordinals: &[usize]) -> (Classify, String) {

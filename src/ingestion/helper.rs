@@ -5,11 +5,12 @@ use serde_json::json;
 
 use super::cut_text::CutText;
 use super::request::Order;
+use super::together::Room;
 use crate::base::ids::SourceId;
 use crate::base::text::basename;
 use crate::contextual_helpers::{ContextualHelpers, FIRST_CHUNKS, SourceHead, detect_title, tags};
 use crate::jobs::{JobContext, JobError};
-use crate::llm::{Llm, Session};
+use crate::llm::{Llm, LlmError, Session};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
 
@@ -30,6 +31,8 @@ pub enum HelperOutcome {
 
 pub struct HelperStep<'a> {
     pub llm: &'a Llm,
+    /// Where a short text meets others of its request.
+    pub room: Option<&'a Room>,
     pub helpers: &'a ContextualHelpers,
     pub context: &'a JobContext,
 }
@@ -83,7 +86,7 @@ impl HelperStep<'_> {
 
         self.context
             .report("helper", json!({"chunks": document.chunks.len()}));
-        let helper = match self.helpers.generate(session, head(order, document)).await {
+        let helper = match self.generate(session, head(order, document)).await {
             Ok(helper) => helper,
             Err(error) => {
                 // Paid calls are recorded before the job ends.
@@ -94,6 +97,17 @@ impl HelperStep<'_> {
 
         self.keep(session, &helper, "generated").await?;
         Ok(HelperOutcome::By(helper, true))
+    }
+
+    /// Generates a helper, together with those of other texts or alone.
+    async fn generate(&self, session: &Session, head: SourceHead) -> Result<NewHelper, LlmError> {
+        if let Some(room) = self.room
+            && let Some(helper) = room.describe(self.helpers, session, head.clone()).await
+        {
+            return Ok(helper);
+        }
+
+        self.helpers.generate(session, head).await
     }
 
     /// Saves a helper with the job, and records its origin.

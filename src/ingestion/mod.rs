@@ -20,6 +20,7 @@ mod registering;
 mod request;
 mod saver;
 pub mod second_look;
+mod together;
 mod work;
 mod write_error;
 mod writing;
@@ -44,6 +45,8 @@ use crate::model::job::{Job, JobEvent};
 use crate::search::Search;
 use crate::sources::{SourceError, Sources};
 use crate::store::{AsStoreError, Store, StoreError};
+
+use together::Together;
 
 pub use request::{Facts, GivenHelper, NewIngestion, Options};
 pub use work::{IngestionWork, KIND};
@@ -154,6 +157,7 @@ impl Ingestion {
             desks: Arc::new(Semaphore::new(cores)),
             filing_desks: Arc::new(Semaphore::new(cores)),
             unanalyzed: Arc::default(),
+            together: Together::default(),
         }
     }
 

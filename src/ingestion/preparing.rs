@@ -9,7 +9,7 @@ use super::request::{self, NewIngestion, Order};
 use super::{Ingestion, IngestionError, KIND};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::{SourceId, Space, new_uuid};
 use crate::model::job::NewJob;
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
@@ -67,10 +67,11 @@ impl Ingestion {
     ) -> Result<Vec<Result<NewJob, IngestionError>>, IngestionError> {
         let known = self.known_sources(space, &all, now).await?;
         let length: usize = all.iter().map(|new| new.text.len()).sum();
+        let together = (all.len() > 1).then(new_uuid);
         let (this, space) = (self.clone(), space.clone());
         let write = move || -> Vec<_> {
             all.into_iter()
-                .map(|new| this.job_of(&space, new, &known, now))
+                .map(|new| this.job_of(&space, new, (&known, together.as_ref()), now))
                 .collect()
         };
 
@@ -90,7 +91,7 @@ impl Ingestion {
         &self,
         space: &Space,
         new: NewIngestion,
-        known: &Known,
+        (known, together): (&Known, Option<&String>),
         now: Timestamp,
     ) -> Result<NewJob, IngestionError> {
         if let Some(model) = &new.options.model {
@@ -99,8 +100,10 @@ impl Ingestion {
 
         let identity = self.identity(space, &new, known, now)?;
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
-        let order = request::check(new, identity, &self.settings)?;
-        let is_small = order.text.len() <= SMALL && self.is_free(&order);
+        let mut order = request::check(new, identity, &self.settings)?;
+        let (is_short, is_free) = (order.text.len() <= SMALL, self.is_free(&order));
+        order.together = together.filter(|_| is_short && !is_free).cloned();
+        let is_small = is_short && (is_free || order.together.is_some());
         let request = order
             .written()
             .map_err(|error| broken(&error.to_string()))?;

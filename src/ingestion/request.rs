@@ -119,6 +119,9 @@ pub struct Order {
     /// The time of the ingestion in microseconds, if the request set one.
     #[serde(default)]
     pub at: Option<i64>,
+    /// Texts with the same name here came in one request and may share model calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<String>,
 }
 
 /// The default for jobs queued before this choice existed.
@@ -326,6 +329,7 @@ pub(super) fn check(
         if_changed: new.if_changed,
         nul_removed,
         at: new.at.map(Timestamp::as_micros),
+        together: None,
     })
 }
 

@@ -18,6 +18,7 @@ use super::embedding::Embedding;
 use super::filing_desk::FilingDesk;
 use super::helper::{HelperOutcome, HelperStep};
 use super::request::Order;
+use super::together::{self, Room, Together};
 use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name, result, unchanged};
 use crate::base::fail_point::fail_point;
@@ -56,6 +57,7 @@ pub struct IngestionWork {
     /// The same for texts that the embedded model files.
     pub(super) filing_desks: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
+    pub(super) together: Together,
 }
 
 impl Work for IngestionWork {
@@ -121,10 +123,11 @@ impl IngestionWork {
         };
 
         drop(desk);
+        let room = self.room(&session, &order, &document);
         // Only filing needs a helper.
         let needless = same.is_some() || !order.is_filed();
         let (helper, store_helper) = match self
-            .describing(context)
+            .describing(context, room.as_deref())
             .describe(&session, &order, &document, needless)
             .await?
         {
@@ -160,8 +163,14 @@ impl IngestionWork {
                 .map(|helper| helper.text)
                 .filter(|text| !text.is_empty())
                 .map(Arc::from);
-            self.file_and_write(context, &session, &document, &mut draft, helper)
-                .await?
+            self.file_and_write(
+                context,
+                (&session, room.as_deref()),
+                &document,
+                &mut draft,
+                helper,
+            )
+            .await?
         };
 
         self.analyze(written.chunks + written.searched).await;
@@ -309,9 +318,23 @@ impl IngestionWork {
             .await
     }
 
-    fn describing<'w>(&'w self, context: &'w JobContext) -> HelperStep<'w> {
+    /// Where a short text shares model calls with others of its request. The embedded model gains
+    /// nothing from that.
+    fn room(&self, session: &Session, order: &Order, document: &CutText) -> Option<Arc<Room>> {
+        let name = order.together.as_ref()?;
+        let here = |stage| self.llm.capabilities(stage, session).in_process;
+        let is_short = document.chunks.len() <= together::MOST_CHUNKS;
+        (is_short && !here("classify") && !here("helper")).then(|| {
+            let model = order.model.as_deref().unwrap_or_default();
+            let name = format!("{name} {model}");
+            self.together.room(&name, self.settings.max_concurrency)
+        })
+    }
+
+    fn describing<'w>(&'w self, context: &'w JobContext, room: Option<&'w Room>) -> HelperStep<'w> {
         HelperStep {
             llm: &self.llm,
+            room,
             helpers: &self.helpers,
             context,
         }

@@ -15,4 +15,6 @@ pub struct Batch {
     pub failures: i64,
     pub latency_ms: f64,
     pub started_at: Timestamp,
+    /// The job that the call is recorded with, if it is another one: short texts share calls.
+    pub paid_by: Option<String>,
 }

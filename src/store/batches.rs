@@ -19,7 +19,7 @@ impl Store {
         id: &JobId,
     ) -> Result<Vec<Batch>, StoreError> {
         let sql = "SELECT seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, \
-                   latency_ms, started_at FROM job_batches WHERE space = ? AND job_id = ? ORDER BY seq";
+                   latency_ms, started_at, paid_by FROM job_batches WHERE space = ? AND job_id = ? ORDER BY seq";
         self.retry("list_job_batches", || async {
             let rows = self
                 .fetch_all(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
@@ -45,6 +45,7 @@ impl Store {
                         failures: row.try_get("failures")?,
                         latency_ms: row.try_get("latency_ms")?,
                         started_at: Timestamp::from_micros(row.try_get("started_at")?),
+                        paid_by: row.try_get("paid_by")?,
                     })
                 })
                 .collect()
@@ -61,7 +62,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         for some in batches.chunks(ROWS) {
             let sql = "INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, \
-                       successes, retries, failures, latency_ms, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                       successes, retries, failures, latency_ms, started_at, paid_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
             let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
             for (claim, batch) in some {
                 insert = insert
@@ -81,7 +82,9 @@ impl Tx {
                     .bind(batch.failures)
                     .bind(batch.latency_ms);
 
-                insert = insert.bind(batch.started_at.as_micros());
+                insert = insert
+                    .bind(batch.started_at.as_micros())
+                    .bind(batch.paid_by.clone());
             }
 
             self.execute(insert).await?;

@@ -22,7 +22,7 @@ use crate::model::job::{Claim, ClaimedJob, JobState, Report};
 /// and concurrent requests of one space may share a turn, which must not crowd out the others.
 const CANDIDATES: usize = 64;
 /// Small jobs that one worker runs at once.
-const GROUP: usize = 16;
+const GROUP: usize = 32;
 
 /// How many jobs are waiting or running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -397,8 +397,8 @@ mod tests {
         assert_eq!(two[1], ["4"], "another space before a second worker");
         assert_eq!(chosen(head(), 3)[2], ["2"]);
 
-        let many = (0..40).map(|number| waiting("a", &format!("{number:02}"), true));
+        let many = (0..80).map(|number| waiting("a", &format!("{number:02}"), true));
         let sizes: Vec<usize> = chosen(many.collect(), 4).iter().map(Vec::len).collect();
-        assert_eq!(sizes, [GROUP, GROUP, 40 - 2 * GROUP, 0]);
+        assert_eq!(sizes, [GROUP, GROUP, 80 - 2 * GROUP, 0]);
     }
 }

@@ -18,6 +18,7 @@ use crate::ingestion::filing_desk::FilingDesk;
 use crate::ingestion::hierarchy::fullness;
 use crate::ingestion::saver::Saver;
 use crate::ingestion::second_look::SecondLook;
+use crate::ingestion::together::Room;
 use crate::ingestion::write_error::WriteError;
 use crate::ingestion::writing::{Draft, Written, part_name};
 use crate::jobs::{Failure, JobContext, JobError};
@@ -35,7 +36,7 @@ impl IngestionWork {
     pub(super) async fn file_and_write(
         &self,
         context: &JobContext,
-        session: &Session,
+        (session, room): (&Session, Option<&Room>),
         document: &CutText,
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
@@ -45,6 +46,7 @@ impl IngestionWork {
         let mut filing = Filing {
             llm: &self.llm,
             session,
+            room: room.map(|room| (room, context.id())),
             saver: &saver,
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,

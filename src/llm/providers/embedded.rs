@@ -15,6 +15,7 @@ use super::super::tasks::enrich::{
     ClassifiedMessage, ClassifiedMessages, EnrichMany, NamedEntity, NumberedMessage,
 };
 use super::super::tasks::helper::{Helper, HelperOutput};
+use super::super::tasks::helper_many::{HelperMany, HelperManyOutput, NumberedHelper};
 use super::super::tasks::probe::ProbeOutput;
 use super::super::tasks::rollup::{RolledUp, Rollup};
 use super::super::tasks::select::{Select, SelectOutput, Selection};
@@ -116,6 +117,7 @@ async fn compute<T: Send + 'static>(
 fn answer_to(task: &AnyTask) -> String {
     match task {
         AnyTask::Helper(task) => written(helper(task)),
+        AnyTask::HelperMany(task) => written(helper_many(task)),
         AnyTask::Classify(task) => written(classify(task)),
         AnyTask::Select(task) => written(select(task)),
         AnyTask::Summarize(task) => written(summarize(task)),
@@ -132,6 +134,14 @@ fn answer_to(task: &AnyTask) -> String {
 
 fn written(output: impl Serialize) -> String {
     serde_json::to_value(output).unwrap_or_default().to_string()
+}
+
+fn helper_many(task: &HelperMany) -> HelperManyOutput {
+    let each = task.documents.iter();
+    let each = each.map(|(id, document)| NumberedHelper::new(*id, helper(document)));
+    HelperManyOutput {
+        documents: each.collect(),
+    }
 }
 
 fn helper(task: &Helper) -> HelperOutput {

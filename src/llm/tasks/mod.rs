@@ -5,6 +5,7 @@ pub mod answer;
 pub mod classify;
 pub mod enrich;
 pub mod helper;
+pub mod helper_many;
 pub mod probe;
 pub mod rollup;
 pub mod select;
@@ -16,6 +17,7 @@ use answer::Answer;
 use classify::Classify;
 use enrich::{EnrichMany, EnrichOne};
 use helper::Helper;
+use helper_many::HelperMany;
 use probe::Probe;
 use rollup::Rollup;
 use select::Select;
@@ -37,6 +39,7 @@ pub const STAGES: &[&str] = &[
 #[derive(Debug, Clone)]
 pub enum AnyTask {
     Helper(Helper),
+    HelperMany(HelperMany),
     Classify(Classify),
     Select(Select),
     Summarize(Summarize),
@@ -59,7 +62,8 @@ macro_rules! from_task {
 }
 
 from_task!(
-    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Probe
+    Helper, HelperMany, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze,
+    Rollup, Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.

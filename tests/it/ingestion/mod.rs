@@ -13,4 +13,5 @@ mod second_look;
 mod server_files;
 mod sums;
 mod text;
+mod together;
 mod writing;

@@ -86,7 +86,7 @@ pub struct IngestionBatchJobResponse {
 /// nothing is queued. The response to invalid items is a 422 whose `errors` name the fields, such
 /// as `items[3].text`; it lists at most 100, and `context.more_errors` counts the others. A 202
 /// means that all texts are stored. Texts for one path or source become versions in the order of
-/// the items. Send an `Idempotency-Key` to make the request safe to retry.
+/// the items. Short texts of one request share model calls. Send an `Idempotency-Key` to make the request safe to retry.
 #[utoipa::path(
     post, path = "/v1/ingestions/batch", tag = "ingestions", operation_id = "create_ingestion_batch",
     request_body(content(

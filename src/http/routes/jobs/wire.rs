@@ -153,6 +153,10 @@ pub struct BatchResponse {
     pub latency_ms: f64,
     #[schema(format = DateTime)]
     pub started_at: String,
+    /// The job that the call is recorded with, if it is another one: the short texts of one batch
+    /// share calls.
+    #[schema(required)]
+    pub paid_by: Option<String>,
 }
 
 /// One attempt of a model call.
@@ -325,6 +329,7 @@ impl From<Batch> for BatchResponse {
             failures: batch.failures,
             latency_ms: batch.latency_ms,
             started_at: batch.started_at.to_string(),
+            paid_by: batch.paid_by,
         }
     }
 }

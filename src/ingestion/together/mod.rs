@@ -1,0 +1,328 @@
+//! Short texts of one request share model calls: the chunks of several texts are classified in one
+//! call, level by level, and one call writes several helpers.
+//!
+//! Each job keeps its own steps, retries and fence. A shared call is paid by one of the jobs; the
+//! batches of the others name it. A text that a shared call leaves without an answer gets a call of
+//! its own, so a failed or cancelled job affects no other.
+
+mod gatherer;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use gatherer::{Gathered, Gatherer};
+
+use crate::base::ids::JobId;
+use crate::base::text::{name_key, one_line};
+use crate::contextual_helpers::{ContextualHelpers, SourceHead};
+use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
+use crate::llm::tasks::helper_many::MOST_DOCUMENTS;
+use crate::llm::{Llm, Session};
+use crate::model::contextual_helper::NewHelper;
+use crate::model::llm_call::LlmCall;
+
+/// Chunks of a text that shares calls. Longer texts fill calls of their own.
+pub const MOST_CHUNKS: usize = 2;
+
+/// The rooms of all requests whose texts are being ingested; cheap to clone.
+#[derive(Clone, Default)]
+pub struct Together {
+    rooms: Arc<Mutex<HashMap<String, Weak<Room>>>>,
+}
+
+/// Where the texts of one request meet.
+pub struct Room {
+    concurrency: usize,
+    helpers: Gatherer<SourceHead, NewHelper>,
+    /// A model that cannot write several helpers at once is not asked again.
+    one_by_one: AtomicBool,
+    /// By level and parent.
+    levels: Mutex<HashMap<String, Arc<Level>>>,
+}
+
+struct Level {
+    gatherer: Gatherer<Classify, SharedAnswer>,
+    /// Names that earlier calls have given to new categories.
+    made: Mutex<Vec<String>>,
+}
+
+/// What a shared call decided about the chunks of one text.
+pub struct SharedAnswer {
+    pub chunks: Vec<ClassifiedChunk>,
+    pub retries: usize,
+    pub latency_ms: f64,
+    /// The job that the call is recorded with.
+    pub paid_by: JobId,
+}
+
+impl Together {
+    /// The room of a request; it lasts as long as somebody is in it.
+    pub fn room(&self, name: &str, concurrency: usize) -> Arc<Room> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = rooms.get(name).and_then(Weak::upgrade) {
+            return room;
+        }
+
+        rooms.retain(|_, room| room.strong_count() > 0);
+        let room = Arc::new(Room {
+            concurrency,
+            helpers: Gatherer::new(MOST_DOCUMENTS, concurrency),
+            one_by_one: AtomicBool::new(false),
+            levels: Mutex::default(),
+        });
+
+        rooms.insert(name.to_owned(), Arc::downgrade(&room));
+        room
+    }
+}
+
+impl Room {
+    /// A helper from a shared call; `None`: write it alone.
+    pub async fn describe(
+        &self,
+        helpers: &ContextualHelpers,
+        session: &Session,
+        head: SourceHead,
+    ) -> Option<NewHelper> {
+        if self.one_by_one.load(Ordering::Relaxed) {
+            return None;
+        }
+
+        let call = async |heads: Vec<SourceHead>| {
+            let answers = helpers.generate_many(session, heads).await;
+            if answers.iter().all(Option::is_none) {
+                self.one_by_one.store(true, Ordering::Relaxed);
+            }
+
+            // The helpers of other texts do not depend on these.
+            Gathered {
+                answers,
+                news: false,
+            }
+        };
+
+        self.helpers.ask(head, 1, call).await
+    }
+
+    /// The categories of a text's chunks from a shared call; `None`: ask alone. `most`: chunks of
+    /// one call.
+    pub async fn classify(
+        &self,
+        llm: &Llm,
+        (session, job): (&Session, &JobId),
+        task: Classify,
+        most: usize,
+    ) -> Option<SharedAnswer> {
+        let level = self.level(&task, most);
+        let weight = task.chunks.len();
+        let call = async |tasks: Vec<Classify>| level.classify(llm, (session, job), &tasks).await;
+        level.gatherer.ask(task, weight, call).await
+    }
+
+    fn level(&self, task: &Classify, most: usize) -> Arc<Level> {
+        let parent: Vec<String> = task.parent.iter().map(|name| name_key(name)).collect();
+        let key = format!("{}\n{}", task.level, parent.join("\n"));
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = levels.entry(key).or_insert_with(|| {
+            Arc::new(Level {
+                gatherer: Gatherer::new(most, self.concurrency),
+                made: Mutex::default(),
+            })
+        });
+
+        Arc::clone(level)
+    }
+}
+
+impl Level {
+    async fn classify(
+        &self,
+        llm: &Llm,
+        (session, job): (&Session, &JobId),
+        tasks: &[Classify],
+    ) -> Gathered<SharedAnswer> {
+        let nothing = || Gathered {
+            answers: tasks.iter().map(|_| None).collect(),
+            news: false,
+        };
+
+        let joined = {
+            let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            join(tasks, &made)
+        };
+        let Some(joined) = joined else {
+            return nothing();
+        };
+
+        let offered: HashSet<String> = joined.categories.iter().cloned().collect();
+        let Ok(answered) = llm.ask_partly(session, joined).await else {
+            return nothing();
+        };
+
+        let mut found: HashMap<i64, String> = HashMap::new();
+        let chunks = answered.value.into_iter().flat_map(|output| output.chunks);
+        for chunk in chunks {
+            found.insert(chunk.id, chunk.category);
+        }
+
+        let mut news: Vec<String> = Vec::new();
+        for name in found.values() {
+            if !offered.contains(name) && !news.contains(name) {
+                news.push(name.clone());
+            }
+        }
+
+        // In an order that does not depend on the map.
+        news.sort_unstable();
+        let is_new = !news.is_empty();
+        self.made
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(news);
+
+        Gathered {
+            answers: split(tasks, &found, &answered.calls, job),
+            news: is_new,
+        }
+    }
+}
+
+/// One task for the chunks of all, numbered from 1, with the categories of all.
+fn join(tasks: &[Classify], made: &[String]) -> Option<Classify> {
+    let first = tasks.first()?;
+    let (mut seen, mut categories) = (HashSet::new(), Vec::new());
+    let known = tasks.iter().flat_map(|task| task.categories.iter());
+    for name in known.chain(made) {
+        if seen.insert(name_key(name)) {
+            categories.push(name.clone());
+        }
+    }
+
+    let chunks = tasks.iter().flat_map(|task| task.chunks.iter());
+    Some(Classify {
+        contextual_helper: join_helpers(tasks).map(Into::into),
+        categories: categories.into(),
+        may_create: tasks.iter().all(|task| task.may_create),
+        chunks: (1..)
+            .zip(chunks)
+            .map(|(id, (_, text))| (id, Arc::clone(text)))
+            .collect(),
+        ..first.clone()
+    })
+}
+
+/// The helpers of all texts, each with the numbers of its chunks.
+fn join_helpers(tasks: &[Classify]) -> Option<String> {
+    let (mut parts, mut next) = (Vec::new(), 1);
+    for task in tasks {
+        let last = next + task.chunks.len();
+        if let Some(helper) = &task.contextual_helper {
+            let chunks: Vec<String> = (next..last).map(|id| id.to_string()).collect();
+            parts.push(format!("Chunk {}: {}", chunks.join(", "), one_line(helper)));
+        }
+
+        next = last;
+    }
+
+    (!parts.is_empty()).then(|| {
+        format!(
+            "The chunks come from {} separate texts. {}",
+            tasks.len(),
+            parts.join(" ")
+        )
+    })
+}
+
+/// Each text's own part of the answer, under its own numbers.
+fn split(
+    tasks: &[Classify],
+    found: &HashMap<i64, String>,
+    calls: &[LlmCall],
+    job: &JobId,
+) -> Vec<Option<SharedAnswer>> {
+    let mut numbers = 1..;
+    let each = tasks.iter().map(|task| {
+        let own = task.chunks.iter().map(|(id, _)| *id);
+        let chunks: Vec<ClassifiedChunk> = own
+            .zip(numbers.by_ref())
+            .filter_map(|(id, number)| {
+                let category = found.get(&number)?.clone();
+                Some(ClassifiedChunk { id, category })
+            })
+            .collect();
+
+        (chunks.len() == task.chunks.len()).then(|| SharedAnswer {
+            chunks,
+            retries: calls.len().saturating_sub(1),
+            latency_ms: calls.iter().map(|call| call.latency_ms).sum(),
+            paid_by: job.clone(),
+        })
+    });
+
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::Hint;
+
+    fn task(helper: Option<&str>, categories: &[&str], chunks: &[(i64, &str)]) -> Classify {
+        Classify {
+            contextual_helper: helper.map(Into::into),
+            level: 1,
+            depth: 3,
+            parent: [].into(),
+            categories: categories.iter().map(|name| (*name).to_owned()).collect(),
+            may_create: true,
+            chunks: chunks
+                .iter()
+                .map(|(id, text)| (*id, (*text).into()))
+                .collect(),
+            hint: Hint::default(),
+        }
+    }
+
+    #[test]
+    fn texts_are_joined_and_split_by_their_own_numbers() {
+        let tasks = [
+            task(Some("About a cat."), &["Animals"], &[(1, "a"), (2, "b")]),
+            task(None, &["animals", "Tax"], &[(1, "c")]),
+            task(Some("About\na tax."), &[], &[(1, "d")]),
+        ];
+
+        let joined = join(&tasks, &["Music".to_owned()]).unwrap();
+        assert_eq!(joined.ids(), [1, 2, 3, 4]);
+        assert_eq!(&*joined.categories, ["Animals", "Tax", "Music"]);
+        assert_eq!(
+            joined.contextual_helper.as_deref(),
+            Some(
+                "The chunks come from 3 separate texts. Chunk 1, 2: About a cat. Chunk 4: About a tax."
+            )
+        );
+
+        // Chunk 2 has no answer, so its text gets none.
+        let found = [(1, "A"), (3, "C"), (4, "D")];
+        let found = found.map(|(id, name)| (id, name.to_owned())).into();
+        let job = JobId::from_stored("job".to_owned());
+        let answers: Vec<Option<Vec<(i64, String)>>> = split(&tasks, &found, &[], &job)
+            .into_iter()
+            .map(|answer| {
+                let chunks = answer?.chunks.into_iter();
+                Some(chunks.map(|chunk| (chunk.id, chunk.category)).collect())
+            })
+            .collect();
+
+        assert_eq!(
+            answers,
+            [
+                None,
+                Some(vec![(1, "C".to_owned())]),
+                Some(vec![(1, "D".to_owned())])
+            ]
+        );
+    }
+
+    use crate::llm::Task as _;
+}
