@@ -6,6 +6,7 @@ mod config;
 mod context;
 mod doc;
 mod doctor;
+mod events;
 mod healthcheck;
 mod ingest;
 mod list;
@@ -206,7 +207,9 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
 
 /// Writes data to stdout; a closed pipe is not an error.
 fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
 }
 
 /// Writes a line to stderr.

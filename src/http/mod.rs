@@ -10,6 +10,7 @@ mod body;
 mod body_budget;
 mod error;
 mod etag;
+mod event_stream;
 mod extract;
 mod host;
 mod idempotency;

@@ -2,7 +2,9 @@
 
 mod embedded;
 mod native;
+mod native_stream;
 mod openai;
+mod openai_stream;
 
 use std::time::Duration;
 

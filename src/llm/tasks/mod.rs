@@ -8,6 +8,7 @@ pub mod helper;
 pub mod probe;
 pub mod rollup;
 pub mod select;
+pub mod send;
 pub mod summarize;
 
 use crate::base::text::{one_line, quoted};
@@ -19,6 +20,7 @@ use helper::Helper;
 use probe::Probe;
 use rollup::Rollup;
 use select::Select;
+use send::SendPrompt;
 use summarize::Summarize;
 
 /// Every stage that can have its own model (`llm.models`).
@@ -31,6 +33,7 @@ pub const STAGES: &[&str] = &[
     "enrich",
     "analyze",
     "rollup",
+    "send",
 ];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
@@ -45,6 +48,7 @@ pub enum AnyTask {
     EnrichMany(EnrichMany),
     Analyze(Analyze),
     Rollup(Rollup),
+    SendPrompt(SendPrompt),
     Probe(Probe),
 }
 
@@ -59,7 +63,8 @@ macro_rules! from_task {
 }
 
 from_task!(
-    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Probe
+    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup,
+    SendPrompt, Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.

@@ -11,6 +11,7 @@ mod limits;
 mod reading;
 mod receipts;
 mod settings;
+mod streaming;
 mod summaries;
 mod walk;
 
