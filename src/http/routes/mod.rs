@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod models;
 pub mod policies;
 pub mod queries;
+pub mod runs;
 pub mod search;
 pub mod sources;
 #[cfg(feature = "testing")]
@@ -29,3 +30,4 @@ pub mod usage;
 pub mod users;
 pub mod vocabulary;
 pub mod web;
+pub mod workspace;
