@@ -33,7 +33,7 @@ use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
-use crate::workbench::Workbench;
+use crate::workbench::{self, Workbench};
 
 /// How often samples are merged into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
@@ -135,6 +135,8 @@ impl App {
         }
 
         let policies = MemoryPolicies::new(store.clone());
+        let conversation =
+            Conversation::new(store.clone(), llm.clone(), search.clone(), jobs.clone());
         let state = AppState {
             keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
             memory: MemoryRetrieval::new(
@@ -153,13 +155,17 @@ impl App {
                 search.clone(),
                 ingestion,
             ),
-            conversation: Conversation::new(
-                store.clone(),
-                llm.clone(),
-                search.clone(),
-                jobs.clone(),
+            workbench: Workbench::new(
+                workbench::Areas {
+                    store: store.clone(),
+                    llm: llm.clone(),
+                    search: search.clone(),
+                    sources: sources.clone(),
+                    conversation: conversation.clone(),
+                },
+                config.workbench.clone(),
             ),
-            workbench: Workbench::new(store.clone(), config.workbench.clone()),
+            conversation,
             documents: DocumentRetrieval::new(store.clone(), search.clone()),
             queries: Queries::new(
                 &config,

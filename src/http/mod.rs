@@ -40,8 +40,8 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     admin, categories, chunks, context, docs, documents, health, info, ingestions, jobs, lexicon,
-    manifest, memories, memory, metrics, models, policies, queries, runs, search, sources, threads,
-    tokens, usage, users, vocabulary, web, workspace,
+    manifest, memories, memory, metrics, models, policies, prompts, queries, runs, search, sources,
+    threads, tokens, usage, users, vocabulary, web, workspace,
 };
 
 /// Every route in the OpenAPI document.
@@ -154,6 +154,7 @@ fn api() -> OpenApiRouter<AppState> {
             workspace::get_workspace,
             workspace::update_workspace
         ))
+        .routes(routes!(prompts::compose_prompt))
         .routes(routes!(runs::cancel_run))
         // Background jobs.
         .routes(routes!(jobs::list_jobs))

@@ -1,10 +1,13 @@
-//! Rows of `workspaces`: every version of a space's workspace. A version is never changed.
+//! Rows of `workspaces`: every version of a space's workspace, which is never changed; and what else
+//! the workbench reads.
+
+use std::collections::HashMap;
 
 use sqlx::Row as _;
 
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
+use crate::base::ids::{SourceId, Space};
 
 /// One version of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,39 @@ impl Store {
                 body_json: row.try_get("body_json")?,
                 created_at: Timestamp::from_micros(row.try_get("created_at")?),
             }))
+        })
+        .await
+    }
+
+    /// When the files of these sources last changed: the time that the client gave, or that of the
+    /// ingestion.
+    pub async fn list_source_times(
+        &self,
+        space: &Space,
+        ids: &[SourceId],
+    ) -> Result<HashMap<SourceId, Timestamp>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+
+        let sql = "SELECT s.id, COALESCE(v.mtime, v.ingested_at) AS changed_at FROM sources s \
+                   JOIN source_versions v ON v.space = s.space AND v.source_id = s.id \
+                   AND v.version = s.latest_version WHERE s.space = ? AND s.id IN (??)";
+        self.retry("list_source_times", || async {
+            let query = self
+                .backend
+                .dialect
+                .query_list(sql, ids.len())
+                .bind(space.as_str());
+            let rows = self
+                .fetch_all(ids.iter().fold(query, |query, id| query.bind(id.as_str())))
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    let id = SourceId::from_stored(row.try_get("id")?);
+                    Ok((id, Timestamp::from_micros(row.try_get("changed_at")?)))
+                })
+                .collect()
         })
         .await
     }

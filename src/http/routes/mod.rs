@@ -18,6 +18,7 @@ pub mod memory_payload;
 pub mod metrics;
 pub mod models;
 pub mod policies;
+pub mod prompts;
 pub mod queries;
 pub mod runs;
 pub mod search;
