@@ -27,6 +27,8 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
 
     /// Whether the answer is free text, without a schema; then [`Task::from_text`] reads it.
     const FREE_TEXT: bool = false;
+    /// Whether an answer may have more fields than the schema; the task reports them.
+    const LENIENT: bool = false;
 
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
 
