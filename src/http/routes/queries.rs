@@ -80,7 +80,8 @@ pub struct ListQueriesQuery {
 /// - `problem`: a problem document instead of the result, last. Errors that are found before the
 ///   first event are ordinary responses.
 ///
-/// A client that disconnects ends the query and its model calls.
+/// A client that disconnects ends the query and its model calls, and so does
+/// `POST /v1/runs/{id}/cancel` with the id of the query.
 ///
 /// If no chunk is found (`no_chunks_found`), the `context` of the problem is the partial result.
 /// These problems include the calls made so far: `budget_exceeded`, `budget_too_small`,

@@ -259,6 +259,9 @@ fn reply_to(task: &SendPrompt) -> String {
         return String::new();
     };
 
+    // A composed prompt names its task.
+    let query = query.strip_prefix("Task:").unwrap_or(query);
+
     let chunks: Vec<AnswerChunk<'_>> = (1..)
         .zip(above)
         .map(|(chunk_id, text)| AnswerChunk {

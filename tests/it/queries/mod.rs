@@ -5,6 +5,7 @@ mod auto;
 mod budget;
 mod command;
 mod engines;
+mod evaluating;
 mod failures;
 mod jobs;
 mod limits;

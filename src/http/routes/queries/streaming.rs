@@ -7,6 +7,7 @@ use axum::response::sse::Event;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
+use super::receipts::QueryLevelResponse;
 use crate::base::ids::QueryId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -15,6 +16,7 @@ use crate::http::idempotency::{Idempotency, Turn};
 use crate::http::state::AppState;
 use crate::llm::Written;
 use crate::queries::{Events, QueryEvent, QuerySettings, Who};
+use crate::workbench::runs::RunKind;
 
 /// Bytes of an earlier answer that is sent again.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
@@ -44,16 +46,25 @@ pub async fn stream(
 
     let (id, request_id) = (QueryId::new(), request_id.to_owned());
     let first = event("started", &json!({"id": id.as_str()}));
+    let running = state.workbench.runs().begin(
+        &caller.space,
+        Some(id.as_str()),
+        RunKind::Query,
+        caller.now,
+    )?;
     let queries = state.queries.clone();
     let (events, steps) = Events::channel();
     let work = async move {
-        let answering = queries.answer_aloud(id, &who, &ask, &events);
-        let outcome = match &run {
-            Some(run) => run.during(answering).await,
-            None => answering.await,
+        let answering = async {
+            let answering = queries.answer_aloud(id, &who, &ask, &events);
+            let outcome = match &run {
+                Some(run) => run.during(answering).await,
+                None => answering.await,
+            };
+            outcome.map_err(ApiError::from)
         };
 
-        match outcome {
+        match running.unless_cancelled(answering).await {
             Ok(result) => {
                 let last = event("result", &result);
                 if let Some(run) = run {
@@ -61,7 +72,7 @@ pub async fn stream(
                 }
                 last
             }
-            Err(failed) => event_stream::problem(&ApiError::from(failed), &request_id),
+            Err(error) => event_stream::problem(&error, &request_id),
         }
     };
 
@@ -76,7 +87,7 @@ pub async fn stream(
 fn show(step: QueryEvent) -> Event {
     match step {
         QueryEvent::Tier(tier) => event("tier", &tier),
-        QueryEvent::Level(level) => event("level", &level),
+        QueryEvent::Level(level) => event("level", &QueryLevelResponse::from(level)),
         QueryEvent::Answer(Written::Piece(text)) => event("answer", &json!({ "text": text })),
         QueryEvent::Answer(Written::Restarted) => event("answer_restarted", &json!({})),
     }
