@@ -10,6 +10,7 @@ mod body;
 mod body_budget;
 mod error;
 mod etag;
+mod event_stream;
 mod extract;
 mod host;
 mod idempotency;
@@ -39,9 +40,9 @@ pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    admin, categories, chunks, context, docs, documents, health, info, ingestions, jobs, lexicon,
-    manifest, memories, memory, metrics, models, policies, queries, search, sources, threads,
-    tokens, usage, users, vocabulary, web,
+    admin, categories, chunks, context, docs, documents, exports, health, info, ingestions, jobs,
+    lexicon, manifest, memories, memory, metrics, models, policies, prompt_sending, prompts,
+    queries, runs, search, sources, threads, tokens, usage, users, vocabulary, web, workspace,
 };
 
 /// Every route in the OpenAPI document.
@@ -149,6 +150,16 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(vocabulary::list_suggestions))
         .routes(routes!(vocabulary::approve_suggestion))
         .routes(routes!(users::delete_user))
+        // The prompt workbench.
+        .routes(routes!(
+            workspace::get_workspace,
+            workspace::update_workspace
+        ))
+        .routes(routes!(prompts::compose_prompt))
+        .routes(routes!(prompt_sending::estimate_prompt))
+        .routes(routes!(prompt_sending::send_prompt))
+        .routes(routes!(exports::create_export))
+        .routes(routes!(runs::cancel_run))
         // Background jobs.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::cancel_jobs))

@@ -1,8 +1,11 @@
 //! The protocols that providers speak.
 
 mod embedded;
+mod embedded_prompts;
 mod native;
+mod native_stream;
 mod openai;
+mod openai_stream;
 
 use std::time::Duration;
 

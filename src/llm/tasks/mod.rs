@@ -3,24 +3,32 @@
 pub mod analyze;
 pub mod answer;
 pub mod classify;
+pub mod condense;
 pub mod enrich;
 pub mod helper;
 pub mod helper_many;
+pub mod judge;
 pub mod probe;
 pub mod rollup;
 pub mod select;
+pub mod send;
+pub mod shape;
 pub mod summarize;
 
 use crate::base::text::{one_line, quoted};
 use analyze::Analyze;
 use answer::Answer;
 use classify::Classify;
+use condense::Condense;
 use enrich::{EnrichMany, EnrichOne};
 use helper::Helper;
 use helper_many::HelperMany;
+use judge::{Nli, Rerank};
 use probe::Probe;
 use rollup::Rollup;
 use select::Select;
+use send::SendPrompt;
+use shape::{Audit, Shape};
 use summarize::Summarize;
 
 /// Every stage that can have its own model (`llm.models`).
@@ -33,6 +41,12 @@ pub const STAGES: &[&str] = &[
     "enrich",
     "analyze",
     "rollup",
+    "send",
+    "shape",
+    "rerank",
+    "nli",
+    "condense",
+    "audit",
 ];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
@@ -48,6 +62,12 @@ pub enum AnyTask {
     EnrichMany(EnrichMany),
     Analyze(Analyze),
     Rollup(Rollup),
+    SendPrompt(SendPrompt),
+    Shape(Shape),
+    Rerank(Rerank),
+    Nli(Nli),
+    Condense(Condense),
+    Audit(Audit),
     Probe(Probe),
 }
 
@@ -63,7 +83,7 @@ macro_rules! from_task {
 
 from_task!(
     Helper, HelperMany, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze,
-    Rollup, Probe
+    Rollup, Shape, Rerank, Nli, Condense, Audit, SendPrompt, Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.
