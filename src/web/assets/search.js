@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { count, h, milliseconds, put } from "./dom.js";
-import { problem } from "./parts.js";
+import { marked, problem } from "./parts.js";
 
 const TYPES = { hybrid: "Keywords and meaning", keyword: "Keywords", semantic: "Meaning" };
 /** Maximum characters shown of a chunk. */
@@ -23,14 +23,13 @@ export function searchForm(route) {
 }
 
 function item(found) {
-  const text = found.text_content.length > LONG ? `${found.text_content.slice(0, LONG)}…` : found.text_content;
   const parts = [["keywords", found.score_parts.keyword], ["meaning", found.score_parts.semantic]]
     .filter(([, score]) => score !== null).map(([name, score]) => `${name} ${score.toFixed(2)}`).join(", ");
   return h("li.chunk", { "data-chunk": found.chunk_id },
     h("div.chunk-head",
       h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}` }, found.filename),
       h("span.muted", `score ${found.score.toFixed(2)}`), h("span.muted", parts)),
-    h("p.verbatim", text.trim()));
+    h("p.verbatim", marked(found.text_content, found.highlights, LONG)));
 }
 
 /** Shows the results in place of the list. */
