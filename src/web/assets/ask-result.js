@@ -5,6 +5,9 @@ import { count, dollars, h, milliseconds, number } from "./dom.js";
 import { categoryPath, facts, marked, sentence } from "./parts.js";
 import { REASONS, walk } from "./walk.js";
 
+/** Chunks shown at first. */
+const FEW = 8;
+
 /** Results of this visit, because receipts contain no text. */
 export const results = new Map();
 
@@ -75,14 +78,34 @@ const TIERS = {
   walk: ["Walk", "A model walked the hierarchy."],
 };
 
+const tierItem = (tier) => h("li.tier", { class: tier.decision === "stop" ? "last" : "" },
+  h("h3", TIERS[tier.tier]?.[0] ?? tier.tier),
+  h("p", `${count(tier.chunks, "chunk")} in ${count(tier.leaves, "leaf", "leaves")}, evidence ${tier.evidence.toFixed(2)}`),
+  h("p.muted", sentence(tier.reason)));
+
 /** What each tier of `auto` found, and why the query stopped there or went on. */
 function tiers(items) {
-  if (!items.length) return null;
-  return h("section", { "aria-label": "Tiers" }, h("h2", "How it was found"),
-    h("ol.tiers", items.map((tier) => h("li.tier", { class: tier.decision === "stop" ? "last" : "" },
-      h("h3", TIERS[tier.tier]?.[0] ?? tier.tier),
-      h("p", `${count(tier.chunks, "chunk")} in ${count(tier.leaves, "leaf", "leaves")}, evidence ${tier.evidence.toFixed(2)}`),
-      h("p.muted", sentence(tier.reason))))));
+  return items.length > 0 && h("section", { "aria-label": "Tiers" }, h("h2", "How it was found"), h("ol.tiers", items.map(tierItem)));
+}
+
+/** A query in progress: its tiers and levels as they happen, and the answer as it is written. */
+export function live(strategy) {
+  const doing = h("p", strategy === "auto" ? "Searching…" : "Walking the hierarchy…");
+  const words = h("p.answer-text");
+  const steps = h("ol.tiers");
+  return {
+    element: h("div.waiting", doing, words, steps),
+    tier: (tier) => {
+      steps.append(tierItem(tier));
+      doing.textContent = tier.decision === "stop" ? "Reading what was found…" : "Looking further…";
+    },
+    level: (level) => { doing.textContent = `Level ${level.level}: ${(level.chosen ?? []).map((choice) => choice.label.split(" / ").pop()).join(", ")}`; },
+    answer: ({ text }) => {
+      doing.textContent = "Answering…";
+      words.append(text);
+    },
+    answer_restarted: () => words.replaceChildren(),
+  };
 }
 
 /** Turns `[12]` and `[3, 4]` into links to the chunks; anything else stays text. */
@@ -153,10 +176,14 @@ function chunkList(result, used, names) {
       !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not used")),
     h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The source"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", categoryPath(chunk.category_path), ` · rank ${chunk.rank ?? position + 1}${chunk.relevance === undefined ? "" : `, relevance ${chunk.relevance.toFixed(2)}`}`),
     h("p.verbatim", marked(chunk.text_content, chunk.highlights))));
+  const list = h("ol.plain.found-chunks", result.chunks.slice(0, FEW).map(item));
+  const more = h("button.link", { type: "button", onclick: () => {
+    more.remove();
+    list.append(...result.chunks.slice(FEW, 100).map((chunk, index) => item(chunk, index + FEW)));
+  } }, `${number(Math.min(100, result.chunks.length) - FEW)} more`);
   return h("section", { "aria-label": "Chunks" }, h("h2", "Chunks"),
     h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : `The answer uses ${count(set.size, "chunk")} of ${number(result.chunks.length)} found.`),
-    h("ol.plain.found-chunks", result.chunks.slice(0, 100).map(item)),
-    result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
+    list, result.chunks.length > FEW && more, result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
 }
 
 export function callTable(calls) {

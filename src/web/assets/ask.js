@@ -1,9 +1,9 @@
 // The Ask view: the form, the estimate, and running the query. `ask-result.js` shows the result.
 
-import { all, get, post } from "./api.js";
+import { all, get, post, stream } from "./api.js";
 import { choices, readForm, settingsForm, strategyName } from "./ask-form.js";
 import { earlier, replayPanel } from "./ask-history.js";
-import { curl, results, showResult } from "./ask-result.js";
+import { curl, live, results, showResult } from "./ask-result.js";
 import { dollars, h, milliseconds, number, put, settle } from "./dom.js";
 import { copyButton, head, problem, sentence } from "./parts.js";
 
@@ -54,10 +54,12 @@ export async function show(main, route, signal) {
     stopButton.hidden = false;
     const began = performance.now();
     const ticking = setInterval(() => { clock.textContent = milliseconds(performance.now() - began); }, 100);
-    put(result, h("div.waiting", h("p", readForm(form).strategy === "auto" ? "Searching…" : "Walking the hierarchy…")));
+    const body = readForm(form);
+    const progress = live(body.strategy);
+    put(result, progress.element);
     status.textContent = "Asking";
     try {
-      const answer = await post("/v1/queries", readForm(form), { signal: stop.signal });
+      const answer = await stream("/v1/queries", body, progress, stop.signal);
       results.set(answer.id, answer);
       const kept = await get(`/v1/queries/${answer.id}`).catch(() => null);
       // Going back from a chunk leads to this answer, not to an empty form.
