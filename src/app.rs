@@ -33,6 +33,7 @@ use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
 use crate::store::{SCHEMA_VERSION, Store, StoreError};
 use crate::telemetry::Metrics;
+use crate::workbench::{self, Workbench};
 
 /// How often samples are merged into their histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
@@ -134,6 +135,8 @@ impl App {
         }
 
         let policies = MemoryPolicies::new(store.clone());
+        let conversation =
+            Conversation::new(store.clone(), llm.clone(), search.clone(), jobs.clone());
         let state = AppState {
             keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
             memory: MemoryRetrieval::new(
@@ -152,12 +155,17 @@ impl App {
                 search.clone(),
                 ingestion,
             ),
-            conversation: Conversation::new(
-                store.clone(),
-                llm.clone(),
-                search.clone(),
-                jobs.clone(),
+            workbench: Workbench::new(
+                workbench::Areas {
+                    store: store.clone(),
+                    llm: llm.clone(),
+                    search: search.clone(),
+                    sources: sources.clone(),
+                    conversation: conversation.clone(),
+                },
+                config.workbench.clone(),
             ),
+            conversation,
             documents: DocumentRetrieval::new(store.clone(), search.clone()),
             queries: Queries::new(
                 &config,
@@ -452,6 +460,10 @@ fn public_settings(config: &Config) -> Map<String, Value> {
         // GET /v1/models shows the public part.
         llm.shift_remove("providers");
         llm.shift_remove("provider_defaults");
+    }
+
+    if let Some(workbench) = settings.get_mut("workbench").and_then(Value::as_object_mut) {
+        workbench.retain(|name, _| !name.ends_with("_url") && !name.ends_with("_key"));
     }
 
     if let Some(telemetry) = settings.get_mut("telemetry").and_then(Value::as_object_mut) {

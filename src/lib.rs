@@ -65,6 +65,9 @@ pub mod queries;
 /// Conversations: threads, memories, the vocabulary, and contexts that explain themselves.
 pub mod conversation;
 
+/// The prompt workbench: composes a prompt in a fixed order, with a reason for everything in it.
+pub mod workbench;
+
 /// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
 #[cfg(feature = "testing")]
 pub mod probe;

@@ -189,6 +189,11 @@ uuid_id!(
     MemoryId
 );
 
+uuid_id!(
+    /// The id of a run of the workbench.
+    RunId
+);
+
 /// The group of an end user's memories in the search index, which is named like an id.
 #[must_use]
 pub fn memory_group(user_id: &str) -> String {

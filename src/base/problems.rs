@@ -73,6 +73,10 @@ problems! {
         "Create a key with the role \"admin\" and the space \"*\" first, then use it to create the others.";
     REPLAY_DIVERGED = 409 "replay_diverged", "Replay diverged",
         "Replay with mode live, which calls the models again.";
+    RUN_CANCELLED = 409 "run_cancelled", "Run cancelled",
+        "Send the request again, with other settings if it took too long.";
+    RUN_EXISTS = 409 "run_exists", "Run already exists",
+        "Choose another run_id, or omit it.";
     PRECONDITION_FAILED = 412 "precondition_failed", "Precondition failed",
         "Get the source again and repeat the change with its new ETag.";
     BODY_TOO_LARGE = 413 "body_too_large", "Request body too large",
@@ -103,6 +107,8 @@ problems! {
         "Raise query.summary_max_retries or max_token_budget, or choose a stronger model for the stage summarize.";
     FINAL_PROMPT_OVER_BUDGET = 422 "final_prompt_over_budget", "Final prompt over budget",
         "Raise max_token_budget, or read fewer chunks (limit, per_path_limit).";
+    PROMPT_OVER_CEILING = 422 "prompt_over_ceiling", "Prompt over ceiling",
+        "Inject fewer or packed files, shorten the task, or raise the ceilings of the workspace (PUT /v1/workspace).";
     UNKNOWN_MODEL = 422 "unknown_model", "Unknown model",
         "Name a model as provider:model; GET /v1/models lists the providers.";
     PROVIDER_NOT_CONFIGURED = 422 "provider_not_configured", "Provider not configured",

@@ -9,7 +9,12 @@ use serde_json::{Map, Value};
 pub const MASK: &str = "***";
 
 /// Keys with secret values. Each may be given by a file, under the same name with `_file`.
-pub const SECRETS: &[&str] = &["database.url", "auth.keys"];
+pub const SECRETS: &[&str] = &[
+    "database.url",
+    "auth.keys",
+    "workbench.reranker_key",
+    "workbench.nli_key",
+];
 
 /// A string that is never displayed.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
@@ -75,7 +80,20 @@ pub fn printable(tree: &Map<String, Value>) -> Map<String, Value> {
     {
         mask_plain_url(url);
     }
+
+    mask_workbench(&mut shown);
     shown
+}
+
+fn mask_workbench(shown: &mut Map<String, Value>) {
+    let section = shown.get_mut("workbench").and_then(Value::as_object_mut);
+    for (name, value) in section.into_iter().flatten() {
+        match value {
+            Value::String(key) if name.ends_with("_key") && !key.is_empty() => *value = MASK.into(),
+            Value::String(url) if name.ends_with("_url") => mask_plain_url(url),
+            _ => {}
+        }
+    }
 }
 
 /// Masks the key of a provider, the values of its headers, and a password in its address.

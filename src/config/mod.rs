@@ -24,6 +24,7 @@ pub mod telemetry;
 pub mod testing;
 pub mod vector;
 mod violation;
+pub mod workbench;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,7 @@ pub use telemetry::Telemetry;
 pub use testing::Testing;
 pub use vector::Vector;
 pub use violation::{ConfigurationError, Violation, Violations};
+pub use workbench::Workbench;
 
 /// The compiled-in file with every key, its default and a comment.
 #[cfg(not(feature = "testing"))]
@@ -73,6 +75,7 @@ pub struct Config {
     pub query: Query,
     pub vector: Vector,
     pub memory: Memory,
+    pub workbench: Workbench,
     pub audit: Audit,
     pub llm: Llm,
     pub telemetry: Telemetry,
@@ -137,6 +140,7 @@ impl Config {
             query: section(&mut tree, "query", &mut violations),
             vector: section(&mut tree, "vector", &mut violations),
             memory: section(&mut tree, "memory", &mut violations),
+            workbench: section(&mut tree, "workbench", &mut violations),
             audit: section(&mut tree, "audit", &mut violations),
             llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
@@ -153,6 +157,7 @@ impl Config {
         config.taxonomy.validate(&mut violations);
         config.query.validate(&config.ingestion, &mut violations);
         config.memory.validate(&mut violations);
+        config.workbench.validate(&mut violations);
         config.audit.validate(&mut violations);
         config.vector.validate(&mut violations);
         config.telemetry.validate(&mut violations);

@@ -9,6 +9,7 @@ mod keys;
 mod policies;
 mod queries;
 mod retrieval;
+mod workbench;
 
 use std::ops::Deref;
 

@@ -40,8 +40,8 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     admin, categories, chunks, context, docs, documents, health, info, ingestions, jobs, lexicon,
-    manifest, memories, memory, metrics, models, policies, queries, search, sources, threads,
-    tokens, usage, users, vocabulary, web,
+    manifest, memories, memory, metrics, models, policies, prompts, queries, runs, search, sources,
+    threads, tokens, usage, users, vocabulary, web, workspace,
 };
 
 /// Every route in the OpenAPI document.
@@ -149,6 +149,13 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(vocabulary::list_suggestions))
         .routes(routes!(vocabulary::approve_suggestion))
         .routes(routes!(users::delete_user))
+        // The prompt workbench.
+        .routes(routes!(
+            workspace::get_workspace,
+            workspace::update_workspace
+        ))
+        .routes(routes!(prompts::compose_prompt))
+        .routes(routes!(runs::cancel_run))
         // Background jobs.
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::cancel_jobs))

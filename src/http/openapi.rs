@@ -57,6 +57,7 @@ pub struct ProblemResponse(Problem);
         (name = "memory", description = "How memories are selected for a prompt: policies and their versions."),
         (name = "queries", description = "Queries walk the hierarchy, fit the chunks to a budget, answer, and keep a receipt."),
         (name = "conversations", description = "Threads and messages, what is known about a user, the vocabulary, and contexts."),
+        (name = "prompts", description = "The prompt workbench: the workspace, composed prompts, and runs."),
         (name = "jobs", description = "Background work: every 202 response returns a job."),
         (name = "sources", description = "Sources, their versions and their contextual helpers."),
         (name = "documents", description = "Retrieval of one version by description and time, and the manifest of all files."),

@@ -15,10 +15,13 @@ const READING: &[&str] = &[
     "/v1/documents/retrieve",
     "/v1/memory/retrieve",
     "/v1/policies/try",
+    // It stores nothing, and a run ends without a trace.
+    "/v1/prompts",
     "/v1/queries",
     "/v1/queries/estimate",
     // With `mode: live` it calls models again and requires `user`, which the handler checks.
     "/v1/queries/{id}/replay",
+    "/v1/runs/{id}/cancel",
     "/v1/search",
     "/v1/sources/{id}/helper/preview",
     "/v1/threads/{id}/episodic",

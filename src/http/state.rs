@@ -28,6 +28,7 @@ use crate::sources::Sources;
 use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
 use crate::store::Store;
+use crate::workbench::Workbench;
 
 /// Passed to every handler; cheap to clone.
 #[derive(Clone)]
@@ -47,6 +48,7 @@ pub struct AppState {
     pub policies: MemoryPolicies,
     pub memory: MemoryRetrieval,
     pub conversation: Conversation,
+    pub workbench: Workbench,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
     /// The memory that all request bodies may use together.
@@ -199,5 +201,11 @@ impl FromRef<AppState> for Keys {
 impl FromRef<AppState> for Spaces {
     fn from_ref(state: &AppState) -> Self {
         state.spaces.clone()
+    }
+}
+
+impl FromRef<AppState> for Workbench {
+    fn from_ref(state: &AppState) -> Self {
+        state.workbench.clone()
     }
 }

@@ -25,6 +25,7 @@ mod recall;
 mod record;
 mod retry_after;
 mod schema;
+mod scoring;
 mod send;
 mod session;
 mod spans;
@@ -44,6 +45,7 @@ pub use catalogue::{ModelsView, PauseView, ProbeResult, ProviderView};
 pub use error::LlmError;
 pub use hint::Hint;
 pub use provider::Capabilities;
+pub use scoring::{ScoringError, ScoringServer};
 pub use session::Session;
 pub use task::{Fault, Items, Task};
 
@@ -318,10 +320,12 @@ impl Llm {
             .cloned();
         known.unwrap_or_else(|| {
             let schema = schema::of::<T>();
-            let forms = Arc::new(Forms {
-                validator: schema::validator(&schema),
-                schema,
-            });
+            let validator = if T::LENIENT {
+                schema::lenient_validator(&schema)
+            } else {
+                schema::validator(&schema)
+            };
+            let forms = Arc::new(Forms { schema, validator });
 
             self.inner
                 .forms

@@ -14,7 +14,7 @@ use super::tasks::helper::Helper;
 use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::ids::new_uuid;
-use crate::model::llm_call::{CallOutcome, LlmCall, Spent};
+use crate::model::llm_call::{CallOutcome, LlmCall, Payer, Spent};
 use crate::store::CallEntry;
 
 /// More tokens than any call can have.
@@ -251,6 +251,11 @@ impl<'a> Call<'a> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(record.clone());
+
+        // Nothing of a prompt is stored, so neither are the answers that become a part of it.
+        if matches!(session.payer, Payer::PromptRun(_)) {
+            record.llm_output = None;
+        }
 
         llm.journal().add(CallEntry {
             space: session.space.clone(),

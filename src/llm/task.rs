@@ -25,6 +25,9 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// uses tools wherever the model supports them.
     const TOOL: Option<&'static str> = None;
 
+    /// Whether an answer may have more fields than the schema; the task reports them.
+    const LENIENT: bool = false;
+
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync;
 
     /// The user message, stable parts first.

@@ -53,6 +53,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     8 "0008_api_keys",
     9 "0009_conversation",
     10 "0010_policies",
+    11 "0011_workspaces",
 ];
 
 /// The schema version of this binary.

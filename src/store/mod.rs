@@ -56,6 +56,7 @@ mod usage;
 mod version_search;
 mod vocabularies;
 mod wal_file;
+mod workspaces;
 mod writability;
 
 use std::sync::Arc;
@@ -94,6 +95,7 @@ pub use spaces::{SPACE_TABLES, SpaceSize};
 pub use threads::ThreadPage;
 pub use usage::{UsageFilter, UsagePlace};
 pub use vocabularies::LexiconEntry;
+pub use workspaces::WorkspaceRow;
 
 use crate::config;
 use backend::Backend;

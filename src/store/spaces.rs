@@ -47,6 +47,7 @@ pub const SPACE_TABLES: &[&str] = &[
     "idempotency_keys",
     "usage_days",
     "policies",
+    "workspaces",
     "settings",
 ];
 

@@ -55,6 +55,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "conversation",
         &["config", "jobs", "llm", "model", "search", "store"],
     ),
+    (
+        "workbench",
+        &[
+            "config",
+            "conversation",
+            "llm",
+            "model",
+            "search",
+            "sources",
+            "store",
+        ],
+    ),
     ("probe", &["jobs", "llm", "sources", "store"]),
     ("scripted_model", &[]),
     ("web", &[]),
@@ -79,6 +91,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "spaces",
             "store",
             "web",
+            "workbench",
         ],
     ),
     (
@@ -101,6 +114,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "spaces",
             "store",
             "telemetry",
+            "workbench",
         ],
     ),
     (
@@ -129,8 +143,9 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("hyper", &["http"]),
     ("tower_http", &["http"]),
     // The result of a query is also the result of a job and is hashed in the receipt, so it has one
-    // schema, defined where it is built.
-    ("utoipa", &["http", "policy", "queries"]),
+    // schema, defined where it is built. The same holds for a workspace, which is stored as it is
+    // shown, and for what the stages of a prompt report.
+    ("utoipa", &["http", "policy", "queries", "workbench"]),
     ("similar", &["sources"]),
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),

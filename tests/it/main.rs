@@ -29,3 +29,4 @@ mod store_faults;
 mod store_full;
 mod store_story;
 mod support;
+mod workbench;

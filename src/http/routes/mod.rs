@@ -18,7 +18,9 @@ pub mod memory_payload;
 pub mod metrics;
 pub mod models;
 pub mod policies;
+pub mod prompts;
 pub mod queries;
+pub mod runs;
 pub mod search;
 pub mod sources;
 #[cfg(feature = "testing")]
@@ -29,3 +31,4 @@ pub mod usage;
 pub mod users;
 pub mod vocabulary;
 pub mod web;
+pub mod workspace;

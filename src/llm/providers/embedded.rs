@@ -19,6 +19,7 @@ use super::super::tasks::probe::ProbeOutput;
 use super::super::tasks::rollup::{RolledUp, Rollup};
 use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
+use super::embedded_prompts;
 use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
 use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;
@@ -124,6 +125,11 @@ fn answer_to(task: &AnyTask) -> String {
         AnyTask::EnrichMany(task) => written(enrich_many(task)),
         AnyTask::Analyze(task) => written(analyze(task)),
         AnyTask::Rollup(task) => written(roll_up(task)),
+        AnyTask::Shape(task) => written(embedded_prompts::shape(task)),
+        AnyTask::Rerank(task) => written(embedded_prompts::rerank(task)),
+        AnyTask::Nli(task) => written(embedded_prompts::nli(task)),
+        AnyTask::Condense(task) => written(embedded_prompts::condense(task)),
+        AnyTask::Audit(task) => written(embedded_prompts::audit(task)),
         AnyTask::Probe(_) => written(ProbeOutput {
             word: "ready".to_owned(),
         }),

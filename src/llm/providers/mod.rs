@@ -1,6 +1,7 @@
 //! The protocols that providers speak.
 
 mod embedded;
+mod embedded_prompts;
 mod native;
 mod openai;
 

@@ -3,22 +3,28 @@
 pub mod analyze;
 pub mod answer;
 pub mod classify;
+pub mod condense;
 pub mod enrich;
 pub mod helper;
+pub mod judge;
 pub mod probe;
 pub mod rollup;
 pub mod select;
+pub mod shape;
 pub mod summarize;
 
 use crate::base::text::{one_line, quoted};
 use analyze::Analyze;
 use answer::Answer;
 use classify::Classify;
+use condense::Condense;
 use enrich::{EnrichMany, EnrichOne};
 use helper::Helper;
+use judge::{Nli, Rerank};
 use probe::Probe;
 use rollup::Rollup;
 use select::Select;
+use shape::{Audit, Shape};
 use summarize::Summarize;
 
 /// Every stage that can have its own model (`llm.models`).
@@ -31,6 +37,11 @@ pub const STAGES: &[&str] = &[
     "enrich",
     "analyze",
     "rollup",
+    "shape",
+    "rerank",
+    "nli",
+    "condense",
+    "audit",
 ];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
@@ -45,6 +56,11 @@ pub enum AnyTask {
     EnrichMany(EnrichMany),
     Analyze(Analyze),
     Rollup(Rollup),
+    Shape(Shape),
+    Rerank(Rerank),
+    Nli(Nli),
+    Condense(Condense),
+    Audit(Audit),
     Probe(Probe),
 }
 
@@ -59,7 +75,8 @@ macro_rules! from_task {
 }
 
 from_task!(
-    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Probe
+    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Shape,
+    Rerank, Nli, Condense, Audit, Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.

@@ -1,0 +1,47 @@
+//! Runs in progress: cancel one.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::PathId;
+use crate::workbench::Workbench;
+
+/// A cancelled run.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CancelledRunResponse {
+    pub run_id: String,
+    /// `compose` or `send`.
+    pub kind: String,
+    /// Always `cancelled`.
+    pub state: String,
+    pub started_at: String,
+}
+
+/// Cancel a run
+///
+/// Ends a run that composes or sends a prompt, at once: connections to models are closed, and the
+/// request that started it gets 409 `run_cancelled`. Send a `run_id` of your own with that request to
+/// know the id before its response. Runs are held by the process that got the request and are not
+/// stored; one that has ended, or that another process runs, is not found.
+#[utoipa::path(
+    post, path = "/v1/runs/{id}/cancel", tag = "prompts", operation_id = "cancel_run",
+    params(("id" = String, Path, description = "The run's id.")),
+    responses((status = 200, description = "The cancelled run.", body = CancelledRunResponse))
+)]
+pub async fn cancel_run(
+    caller: Caller,
+    State(workbench): State<Workbench>,
+    PathId(id): PathId,
+) -> Result<Json<CancelledRunResponse>, ApiError> {
+    let run = workbench.runs().cancel(&caller.space, &id)?;
+    Ok(Json(CancelledRunResponse {
+        run_id: run.id.to_string(),
+        kind: run.kind.as_str().to_owned(),
+        state: "cancelled".to_owned(),
+        started_at: run.started_at.to_string(),
+    }))
+}

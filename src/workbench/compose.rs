@@ -1,0 +1,457 @@
+//! Composes a prompt: A2 shapes the task, A1 injects files, one pass finds and condenses what
+//! supports it, A2 audits, at most one more pass follows a change of scope, and the builder puts
+//! the blocks into their order.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::builder::{self, Block, Parts};
+use super::ceiling::PromptEstimate;
+use super::condenser::CondensedContext;
+use super::eligibility::{self, Pool};
+use super::files::{self, InjectedFile};
+use super::gathering::{Gathered, Gathering};
+use super::history::{self, History, ThreadOf};
+use super::input::ComposeInput;
+use super::runs::PromptRun;
+use super::shaper::{self, AuditReport, Headers};
+use super::stage::{
+    AUDIT, BUILD, CONDENSE, FILES, NLI, Outcome, RERANK, RETRIEVE, SHAPE, Tools, Trace, TraceEntry,
+    milliseconds, within,
+};
+use super::target::{self, Target};
+use super::transparency::{self, Transparency};
+use super::workspace::Workspace;
+use super::{Workbench, WorkbenchError};
+use crate::base::clock::Timestamp;
+use crate::base::tokens::TokenCounter;
+use crate::llm::Session;
+use crate::llm::tasks::shape::{Anchors, Shaped};
+
+/// Tokens that headers may take.
+const HEADER_TOKENS: usize = 400;
+
+/// A composed prompt, with a reason for everything in it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ComposedPrompt {
+    pub run_id: String,
+    /// The version of the workspace that was used.
+    pub workspace_version: i64,
+    /// The whole prompt.
+    pub prompt: String,
+    /// Its blocks, in the order of their authority; empty ones are omitted.
+    pub blocks: Vec<Block>,
+    /// The injected files.
+    pub files: Vec<InjectedFile>,
+    /// What the chunks say about the task, with citations.
+    pub s_ctx: CondensedContext,
+    /// Whether the chunks themselves stand in `s_ctx`, because they were not condensed.
+    pub s_ctx_fallback: bool,
+    /// How often retrieval ran again after a change of scope: 0 or 1.
+    pub reruns: u8,
+    /// Whether the second pass found nothing usable, so that the first one counts.
+    pub reverted: bool,
+    pub headers: Headers,
+    pub audit: AuditReport,
+    pub transparency: Transparency,
+    pub estimate: PromptEstimate,
+    /// The stages in the order in which they ran.
+    pub trace: Vec<TraceEntry>,
+    pub target: Target,
+    /// The system part, for a target that has one of its own.
+    #[schema(value_type = Object, nullable)]
+    pub system: Option<Value>,
+    /// The messages for the target; null for `text`.
+    #[schema(value_type = Vec<Object>, nullable)]
+    pub messages: Option<Value>,
+    /// Tokens before the task block, which a provider can reuse while the inputs do not change.
+    pub cache_prefix_tokens: usize,
+    pub timings: PromptTimings,
+}
+
+/// Where the time went, in milliseconds.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct PromptTimings {
+    pub total_ms: f64,
+    /// Spent in models.
+    pub provider_ms: f64,
+    /// Spent in memoir.
+    pub own_ms: f64,
+}
+
+/// A run in progress.
+struct Composing<'a> {
+    tools: Tools<'a>,
+    input: &'a ComposeInput,
+    workspace: Workspace,
+    files: Vec<InjectedFile>,
+    history: History,
+    pool: Pool,
+    anchors: Arc<Anchors>,
+    trace: Trace,
+    /// Tokens of what is in the prompt whatever is found.
+    base_tokens: usize,
+}
+
+impl Workbench {
+    /// Composes a prompt, unless the run is cancelled.
+    ///
+    /// # Errors
+    /// [`WorkbenchError::Invalid`], [`WorkbenchError::OverCeiling`], [`WorkbenchError::Cancelled`],
+    /// a source or thread that is not found, a cap, or the store's.
+    pub async fn compose(
+        &self,
+        session: &Session,
+        run: &PromptRun,
+        input: &ComposeInput,
+        now: Timestamp,
+    ) -> Result<ComposedPrompt, WorkbenchError> {
+        run.unless_cancelled(self.compose_all(session, run, input, now))
+            .await
+    }
+
+    async fn compose_all(
+        &self,
+        session: &Session,
+        run: &PromptRun,
+        input: &ComposeInput,
+        now: Timestamp,
+    ) -> Result<ComposedPrompt, WorkbenchError> {
+        let begun = Instant::now();
+        let stored = self.workspaces.current(&run.space).await?;
+        let workspace = input.effective(stored.workspace)?;
+        if let Some(model) = &input.model {
+            self.llm.check_model(model)?;
+        }
+
+        let model = self
+            .llm
+            .target_name(super::ceiling::SEND, input.model.as_deref())?;
+        let tools = self.tools(session, run, &model, now);
+        let mut composing = Composing::prepare(tools, input, workspace).await?;
+        let files_ms = begun.elapsed();
+        let mut shaped = composing.shape().await?;
+        composing.trace_files(files_ms);
+
+        let (gathered, report, reruns, reverted) = composing.find(&mut shaped).await?;
+        let mut composed = composing.build(&shaped, gathered)?;
+        composed.run_id = run.id.to_string();
+        composed.workspace_version = stored.version;
+        (composed.audit, composed.reruns, composed.reverted) = (report, reruns, reverted);
+
+        let provider_ms: f64 = session.calls().iter().map(|call| call.latency_ms).sum();
+        let total_ms = milliseconds(begun.elapsed());
+        composed.timings = PromptTimings {
+            total_ms,
+            provider_ms,
+            own_ms: (total_ms - provider_ms).max(0.0),
+        };
+        Ok(composed)
+    }
+
+    fn tools<'a>(
+        &'a self,
+        session: &'a Session,
+        run: &'a PromptRun,
+        model: &str,
+        now: Timestamp,
+    ) -> Tools<'a> {
+        Tools {
+            store: &self.store,
+            llm: &self.llm,
+            search: &self.search,
+            sources: &self.sources,
+            conversation: &self.conversation,
+            adapters: &self.adapters,
+            session,
+            space: &run.space,
+            counter: TokenCounter::for_model(Some(model)),
+            now,
+        }
+    }
+}
+
+impl<'a> Composing<'a> {
+    /// Reads everything that needs no model, and refuses what cannot fit.
+    async fn prepare(
+        tools: Tools<'a>,
+        input: &'a ComposeInput,
+        workspace: Workspace,
+    ) -> Result<Self, WorkbenchError> {
+        let (scope, off) = eligibility::check(input.scope(), &input.off_source_ids)?;
+        let injected = if workspace.agents.files {
+            let most = usize::try_from(workspace.settings.pack_tokens).unwrap_or(usize::MAX);
+            files::inject(
+                tools.sources,
+                tools.space,
+                &input.files,
+                most,
+                tools.counter,
+            )
+            .await?
+        } else {
+            Vec::new()
+        };
+        let mut composing = Self {
+            pool: eligibility::pool(&tools, scope, off).await?,
+            tools,
+            input,
+            workspace,
+            files: injected,
+            history: History::default(),
+            anchors: Arc::default(),
+            trace: Trace::default(),
+            base_tokens: 0,
+        };
+
+        composing.check_base()?;
+        composing.read_history().await?;
+        composing.check_base()?;
+        composing.anchors = Arc::new(Anchors {
+            task: input.task.as_str().into(),
+            project_memory: composing.workspace.project_memory.as_str().into(),
+            pinned: composing
+                .history
+                .pinned
+                .as_ref()
+                .map(|one| one.content.as_str().into()),
+            window: History::spoken(&composing.history.window),
+            episodes: History::spoken(&composing.history.episodes),
+            files: composing
+                .files
+                .iter()
+                .map(|file| file.path.clone())
+                .collect(),
+        });
+        Ok(composing)
+    }
+
+    async fn read_history(&mut self) -> Result<(), WorkbenchError> {
+        let Some(thread_id) = self.input.thread_id.as_deref() else {
+            return Ok(());
+        };
+        if !self.workspace.agents.memory {
+            return Ok(());
+        }
+
+        let thread = ThreadOf {
+            thread_id,
+            user_id: self.input.user_id.as_deref(),
+            task: &self.input.task,
+            locked: self.input.lock,
+            timeout_ms: self.workspace.timeouts.retrieval_ms,
+        };
+        let settings = &self.workspace.settings;
+        self.history =
+            history::read(&self.tools, &thread, settings, &self.pool, &self.files).await?;
+        Ok(())
+    }
+
+    /// Refuses a prompt that is over a ceiling whatever is found, before any model is called.
+    fn check_base(&mut self) -> Result<(), WorkbenchError> {
+        let (context, headers) = (CondensedContext::default(), Headers::default());
+        let blocks = builder::build(&self.parts(&context, &[], &headers));
+        self.base_tokens = self.tools.counter.count(&builder::text(&blocks));
+        self.estimate(self.base_tokens)?.check()?;
+        Ok(())
+    }
+
+    fn estimate(&self, tokens: usize) -> Result<PromptEstimate, WorkbenchError> {
+        let model = self.input.model.as_deref();
+        let counted = (tokens, self.tools.counter.is_exact());
+        PromptEstimate::of(self.tools.llm, model, counted, &self.workspace.ceilings)
+    }
+
+    fn parts<'p>(
+        &'p self,
+        context: &'p CondensedContext,
+        candidates: &'p [super::candidate::Candidate],
+        headers: &'p Headers,
+    ) -> Parts<'p> {
+        let shown = self.workspace.settings.include_recent_history;
+        Parts {
+            hard_rules: &self.workspace.hard_rules,
+            project_memory: &self.workspace.project_memory,
+            files: &self.files,
+            context,
+            candidates,
+            history: if shown { &self.history.window } else { &[] },
+            headers,
+            mode: self.input.mode.as_deref(),
+            task: &self.input.task,
+        }
+    }
+
+    /// A2, first pass.
+    async fn shape(&mut self) -> Result<Shaped, WorkbenchError> {
+        if !self.workspace.agents.shape {
+            self.trace.skipped(SHAPE, 1, "switched off");
+            return Ok(Shaped::default());
+        }
+
+        let begun = Instant::now();
+        let work = shaper::shape(&self.tools, &self.anchors);
+        let outcome = match within(self.workspace.timeouts.condense_ms, work).await? {
+            Ok((shaped, model)) => Outcome::of(shaped, model),
+            Err(reason) => Outcome::fallen_back(Shaped::default(), "no headers", reason),
+        };
+        Ok(self.trace.ran(SHAPE, 1, begun, outcome, self.tools.session))
+    }
+
+    fn trace_files(&mut self, took: std::time::Duration) {
+        if !self.workspace.agents.files {
+            self.trace.skipped(FILES, 1, "switched off");
+            return;
+        }
+
+        let begun = Instant::now()
+            .checked_sub(took)
+            .unwrap_or_else(Instant::now);
+        let kind = if self.input.lock {
+            "exact file lock"
+        } else {
+            "files"
+        };
+        let outcome = Outcome::of((), kind);
+        self.trace.ran(FILES, 1, begun, outcome, self.tools.session);
+    }
+
+    /// Everything between the files and the builder.
+    async fn find(
+        &mut self,
+        shaped: &mut Shaped,
+    ) -> Result<(Gathered, AuditReport, u8, bool), WorkbenchError> {
+        if self.input.lock {
+            for stage in [RETRIEVE, RERANK, NLI, CONDENSE, AUDIT] {
+                self.trace.skipped(stage, 1, "exact file lock");
+            }
+            return Ok((Gathered::default(), AuditReport::default(), 0, false));
+        }
+
+        let task = self.input.task.clone();
+        let first = self.gather(1, &task).await?;
+        let report = self.audit(shaped, &first.context).await?;
+        if !report.scope_changed || !self.workspace.agents.retrieve {
+            return Ok((first, report, 0, false));
+        }
+
+        let query = [&task, &shaped.intent, &shaped.domain, &shaped.deliverable];
+        let query = query.into_iter().chain(&shaped.artifacts).cloned();
+        let query = query.collect::<Vec<_>>().join("\n");
+        let second = self.gather(2, &query).await?;
+        let reverted = second.is_fallback || second.context.is_empty();
+        let (mut counting, other) = if reverted {
+            (first, second)
+        } else {
+            (second, first)
+        };
+
+        let why = if reverted {
+            counting
+                .notes
+                .push("the second pass found nothing usable, so the first one counts".to_owned());
+            "found only by the second pass, which was reverted"
+        } else {
+            "not found again after the change of scope"
+        };
+        counting.notes.extend(other.notes);
+        counting.candidates = transparency::merged(counting.candidates, other.candidates, why);
+        Ok((counting, report, 1, reverted))
+    }
+
+    async fn gather(&mut self, pass: u8, query: &str) -> Result<Gathered, WorkbenchError> {
+        let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
+        let gathering = Gathering {
+            tools: &self.tools,
+            workspace: &self.workspace,
+            pool: &self.pool,
+            files: &self.files,
+            statements: &self.history.statements(),
+            kind: self.input.search_type.kind(),
+            pass,
+            room: ceiling.saturating_sub(self.base_tokens + HEADER_TOKENS),
+        };
+        gathering.run(query, &mut self.trace).await
+    }
+
+    /// A2, second pass.
+    async fn audit(
+        &mut self,
+        shaped: &mut Shaped,
+        context: &CondensedContext,
+    ) -> Result<AuditReport, WorkbenchError> {
+        if !self.workspace.agents.audit {
+            self.trace.skipped(AUDIT, 1, "switched off");
+            return Ok(AuditReport::default());
+        }
+
+        let begun = Instant::now();
+        let work = shaper::audit(&self.tools, &self.anchors, shaped, context);
+        let outcome = match within(self.workspace.timeouts.condense_ms, work).await? {
+            Ok((wanted, model)) => Outcome::of(Some(wanted), model),
+            Err(reason) => Outcome::fallen_back(None, "headers unchanged", reason),
+        };
+        let wanted = self.trace.ran(AUDIT, 1, begun, outcome, self.tools.session);
+        Ok(wanted.map_or_else(AuditReport::default, |wanted| {
+            shaper::apply(shaped, wanted, context)
+        }))
+    }
+
+    /// The prompt, unless it is over a ceiling.
+    fn build(
+        mut self,
+        shaped: &Shaped,
+        gathered: Gathered,
+    ) -> Result<ComposedPrompt, WorkbenchError> {
+        let begun = Instant::now();
+        let headers = Headers::from(shaped);
+        let blocks = {
+            let parts = self.parts(&gathered.context, &gathered.candidates, &headers);
+            builder::build(&parts)
+        };
+        let prompt = builder::text(&blocks);
+        let estimate = self.estimate(self.tools.counter.count(&prompt))?.check()?;
+        let compiled = target::compile(&blocks, self.input.target, self.tools.counter);
+        let outcome = Outcome::of((), "fixed order");
+        self.trace.ran(BUILD, 1, begun, outcome, self.tools.session);
+
+        let mut notes = gathered.notes;
+        notes.extend(self.history.note);
+        notes.extend(transparency::neutralised(&gathered.candidates));
+        let cited = gathered.context.cited();
+        Ok(ComposedPrompt {
+            run_id: String::new(),
+            workspace_version: 0,
+            prompt,
+            blocks,
+            files: self.files,
+            transparency: Transparency {
+                candidates: transparency::views(&gathered.candidates, &cited),
+                history: self.history.items,
+                conflicts: gathered.conflicts,
+                notes,
+            },
+            s_ctx: gathered.context,
+            s_ctx_fallback: gathered.is_fallback,
+            reruns: 0,
+            reverted: false,
+            headers,
+            audit: AuditReport::default(),
+            estimate,
+            trace: self.trace.entries,
+            target: self.input.target,
+            system: compiled.system,
+            messages: compiled.messages,
+            cache_prefix_tokens: compiled.cache_prefix_tokens,
+            timings: PromptTimings {
+                total_ms: 0.0,
+                provider_ms: 0.0,
+                own_ms: 0.0,
+            },
+        })
+    }
+}

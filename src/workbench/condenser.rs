@@ -1,0 +1,148 @@
+//! A4, the condenser: chunks become facts, constraints and open issues. A fact without a citation
+//! never leaves this file; if the answer of the model cannot be used, the chunks themselves do.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::WorkbenchError;
+use super::candidate::{Candidate, kept};
+use super::safety::neutralise;
+use super::stage::Tools;
+use crate::llm::tasks::condense::{Condense, Condensed};
+
+/// The condensed context, S_ctx.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CondensedContext {
+    /// What the chunks state; each with at least one citation.
+    pub facts: Vec<CitedFact>,
+    /// Rules, limits and requirements that the chunks state.
+    pub constraints: Vec<CitedConstraint>,
+    /// What the chunks leave open.
+    pub open_issues: Vec<OpenIssueText>,
+}
+
+/// A fact and the chunks that state it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CitedFact {
+    pub id: String,
+    pub text: String,
+    /// Ids of chunks; at least one.
+    #[schema(min_items = 1)]
+    pub citations: Vec<i64>,
+}
+
+/// A constraint and the chunks that state it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CitedConstraint {
+    pub text: String,
+    /// Ids of chunks.
+    pub citations: Vec<i64>,
+}
+
+/// Something that is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OpenIssueText {
+    pub text: String,
+}
+
+impl CondensedContext {
+    pub fn is_empty(&self) -> bool {
+        self.facts.is_empty() && self.constraints.is_empty() && self.open_issues.is_empty()
+    }
+
+    /// The chunks that are cited.
+    pub fn cited(&self) -> HashSet<i64> {
+        let facts = self.facts.iter().flat_map(|fact| &fact.citations);
+        let constraints = self.constraints.iter().flat_map(|one| &one.citations);
+        facts.chain(constraints).copied().collect()
+    }
+}
+
+/// Condenses the candidates that are kept.
+///
+/// # Errors
+/// The model's, also if its answer violates the schema or leaves a fact without a citation.
+pub async fn condense(
+    tools: &Tools<'_>,
+    query: &str,
+    candidates: &[Candidate],
+) -> Result<(CondensedContext, String), WorkbenchError> {
+    let task = Condense {
+        query: query.into(),
+        chunks: kept(candidates).map(Candidate::judged).collect(),
+    };
+    let answered = tools.llm.ask(tools.session, task).await?;
+    let model = answered.calls.last();
+    let adapter = model.map_or_else(String::new, |call| {
+        format!("{}:{}", call.provider, call.model)
+    });
+    Ok((checked(answered.value, candidates), adapter))
+}
+
+/// The answer of a model as it may stand in a prompt: neutralised, on one line each, and without
+/// any fact that does not cite a kept chunk, whatever was checked before.
+fn checked(condensed: Condensed, candidates: &[Candidate]) -> CondensedContext {
+    let known: HashSet<i64> = kept(candidates).map(|one| one.chunk_id).collect();
+    let cited = |citations: Vec<i64>| -> Vec<i64> {
+        let only = citations.into_iter().filter(|id| known.contains(id));
+        only.collect()
+    };
+    let safe = |text: &str| {
+        let safe = neutralise(text).text;
+        safe.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+
+    let facts = condensed.facts.into_iter().map(|fact| CitedFact {
+        id: fact.id.0,
+        text: safe(&fact.text),
+        citations: cited(fact.citations),
+    });
+    let constraints = condensed
+        .constraints
+        .into_iter()
+        .map(|one| CitedConstraint {
+            text: safe(&one.text),
+            citations: cited(one.citations),
+        });
+    let open_issues = condensed.open_issues.into_iter().map(|one| OpenIssueText {
+        text: safe(&one.text),
+    });
+    CondensedContext {
+        facts: facts.filter(|fact| !fact.citations.is_empty()).collect(),
+        constraints: constraints.collect(),
+        open_issues: open_issues.collect(),
+    }
+}
+
+/// The chunks themselves, best first, each cited, as far as they fit into so many tokens. What does
+/// not fit is dropped.
+pub fn chunks_instead(
+    tools: &Tools<'_>,
+    candidates: &mut [Candidate],
+    most_tokens: usize,
+) -> CondensedContext {
+    let mut left = most_tokens;
+    let mut full = false;
+    let mut facts = Vec::new();
+    for candidate in candidates.iter_mut().filter(|one| one.kept) {
+        let tokens = tools.counter.count(&candidate.text) + 20;
+        if full || tokens > left {
+            full = true;
+            candidate.drop_at("condense", "over the token ceiling");
+            continue;
+        }
+
+        left -= tokens;
+        facts.push(CitedFact {
+            id: format!("F{}", facts.len() + 1),
+            text: candidate.text.trim().to_owned(),
+            citations: vec![candidate.chunk_id],
+        });
+    }
+    CondensedContext {
+        facts,
+        ..CondensedContext::default()
+    }
+}

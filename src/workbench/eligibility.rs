@@ -1,0 +1,99 @@
+//! The eligibility pool: the sources that may be searched in this run.
+
+use std::collections::{HashMap, HashSet};
+
+use super::WorkbenchError;
+use super::stage::Tools;
+use crate::base::field_error::FieldError;
+use crate::base::ids::SourceId;
+use crate::model::query::QueryScope;
+use crate::model::scope::{MOST_NAMED, ScopeInput};
+use crate::model::source::Source;
+
+/// The sources of this run.
+#[derive(Debug, Default)]
+pub struct Pool {
+    pub scope: QueryScope,
+    /// The sources that the request turns off.
+    pub off: Vec<Source>,
+    /// The version of each source that is left; `None` if nothing was turned off.
+    pub groups: Option<HashMap<String, i64>>,
+}
+
+impl Pool {
+    /// Whether nothing can be found.
+    pub fn is_empty(&self) -> bool {
+        self.groups.as_ref().is_some_and(HashMap::is_empty)
+    }
+
+    /// Whether the request turns this source off.
+    pub fn is_off(&self, id: &SourceId) -> bool {
+        self.off.iter().any(|source| source.id == *id)
+    }
+}
+
+/// Checks the scope of a request, without reading anything.
+///
+/// # Errors
+/// [`WorkbenchError::Invalid`].
+pub fn check(
+    scope: ScopeInput,
+    off: &[String],
+) -> Result<(QueryScope, Vec<SourceId>), WorkbenchError> {
+    let mut errors = Vec::new();
+    let scope = scope.resolve("", &mut errors);
+    if off.len() > MOST_NAMED {
+        let rule = format!("must have at most {MOST_NAMED} entries");
+        errors.push(FieldError::new("off_source_ids", rule));
+    }
+
+    let mut ids = Vec::new();
+    for (place, id) in off.iter().enumerate() {
+        match id.parse() {
+            Ok(id) => ids.push(id),
+            Err(_) => errors.push(FieldError::new(
+                format!("off_source_ids[{place}]"),
+                "must be the id of a source",
+            )),
+        }
+    }
+
+    if errors.is_empty() {
+        Ok((scope, ids))
+    } else {
+        Err(WorkbenchError::Invalid(errors))
+    }
+}
+
+/// The pool of a run: what the scope names, without what is turned off.
+///
+/// # Errors
+/// The store's.
+pub async fn pool(
+    tools: &Tools<'_>,
+    scope: QueryScope,
+    off: Vec<SourceId>,
+) -> Result<Pool, WorkbenchError> {
+    if off.is_empty() {
+        return Ok(Pool {
+            scope,
+            ..Pool::default()
+        });
+    }
+
+    let (sources, eligible) = tokio::try_join!(
+        tools.store.list_sources_by_id(tools.space, &off),
+        tools.store.list_sources_in(tools.space, &scope)
+    )?;
+    let off: HashSet<&str> = off.iter().map(SourceId::as_str).collect();
+    let left = eligible
+        .into_iter()
+        .filter(|group| !off.contains(group.id.as_str()))
+        .filter_map(|group| Some((group.id, group.version_id?)));
+
+    Ok(Pool {
+        scope,
+        groups: Some(left.collect()),
+        off: sources,
+    })
+}

@@ -1,0 +1,257 @@
+//! A3, the entailment gate: drops chunks that do not support the task, or that something newer
+//! contradicts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::WorkbenchError;
+use super::adapters::Scorer;
+use super::candidate::{Candidate, kept};
+use super::files::InjectedFile;
+use super::history::Statement;
+use super::likeness::{shared_words, telling_words};
+use super::stage::Tools;
+use crate::base::ids::SourceId;
+use crate::llm::tasks::judge::{Nli, NliLabel};
+
+/// Statements that the gate reads, and characters of each.
+const MOST_STATEMENTS: usize = 20;
+const MOST_STATEMENT_CHARS: usize = 600;
+/// The share of its words that makes a statement related to a chunk.
+const RELATED: f64 = 0.2;
+
+/// Labels by chunk, and what gave them.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    pub labels: HashMap<i64, (NliLabel, f64)>,
+    pub adapter: String,
+}
+
+/// Two texts that contradict each other.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Conflict {
+    /// Both sides; the first is the chunk.
+    pub sides: Vec<ConflictSide>,
+    /// The side that counts: `chunk`, `chat` or `❖ FILES`.
+    pub winner: String,
+    pub reason: String,
+}
+
+/// One side of a conflict.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ConflictSide {
+    /// `chunk`, `chat` or `❖ FILES`.
+    pub kind: String,
+    /// The chunk, the memory, or the source.
+    pub id: String,
+    /// Its beginning.
+    pub text: String,
+    /// When it was said or last changed.
+    pub time: Option<String>,
+}
+
+/// Judges the candidates that are kept.
+///
+/// # Errors
+/// The model's or the server's; then all are kept and marked.
+pub async fn judge(
+    tools: &Tools<'_>,
+    query: &str,
+    statements: &[Statement],
+    candidates: &[Candidate],
+) -> Result<Verdicts, WorkbenchError> {
+    match &tools.adapters.nli {
+        Scorer::Lexical => Ok(Verdicts {
+            labels: HashMap::new(),
+            adapter: "lexical".to_owned(),
+        }),
+        Scorer::Llm => {
+            let cut = |text: &str| -> Arc<str> {
+                let text: String = text.chars().take(MOST_STATEMENT_CHARS).collect();
+                text.into()
+            };
+            let task = Nli {
+                query: query.into(),
+                statements: statements.iter().map(|one| cut(&one.text)).collect(),
+                chunks: kept(candidates).map(Candidate::judged).collect(),
+            };
+            let answered = tools.llm.ask_partly(tools.session, task).await?;
+            let model = answered.calls.last();
+            let adapter = model.map_or_else(String::new, |call| {
+                format!("{}:{}", call.provider, call.model)
+            });
+            match (answered.value, answered.error) {
+                (Some(output), _) => Ok(Verdicts {
+                    labels: output
+                        .verdicts
+                        .into_iter()
+                        .map(|one| (one.id, (one.label, one.score)))
+                        .collect(),
+                    adapter,
+                }),
+                (None, Some(error)) => Err(error.into()),
+                (None, None) => Ok(Verdicts::default()),
+            }
+        }
+        Scorer::Http(server) => {
+            let chosen: Vec<&Candidate> = kept(candidates).collect();
+            let texts: Vec<&str> = chosen.iter().map(|one| &*one.text).collect();
+            let labels = server.classify(&texts, query).await?;
+            let each = chosen.iter().map(|one| one.chunk_id).zip(labels);
+            Ok(Verdicts {
+                labels: each.collect(),
+                adapter: server.name(),
+            })
+        }
+    }
+}
+
+/// The statements that may contradict a chunk, and when the sources of the candidates last changed.
+///
+/// # Errors
+/// The store's.
+pub async fn counter_evidence(
+    tools: &Tools<'_>,
+    statements: Vec<Statement>,
+    candidates: &mut [Candidate],
+) -> Result<Vec<Statement>, WorkbenchError> {
+    if statements.is_empty() {
+        return Ok(statements);
+    }
+
+    let mut ids: Vec<SourceId> = kept(candidates)
+        .map(|one| one.found.source_id.clone())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let times = tools.store.list_source_times(tools.space, &ids).await?;
+    for candidate in candidates.iter_mut() {
+        candidate.changed_at = times.get(&candidate.found.source_id).copied();
+    }
+
+    let mut statements = statements;
+    statements.truncate(MOST_STATEMENTS);
+    Ok(statements)
+}
+
+/// Decides what is kept: entailed with at least θ. What was not judged is kept and marked.
+pub fn decide(
+    candidates: &mut [Candidate],
+    verdicts: &Verdicts,
+    theta: f64,
+    statements: &[Statement],
+    files: &[InjectedFile],
+) -> Vec<Conflict> {
+    let mut conflicts = Vec::new();
+    for candidate in candidates.iter_mut().filter(|one| one.kept) {
+        let Some((label, score)) = verdicts.labels.get(&candidate.chunk_id).copied() else {
+            candidate.keep_at("nli", "not checked for entailment");
+            continue;
+        };
+
+        candidate.verdict = Some((label, score));
+        match label {
+            NliLabel::Entailment if score >= theta => {
+                candidate.keep_at("nli", "strong semantic match");
+            }
+            NliLabel::Entailment => candidate.drop_at(
+                "nli",
+                format!("entailment {score:.2} is below θ {theta:.2}"),
+            ),
+            NliLabel::Neutral => candidate.drop_at("nli", "not entailed"),
+            NliLabel::Contradiction => {
+                conflicts.extend(contradicted(candidate, statements, files));
+            }
+        }
+    }
+    conflicts
+}
+
+/// What wins over a chunk that is contradicted: an injected file, then what is newer.
+fn contradicted(
+    candidate: &mut Candidate,
+    statements: &[Statement],
+    files: &[InjectedFile],
+) -> Option<Conflict> {
+    let changed_at = candidate.changed_at.unwrap_or(candidate.found.created_at);
+    let related = |one: &Statement| shared_words(&telling_words(&one.text), &candidate.text);
+    let nearest = |newer: bool| {
+        statements
+            .iter()
+            .filter(|one| (one.said_at > changed_at) == newer)
+            .map(|one| (related(one), one))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+
+    if let Some((_, statement)) = nearest(true) {
+        candidate.drop_at("nli", "superseded by newer chat");
+        let reason = "the chat is newer than the file";
+        return Some(conflict(candidate, chat(statement), "chat", reason));
+    }
+    if let Some((share, statement)) = nearest(false)
+        && share >= RELATED
+    {
+        candidate.keep_at("nli", "newer than the chat that it contradicts");
+        let reason = "the file is newer than the chat";
+        return Some(conflict(candidate, chat(statement), "chunk", reason));
+    }
+
+    let file = files
+        .iter()
+        .map(|file| {
+            (
+                shared_words(&telling_words(&candidate.text), &file.text),
+                file,
+            )
+        })
+        .filter(|(share, _)| *share >= RELATED)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((_, file)) = file else {
+        candidate.drop_at("nli", "contradiction");
+        return None;
+    };
+
+    candidate.drop_at("nli", "contradicts ❖ FILES");
+    let side = ConflictSide {
+        kind: "❖ FILES".to_owned(),
+        id: file.source_id.clone(),
+        text: beginning(&file.text),
+        time: Some(file.mtime.to_string()),
+    };
+    Some(conflict(
+        candidate,
+        side,
+        "❖ FILES",
+        "an injected file wins in this run",
+    ))
+}
+
+fn conflict(candidate: &Candidate, other: ConflictSide, winner: &str, reason: &str) -> Conflict {
+    let chunk = ConflictSide {
+        kind: "chunk".to_owned(),
+        id: candidate.chunk_id.to_string(),
+        text: beginning(&candidate.text),
+        time: candidate.changed_at.map(|time| time.to_string()),
+    };
+    Conflict {
+        sides: vec![chunk, other],
+        winner: winner.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn chat(statement: &Statement) -> ConflictSide {
+    ConflictSide {
+        kind: "chat".to_owned(),
+        id: statement.memory_id.clone(),
+        text: beginning(&statement.text),
+        time: Some(statement.said_at.to_string()),
+    }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(300).collect()
+}

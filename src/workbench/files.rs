@@ -1,0 +1,244 @@
+//! A1: files that the caller injects. A FULL file is in the prompt byte for byte; of a PACK, its
+//! headings and leading paragraphs, as far as they fit.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::WorkbenchError;
+use super::likeness::Compared;
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::headings::headings;
+use crate::base::ids::Space;
+use crate::base::tokens::TokenCounter;
+use crate::model::source::Source;
+use crate::sources::Sources;
+use crate::store::{SourceFilter, SourcePage};
+
+/// Maximum number of injected files.
+pub const MOST_FILES: usize = 50;
+
+/// How much of a file is injected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FileMode {
+    /// All of it, byte for byte.
+    #[default]
+    Full,
+    /// Its headings, then its leading paragraphs, within `pack_tokens`.
+    Pack,
+}
+
+impl FileMode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Pack => "PACK",
+        }
+    }
+}
+
+/// A file to inject, by the id or the path of its source.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PromptFile {
+    pub source_id: Option<String>,
+    pub path: Option<String>,
+    /// The latest if omitted.
+    pub version: Option<i64>,
+    pub mode: FileMode,
+}
+
+/// An injected file.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct InjectedFile {
+    pub source_id: String,
+    pub filename: String,
+    pub path: String,
+    pub version: i64,
+    pub sha256: String,
+    pub mode: FileMode,
+    /// Tokens of what is injected.
+    pub tokens: usize,
+    /// What is injected.
+    pub text: String,
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub mtime: Timestamp,
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub compared: Compared,
+}
+
+impl InjectedFile {
+    /// The file in the prompt, between two lines that name it.
+    #[must_use]
+    pub fn framed(&self) -> String {
+        format!(
+            "File: {} (version {}, {}, sha256 {})\n{}\nEnd of file: {}",
+            self.path,
+            self.version,
+            self.mode.as_str(),
+            self.sha256,
+            self.text,
+            self.path
+        )
+    }
+}
+
+/// Reads the files in their order.
+///
+/// # Errors
+/// [`WorkbenchError::Invalid`], that of a source that is not found, or the store's.
+pub async fn inject(
+    sources: &Sources,
+    space: &Space,
+    wanted: &[PromptFile],
+    pack_tokens: usize,
+    counter: TokenCounter,
+) -> Result<Vec<InjectedFile>, WorkbenchError> {
+    check(wanted)?;
+    let mut files: Vec<InjectedFile> = Vec::with_capacity(wanted.len());
+    for file in wanted {
+        let source = find(sources, space, file).await?;
+        let id = source.id.as_str();
+        let found = sources
+            .version_as_of(space, id, file.version, None)
+            .await?
+            .ok_or_else(|| WorkbenchError::NoText(source.path.clone()))?;
+        if files
+            .iter()
+            .any(|one| one.source_id == id && one.version == found.version)
+        {
+            continue;
+        }
+
+        let content = sources.content(space, id, found.version).await?;
+        let (mode, text, tokens) = match file.mode {
+            FileMode::Full => {
+                let tokens = counter.count(&content);
+                (FileMode::Full, content, tokens)
+            }
+            FileMode::Pack => {
+                let (text, tokens) = pack(&content, pack_tokens, counter);
+                (FileMode::Pack, text, tokens)
+            }
+        };
+        files.push(InjectedFile {
+            source_id: id.to_owned(),
+            filename: source.filename,
+            path: source.path,
+            version: found.version,
+            sha256: found.facts.sha256,
+            mode,
+            tokens,
+            compared: Compared::new(&text),
+            text,
+            mtime: found.facts.mtime.unwrap_or(found.ingested_at),
+        });
+    }
+
+    Ok(files)
+}
+
+fn check(wanted: &[PromptFile]) -> Result<(), WorkbenchError> {
+    let mut errors = Vec::new();
+    if wanted.len() > MOST_FILES {
+        let rule = format!("must have at most {MOST_FILES} entries");
+        errors.push(FieldError::new("files", rule));
+    }
+    for (place, file) in wanted.iter().enumerate() {
+        if file.source_id.is_some() == file.path.is_some() {
+            errors.push(FieldError::new(
+                format!("files[{place}]"),
+                "must have either source_id or path",
+            ));
+        }
+    }
+
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(WorkbenchError::Invalid(errors))
+    }
+}
+
+async fn find(
+    sources: &Sources,
+    space: &Space,
+    file: &PromptFile,
+) -> Result<Source, WorkbenchError> {
+    if let Some(id) = &file.source_id {
+        return Ok(sources.find(space, id).await?);
+    }
+
+    let path = file.path.clone().unwrap_or_default();
+    let filter = SourceFilter {
+        path: Some(path.clone()),
+        ..SourceFilter::default()
+    };
+    let page = SourcePage {
+        after: None,
+        limit: 1,
+    };
+    let found = sources.list(space, &filter, &page).await?;
+    found
+        .into_iter()
+        .next()
+        .ok_or_else(|| WorkbenchError::NoFile(path.chars().take(200).collect()))
+}
+
+/// The headings of a text, then its leading paragraphs, within so many tokens.
+fn pack(text: &str, most: usize, counter: TokenCounter) -> (String, usize) {
+    let whole = counter.count(text);
+    if whole <= most {
+        return (text.to_owned(), whole);
+    }
+
+    let mut packed = String::new();
+    for heading in headings(text) {
+        let line = format!("- {}\n", heading.text);
+        if counter.count(&packed) + counter.count(&line) > most / 2 {
+            break;
+        }
+        packed.push_str(&line);
+    }
+
+    for paragraph in text.split("\n\n").filter(|one| !one.trim().is_empty()) {
+        let joint = if packed.is_empty() { "" } else { "\n" };
+        let longer = format!("{packed}{joint}{}\n", paragraph.trim());
+        if counter.count(&longer) > most {
+            break;
+        }
+        packed = longer;
+    }
+
+    if packed.is_empty() {
+        packed = text[..counter.prefix(text, most)].to_owned();
+    }
+    let tokens = counter.count(&packed);
+    (packed, tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pack_has_headings_and_leading_paragraphs_and_fits() {
+        let counter = TokenCounter::for_model(None);
+        let text = (1..=40)
+            .map(|n| format!("# Part {n}\n\nThis is paragraph number {n} of the text.\n\n"))
+            .collect::<String>();
+        let (packed, tokens) = pack(&text, 120, counter);
+        assert!(tokens <= 120 && tokens > 60, "{tokens}");
+        assert!(packed.starts_with("- Part 1\n- Part 2\n"), "{packed}");
+        assert!(packed.contains("This is paragraph number 1 of the text."));
+        assert!(!packed.contains("number 40"));
+        assert_eq!(pack(&text, 120, counter).0, packed);
+        assert_eq!(pack("Short.\n", 50, counter).0, "Short.\n");
+
+        let line = "word ".repeat(500);
+        assert!(pack(&line, 50, counter).1 <= 50);
+    }
+}

@@ -1,0 +1,133 @@
+//! A request to compose a prompt, and its rules.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::WorkbenchError;
+use super::files::PromptFile;
+use super::target::Target;
+use super::workspace::{
+    AgentsInput, CeilingsInput, RunSettingsInput, TimeoutsInput, Workspace, WorkspaceInput,
+};
+use crate::base::field_error::FieldError;
+use crate::base::text::char_count;
+use crate::model::scope::ScopeInput;
+use crate::search::Kind;
+
+/// Maximum characters of a task.
+const MOST_TASK_CHARS: usize = 100_000;
+const MOST_MODE_CHARS: usize = 500;
+
+/// How the retriever compares chunks with the task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PromptSearch {
+    /// By meaning: the cosine of their vectors.
+    #[default]
+    Semantic,
+    /// By words.
+    Keyword,
+    /// By both.
+    Hybrid,
+}
+
+impl PromptSearch {
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Semantic => Kind::Semantic,
+            Self::Keyword => Kind::Keyword,
+            Self::Hybrid => Kind::Hybrid,
+        }
+    }
+}
+
+/// A prompt to compose. What is omitted comes from the workspace.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schema(as = ComposePromptRequest, example = json!({
+    "task": "Write a plan for moving the lamp.", "files": [{"path": "/docs/lamp.md", "mode": "pack"}],
+    "settings": {"theta": 0.6}, "target": "anthropic"
+}))]
+pub struct ComposeInput {
+    /// What the prompt asks for.
+    #[schema(required, min_length = 1, max_length = 100_000, pattern = "\\S")]
+    pub task: String,
+    /// How to work on it, in a few words; shown with the task.
+    #[schema(max_length = 500)]
+    pub mode: Option<String>,
+    /// Files to inject, in this order.
+    #[schema(max_items = 50)]
+    pub files: Vec<PromptFile>,
+    /// Exact file lock: only the injected files are used; nothing is retrieved.
+    pub lock: bool,
+    /// Search only these sources; all that are eligible if empty.
+    #[schema(max_items = 100)]
+    pub source_ids: Vec<String>,
+    /// Search only sources that have all of these tags.
+    #[schema(max_items = 100)]
+    pub tags: Vec<String>,
+    /// Sources that are off in this run: not searched, and ignored in the conversation.
+    #[schema(max_items = 100)]
+    pub off_source_ids: Vec<String>,
+    /// The end user whose sources are searched; the owner of the thread.
+    pub user_id: Option<String>,
+    /// The conversation that the task belongs to.
+    pub thread_id: Option<String>,
+    /// Which stages run.
+    pub agents: Option<AgentsInput>,
+    pub settings: Option<RunSettingsInput>,
+    /// Lower ceilings than those of the workspace; higher ones have no effect.
+    pub ceilings: Option<CeilingsInput>,
+    pub timeouts: Option<TimeoutsInput>,
+    pub search_type: PromptSearch,
+    /// The model of every stage, as `provider:model`; also the one that the estimate is for.
+    pub model: Option<String>,
+    /// For whom to compile the prompt.
+    pub target: Target,
+    /// A UUID for this run, to be able to cancel it before its response.
+    pub run_id: Option<String>,
+}
+
+impl ComposeInput {
+    /// The scope of its search.
+    pub fn scope(&self) -> ScopeInput {
+        ScopeInput {
+            source_ids: self.source_ids.clone(),
+            tags: self.tags.clone(),
+            user_id: self.user_id.clone(),
+            ..ScopeInput::default()
+        }
+    }
+
+    /// The workspace as this run uses it.
+    ///
+    /// # Errors
+    /// [`WorkbenchError::Invalid`].
+    pub fn effective(&self, workspace: Workspace) -> Result<Workspace, WorkbenchError> {
+        let mut errors = Vec::new();
+        if self.task.trim().is_empty() || char_count(&self.task) > MOST_TASK_CHARS {
+            let rule = format!("must have 1 to {MOST_TASK_CHARS} characters");
+            errors.push(FieldError::new("task", rule));
+        }
+        if self.mode.as_deref().map_or(0, char_count) > MOST_MODE_CHARS {
+            let rule = format!("must have at most {MOST_MODE_CHARS} characters");
+            errors.push(FieldError::new("mode", rule));
+        }
+        if !errors.is_empty() {
+            return Err(WorkbenchError::Invalid(errors));
+        }
+
+        let ceilings = workspace.ceilings.clone();
+        let mut used = workspace.with(WorkspaceInput {
+            agents: self.agents.clone(),
+            settings: self.settings.clone(),
+            ceilings: self.ceilings.clone(),
+            timeouts: self.timeouts.clone(),
+            ..WorkspaceInput::default()
+        });
+        used.check()?;
+        used.ceilings.tokens = used.ceilings.tokens.min(ceilings.tokens);
+        used.ceilings.cost_usd = used.ceilings.cost_usd.min(ceilings.cost_usd);
+        Ok(used)
+    }
+}

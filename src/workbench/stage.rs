@@ -1,0 +1,179 @@
+//! What the stages share: the means they work with, what they return, and the trace of a run.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::WorkbenchError;
+use super::adapters::Adapters;
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::base::tokens::TokenCounter;
+use crate::conversation::Conversation;
+use crate::llm::{Llm, LlmError, Session};
+use crate::search::Search;
+use crate::sources::Sources;
+use crate::store::Store;
+
+/// What a run works with.
+pub struct Tools<'a> {
+    pub store: &'a Store,
+    pub llm: &'a Llm,
+    pub search: &'a Search,
+    pub sources: &'a Sources,
+    pub conversation: &'a Conversation,
+    pub adapters: &'a Adapters,
+    pub session: &'a Session,
+    pub space: &'a Space,
+    pub counter: TokenCounter,
+    pub now: Timestamp,
+}
+
+/// What a stage returns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome<T> {
+    pub value: T,
+    /// The model or the rules that worked.
+    pub adapter: String,
+    /// Why the fallback applies, if it does.
+    pub fallback: Option<String>,
+}
+
+impl<T> Outcome<T> {
+    pub fn of(value: T, adapter: impl Into<String>) -> Self {
+        Self {
+            value,
+            adapter: adapter.into(),
+            fallback: None,
+        }
+    }
+
+    pub fn fallen_back(value: T, adapter: &str, reason: String) -> Self {
+        Self {
+            value,
+            adapter: adapter.to_owned(),
+            fallback: Some(reason),
+        }
+    }
+}
+
+/// One stage of a run.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct TraceEntry {
+    /// `shape`, `files`, `retrieve`, `rerank`, `nli`, `condense`, `audit` or `build`.
+    pub stage: String,
+    /// The name of the agent: `A2 pass-1`, `A1`, `Retriever`, …
+    pub agent: String,
+    /// 1, or 2 for a stage that ran again after a change of scope.
+    pub pass: u8,
+    /// `ok`, `skipped`, or `fallback`.
+    pub status: String,
+    /// The model or the rules that worked; null if the stage was skipped.
+    pub model: Option<String>,
+    /// Model calls of this stage.
+    pub calls: usize,
+    pub latency_ms: f64,
+    /// Why the stage was skipped or fell back; otherwise what it did.
+    pub note: Option<String>,
+}
+
+/// The stages of a run, in order.
+#[derive(Debug, Default)]
+pub struct Trace {
+    pub entries: Vec<TraceEntry>,
+    calls: usize,
+}
+
+/// A stage and its agent.
+#[derive(Debug, Clone, Copy)]
+pub struct StageName(pub &'static str, pub &'static str);
+
+pub const SHAPE: StageName = StageName("shape", "A2 pass-1");
+pub const FILES: StageName = StageName("files", "A1");
+pub const RETRIEVE: StageName = StageName("retrieve", "Retriever");
+pub const RERANK: StageName = StageName("rerank", "Reranker");
+pub const NLI: StageName = StageName("nli", "A3");
+pub const CONDENSE: StageName = StageName("condense", "A4");
+pub const AUDIT: StageName = StageName("audit", "A2 audit-2");
+pub const BUILD: StageName = StageName("build", "PromptBuilder");
+
+impl Trace {
+    /// Adds a stage that ran.
+    pub fn ran<T>(
+        &mut self,
+        stage: StageName,
+        pass: u8,
+        begun: Instant,
+        outcome: Outcome<T>,
+        session: &Session,
+    ) -> T {
+        let calls = session.calls().len();
+        let status = if outcome.fallback.is_some() {
+            "fallback"
+        } else {
+            "ok"
+        };
+        self.entries.push(TraceEntry {
+            stage: stage.0.to_owned(),
+            agent: stage.1.to_owned(),
+            pass,
+            status: status.to_owned(),
+            model: Some(outcome.adapter),
+            calls: calls.saturating_sub(self.calls),
+            latency_ms: milliseconds(begun.elapsed()),
+            note: outcome.fallback,
+        });
+        self.calls = calls;
+        outcome.value
+    }
+
+    /// Adds a stage that did not run.
+    pub fn skipped(&mut self, stage: StageName, pass: u8, why: &str) {
+        self.entries.push(TraceEntry {
+            stage: stage.0.to_owned(),
+            agent: stage.1.to_owned(),
+            pass,
+            status: "skipped".to_owned(),
+            model: None,
+            calls: 0,
+            latency_ms: 0.0,
+            note: Some(why.to_owned()),
+        });
+    }
+}
+
+/// Waits for a stage no longer than its time. `Err` is the reason for its fallback.
+///
+/// # Errors
+/// Errors that no fallback should hide.
+pub async fn within<T>(
+    limit_ms: u64,
+    work: impl Future<Output = Result<T, WorkbenchError>>,
+) -> Result<Result<T, String>, WorkbenchError> {
+    match tokio::time::timeout(Duration::from_millis(limit_ms), work).await {
+        Ok(Ok(value)) => Ok(Ok(value)),
+        Ok(Err(error)) => reason_to_fall_back(error).map(Err),
+        Err(_) => Ok(Err(format!("it took longer than {limit_ms} ms"))),
+    }
+}
+
+/// Why a stage falls back. What a caller or an operator must fix is an error of the whole run.
+fn reason_to_fall_back(error: WorkbenchError) -> Result<String, WorkbenchError> {
+    match error {
+        WorkbenchError::Llm(
+            error @ (LlmError::SpendCapReached { .. }
+            | LlmError::UnknownModel { .. }
+            | LlmError::NoKey { .. }
+            | LlmError::Store(_)),
+        ) => Err(error.into()),
+        WorkbenchError::Llm(error) => Ok(error.to_string()),
+        WorkbenchError::Scoring(error) => Ok(error.to_string()),
+        error => Err(error),
+    }
+}
+
+/// Rounded to microseconds.
+pub fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1000.0
+}

@@ -1,0 +1,58 @@
+//! Why everything is in a prompt or not. It is returned and never stored.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::candidate::{Candidate, CandidateView};
+use super::entailment::Conflict;
+use super::history::HistoryItem;
+
+/// The reasons of a run.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct Transparency {
+    /// Every chunk that was found, once: kept ones first, best first.
+    pub candidates: Vec<CandidateView>,
+    /// Every message that was considered.
+    pub history: Vec<HistoryItem>,
+    /// Texts that contradict each other, and which counts.
+    pub conflicts: Vec<Conflict>,
+    /// What else happened: fallbacks, neutralised texts, what was reverted.
+    pub notes: Vec<String>,
+}
+
+/// The candidates of the pass that counts, and those that only the other pass has found.
+pub fn merged(mut counting: Vec<Candidate>, other: Vec<Candidate>, why: &str) -> Vec<Candidate> {
+    let known: HashSet<i64> = counting.iter().map(|one| one.chunk_id).collect();
+    for mut candidate in other {
+        if !known.contains(&candidate.chunk_id) {
+            if candidate.kept {
+                candidate.drop_at("audit", why);
+            }
+            counting.push(candidate);
+        }
+    }
+    counting
+}
+
+/// The candidates as they are shown.
+pub fn views(candidates: &[Candidate], cited: &HashSet<i64>) -> Vec<CandidateView> {
+    let (kept, dropped): (Vec<_>, Vec<_>) = candidates.iter().partition(|one| one.kept);
+    kept.into_iter()
+        .chain(dropped)
+        .map(|one| CandidateView::of(one, cited.contains(&one.chunk_id)))
+        .collect()
+}
+
+/// A note for every chunk that carried instructions.
+pub fn neutralised(candidates: &[Candidate]) -> Vec<String> {
+    let each = candidates.iter().filter(|one| !one.neutralised.is_empty());
+    each.map(|one| {
+        format!(
+            "chunk {} contains instructions, which were neutralised in the prompt",
+            one.chunk_id
+        )
+    })
+    .collect()
+}

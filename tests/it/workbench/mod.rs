@@ -1,0 +1,3 @@
+//! The prompt workbench over HTTP.
+
+mod workspace;
