@@ -65,6 +65,9 @@ const FILES: &[File] = files![
     "vocabulary.js" JS,
     "policy.js" JS,
     "policy-chain.js" JS,
+    "workbench.js" JS,
+    "workbench-parts.js" JS,
+    "super-prompt.js" JS,
     "sample.json" JSON,
 ];
 

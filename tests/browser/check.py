@@ -16,6 +16,7 @@ import job_steps as job
 import library_steps as library
 import origin_steps as origin
 import whole_steps as whole
+import workbench_steps as workbench
 from setting import PICTURES, b
 
 STEPS = [
@@ -49,6 +50,9 @@ STEPS = [
     conversation.the_vocabulary_is_edited_and_a_lexicon_imported,
     conversation.the_chain_of_a_policy_is_compared_with_another_version,
     conversation.redaction_patterns_are_tried,
+    workbench.a_prompt_is_composed_and_every_control_counts,
+    workbench.the_exact_file_lock_searches_nothing,
+    workbench.a_reply_from_elsewhere_becomes_history,
     origin.a_page_of_another_origin_plants_nothing,
     whole.another_space_is_another_library,
     whole.a_missing_source_shows_the_problem_of_the_service,

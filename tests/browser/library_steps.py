@@ -231,6 +231,11 @@ def a_search_finds_a_chunk_and_opens_it_in_its_text():
     b.until("the marked chunk", lambda: "Boil them for two hours" in b.one("pre mark").text)
     b.picture("search-in-text")
     sound()
+    b.open("#/library?search=zeppelin%20price%20in%20Perth")
+    b.sees("No chunk matches")
+    assert not b.all(".results .chunk"), "weak matches are not shown"
+    b.click(".results button", "weak match")
+    b.one(".results .chunk")
     b.open("#/library?search=oranges&type=keyword")
     b.sees("keywords")
     b.one("form.search input").clear()

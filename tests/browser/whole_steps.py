@@ -8,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 from browser import api
 from setting import URL, b, sound, source_named
 
-VIEWS = ["library", "hierarchy", "ask", "conversations", "vocabulary", "policy", "jobs", "status"]
+VIEWS = ["library", "hierarchy", "ask", "conversations", "vocabulary", "policy", "workbench", "jobs", "status"]
 MOST_FIRST_BYTES, MOST_BYTES, MOST_PAINT_MS = 120 * 1024, 320 * 1024, 200
 
 

@@ -15,6 +15,7 @@ const VIEWS = {
   conversations: ["Conversations", (route) => (route.id ? import("./thread.js") : import("./conversations.js")), "assets/more.css"],
   vocabulary: ["Vocabulary", () => import("./vocabulary.js"), "assets/more.css"],
   policy: ["Policy", () => import("./policy.js"), "assets/more.css"],
+  workbench: ["Workbench", () => import("./workbench.js"), "assets/more.css"],
   jobs: ["Jobs", (route) => (route.id ? import("./job.js") : import("./jobs.js"))],
   status: ["Status", () => import("./status.js")],
 };
@@ -44,6 +45,12 @@ function read() {
   return { view: VIEWS[view] ? view : "library", id: id || "", part: part || "", get: (name) => parameters.get(name) };
 }
 
+/** On narrow screens the list of views scrolls. */
+function showCurrent() {
+  const link = document.querySelector(".views [aria-current]");
+  if (link) link.parentElement.scrollLeft = link.offsetLeft + link.offsetWidth / 2 - link.parentElement.clientWidth / 2;
+}
+
 async function show() {
   // A link within the page, such as the skip link, is not a route.
   if (location.hash && !location.hash.startsWith("#/")) return;
@@ -54,13 +61,10 @@ async function show() {
   const { signal } = stop;
   const [name, module, css] = VIEWS[route.view];
   for (const link of document.querySelectorAll(".views a")) {
-    if (link.getAttribute("href") === `#/${route.view}`) {
-      link.setAttribute("aria-current", "page");
-      // On narrow screens the list of views scrolls.
-      link.parentElement.scrollLeft = link.offsetLeft - link.parentElement.clientWidth / 2;
-    }
+    if (link.getAttribute("href") === `#/${route.view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  showCurrent();
   document.title = `${name} · memoir`;
   const place = h("div.view", { class: `view-${route.view}` });
   const again = shownView === `${route.view}/${route.id}`;
@@ -114,4 +118,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 // A file dropped outside the drop zone must not replace the page.
 for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
 addEventListener("hashchange", show);
+addEventListener("resize", showCurrent);
 start();

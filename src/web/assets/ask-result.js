@@ -46,6 +46,7 @@ function answer(result, receipt, chunks, names) {
   }
   if (result?.found === false) return nothingFound(result);
   if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "chunk")} found`));
+  if (!result && receipt?.found === false) return nothingFound({});
   if (!result && receipt?.state === "succeeded") {
     return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts contain the walk but no text; “Replay as recorded” below shows the answer again.`));
   }

@@ -117,7 +117,7 @@ export function icicle(tree, onZoom) {
     const room = Math.floor((box.width - 16) / (7.2 * size));
     const lines = [];
     if (box.height >= 15 * size && room > 2) lines.push(node.name.length > room ? `${node.name.slice(0, room - 1)}…` : node.name);
-    if (box.height >= 36 * size && room > 2) lines.push(count(node.chunk_count, "chunk"));
+    if (box.height >= 36 * size && room > 2) lines.push(room > 9 ? count(node.chunk_count, "chunk") : number(node.chunk_count));
     const kind = node.isGroup ? "group" : `level-${node.level === 0 ? 0 : Math.min(node.level, 3)}`;
     const item = s("g", {
       role: "treeitem", tabindex: "-1", class: `cell ${kind}${node.chunk_count ? "" : " none"}`,
