@@ -6,7 +6,7 @@ import { chunkLink } from "./ask-result.js";
 import { count, dollars, h, milliseconds, number, put, settle } from "./dom.js";
 import { copyButton, facts, failed, problem, sentence, toast } from "./parts.js";
 
-const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memory", files: "❖ FILES", s_ctx: "Context (S_ctx)", task: "Task" };
+export const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memory", files: "❖ FILES", s_ctx: "Context (S_ctx)", task: "Task" };
 
 export function superPrompt(composed, request, known, signal) {
   const { segments, elements } = editable(composed);

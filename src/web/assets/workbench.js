@@ -4,8 +4,14 @@
 import { all, get, post } from "./api.js";
 import { h, milliseconds, put } from "./dom.js";
 import { head, problem } from "./parts.js";
-import { superPrompt } from "./super-prompt.js";
+import { BLOCKS, superPrompt } from "./super-prompt.js";
 import { controls, readControls, workspacePanel } from "./workbench-parts.js";
+
+const WHAT = { hard_rules: "what always holds", project_memory: "what the project is about", files: "the files that you inject, word for word", s_ctx: "what memoir knows about the task, cited", task: "what you ask, with role and form" };
+
+/** The five blocks before there is a prompt. */
+const emptyPrompt = () => h("section.super-prompt", { "aria-label": "The blocks of a prompt" }, h("h2", "Super-Prompt"), h("p.muted", "It will have up to five blocks, in the order of their authority."),
+  Object.entries(WHAT).map(([name, words]) => h("div.block", { class: `block-${name}` }, h("h3", BLOCKS[name]), h("p", words))));
 
 export async function show(main, route, signal) {
   put(main, head("Workbench", "\u00a0"));
@@ -28,7 +34,7 @@ export async function show(main, route, signal) {
   form.querySelector("textarea").after(h("div.row.end.workbench-go", clock, stop, go), status);
   put(main, head("Workbench", "Write a task; memoir adds rules, files and what it knows, and shows why. You can change everything before it is sent."),
     h("div.workbench", h("div.workbench-in", form, workspacePanel(known.workspace)), out));
-  put(out, h("div.empty.large", h("p", "The Super-Prompt appears here: hard rules, project memory, files, context, task.")));
+  put(out, emptyPrompt());
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
