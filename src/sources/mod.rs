@@ -3,6 +3,8 @@
 pub mod retrieval;
 mod rules;
 
+use std::collections::HashMap;
+
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
@@ -30,6 +32,15 @@ pub struct NewSource {
     pub user_id: Option<String>,
     pub tags: Vec<String>,
     pub eligible: bool,
+}
+
+/// A source as a list shows it.
+#[derive(Debug, Clone)]
+pub struct DescribedSource {
+    pub source: Source,
+    /// Of the newest version.
+    pub size_bytes: Option<i64>,
+    pub helper: Option<String>,
 }
 
 /// Changes to a source; `None` leaves a field unchanged.
@@ -265,20 +276,52 @@ impl Sources {
             .await?)
     }
 
-    /// A page of the space's sources, oldest first.
+    /// A page of the space's sources.
     pub async fn list(
         &self,
         space: &Space,
         filter: &SourceFilter,
         page: &SourcePage,
     ) -> Result<Vec<Source>, SourceError> {
-        // Stored tags have no spaces at their ends; MySQL would match them all the same.
-        let named = [&filter.user_id, &filter.filename, &filter.tag];
-        if named.into_iter().flatten().any(|text| text.trim() != text) {
+        if matches_nothing(filter) {
             return Ok(Vec::new());
         }
 
         Ok(self.store.list_sources(space, filter, page).await?)
+    }
+
+    /// The same page with the size of the newest version and the current helper of each source.
+    pub async fn list_described(
+        &self,
+        space: &Space,
+        filter: &SourceFilter,
+        page: &SourcePage,
+    ) -> Result<Vec<DescribedSource>, SourceError> {
+        if matches_nothing(filter) {
+            return Ok(Vec::new());
+        }
+
+        let entries = self.store.list_manifest(space, filter, page).await?;
+        let ids: Vec<SourceId> = entries
+            .iter()
+            .map(|entry| entry.source.id.clone())
+            .collect();
+        let mut helpers: HashMap<SourceId, String> = self
+            .store
+            .list_source_helpers(space, &ids, filter.as_of)
+            .await?
+            .into_iter()
+            .map(|helper| (helper.source_id, helper.text))
+            .collect();
+
+        Ok(entries
+            .into_iter()
+            .map(|entry| DescribedSource {
+                size_bytes: entry.version.map(|version| version.facts.size_bytes),
+                helper: helpers.remove(&entry.source.id),
+                source: entry.source,
+            })
+            .collect())
     }
 
     /// Changes a source, if `unchanged` accepts its current state.
@@ -379,4 +422,10 @@ impl Sources {
 fn parse(id: &str) -> Result<SourceId, SourceError> {
     id.parse()
         .map_err(|_| SourceError::NotFound(id.chars().take(64).collect()))
+}
+
+/// Stored names and tags have no spaces at their ends; MySQL would match them all the same.
+fn matches_nothing(filter: &SourceFilter) -> bool {
+    let named = [&filter.user_id, &filter.filename, &filter.tag];
+    named.into_iter().flatten().any(|text| text.trim() != text)
 }

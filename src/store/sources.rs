@@ -40,11 +40,12 @@ pub struct SourceFilter {
     pub as_of: Option<Timestamp>,
 }
 
-/// A page: at most `limit` sources, oldest first, after the given one.
+/// A page: at most `limit` sources, oldest first or newest first, after the given one.
 #[derive(Debug, Clone)]
 pub struct SourcePage {
     pub after: Option<(Timestamp, SourceId)>,
     pub limit: usize,
+    pub newest_first: bool,
 }
 
 impl Store {
@@ -132,9 +133,8 @@ impl Store {
         page: &SourcePage,
     ) -> Result<Vec<Source>, StoreError> {
         self.retry("list_sources", || async {
-            let rows = self
-                .fetch_all(self.put_together(&select_page(space, filter, page, false), true))
-                .await?;
+            let query = self.put_together(&select_page(space, filter, page, false), true);
+            let rows = self.fetch_all(query).await?;
             let mut sources = rows
                 .iter()
                 .map(read_source)
@@ -449,14 +449,21 @@ fn select_page(
         statement.number(" AND s.created_at <= ?", moment.as_micros());
     }
 
+    // The form of keyset pagination that all three engines answer from the index.
+    let (beyond, order) = if page.newest_first {
+        ('<', " DESC")
+    } else {
+        ('>', "")
+    };
     if let Some((created_at, id)) = &page.after {
-        // The form of keyset pagination that all three engines answer from the index.
-        statement.number(" AND s.created_at >= ?", created_at.as_micros());
-        statement.number(" AND (s.created_at > ?", created_at.as_micros());
-        statement.text(" OR s.id > ?)", id.as_str());
+        let moment = created_at.as_micros();
+        statement.number(&format!(" AND s.created_at {beyond}= ?"), moment);
+        statement.number(&format!(" AND (s.created_at {beyond} ?"), moment);
+        statement.text(&format!(" OR s.id {beyond} ?)"), id.as_str());
     }
 
-    statement.limit(" ORDER BY s.created_at, s.id", page.limit);
+    let order = format!(" ORDER BY s.created_at{order}, s.id{order}");
+    statement.limit(&order, page.limit);
     statement
 }
 

@@ -1,7 +1,8 @@
 //! The web page: its files, compiled in, and their headers. It uses only the public API, loads
-//! nothing from other hosts, and unchanged files are not sent again.
+//! nothing from other hosts, and unchanged files are not sent again. A debug build reads the files
+//! from the source folder, so that a change shows after a reload.
 
-use std::sync::LazyLock;
+use std::borrow::Cow;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -29,6 +30,7 @@ const FILES: &[File] = files![
     "index.html" HTML,
     "style.css" CSS,
     "views.css" CSS,
+    "more.css" CSS,
     "theme.js" JS,
     "app.js" JS,
     "api.js" JS,
@@ -55,6 +57,17 @@ const FILES: &[File] = files![
     "jobs.js" JS,
     "job.js" JS,
     "status.js" JS,
+    "conversations.js" JS,
+    "thread.js" JS,
+    "thread-parts.js" JS,
+    "context.js" JS,
+    "chat-import.js" JS,
+    "vocabulary.js" JS,
+    "policy.js" JS,
+    "policy-chain.js" JS,
+    "workbench.js" JS,
+    "workbench-parts.js" JS,
+    "super-prompt.js" JS,
     "sample.json" JSON,
 ];
 
@@ -64,28 +77,33 @@ struct File {
     text: &'static str,
 }
 
-/// One for each file, in the same order.
-static ETAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
-    let quoted = |file: &File| {
-        HeaderValue::from_str(&format!("\"{}\"", hash::sha256_hex(file.text.as_bytes())))
-    };
-    FILES
-        .iter()
-        .map(|file| quoted(file).unwrap_or(HeaderValue::from_static("\"\"")))
-        .collect()
-});
+impl File {
+    /// The compiled text, or in a debug build the one on disk if it is there.
+    fn current(&self) -> Cow<'static, str> {
+        if cfg!(debug_assertions) {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/assets");
+            if let Ok(text) = std::fs::read_to_string(format!("{folder}/{}", self.name)) {
+                return Cow::Owned(text);
+            }
+        }
+
+        Cow::Borrowed(self.text)
+    }
+}
 
 /// A file of the page by name, or `None`. 304 if the client has the current version.
 pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
-    let index = FILES.iter().position(|file| file.name == name)?;
-    let (file, etag) = (&FILES[index], &ETAGS[index]);
+    let file = FILES.iter().find(|file| file.name == name)?;
+    let text = file.current();
+    let etag = format!("\"{}\"", hash::sha256_hex(text.as_bytes()));
+    let etag = HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""));
     let has_it = request
         .get(header::IF_NONE_MATCH)
-        .is_some_and(|value| same(value, etag));
-    let mut response = Response::new(if has_it {
-        Body::empty()
-    } else {
-        Body::from(Bytes::from_static(file.text.as_bytes()))
+        .is_some_and(|value| same(value, &etag));
+    let mut response = Response::new(match text {
+        _ if has_it => Body::empty(),
+        Cow::Borrowed(text) => Body::from(Bytes::from_static(text.as_bytes())),
+        Cow::Owned(text) => Body::from(text),
     });
 
     if has_it {
@@ -104,7 +122,7 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Response> {
     set(header::CACHE_CONTROL, "no-cache");
     set(header::CONTENT_SECURITY_POLICY, POLICY);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    response.headers_mut().insert(header::ETAG, etag.clone());
+    response.headers_mut().insert(header::ETAG, etag);
 
     Some(response)
 }

@@ -180,6 +180,7 @@ async fn find(
     let page = SourcePage {
         after: None,
         limit: 1,
+        newest_first: false,
     };
     let found = sources.list(space, &filter, &page).await?;
     found

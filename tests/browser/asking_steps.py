@@ -1,20 +1,26 @@
 """Queries and the hierarchy: from a question to its chunk, replays, zooming with mouse and keyboard."""
 
+import time
+
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from setting import b, sound
+from browser import api
+from setting import URL, b, sound
 
 
 def a_question_of_the_sample_leads_to_its_chunk():
     b.click(".try a", "ferry")
-    b.one(".strategy :checked[value='wide_branch']")
-    b.until("the estimate", lambda: "At most" in b.one(".bound").text)
+    b.one(".strategy :checked[value='auto']")
+    assert not b.one(".more-strategies").get_attribute("open"), "the other strategies are folded"
+    b.until("the estimate", lambda: "At most" in b.one(".bound").text and "Auto" in b.one(".bound").text)
     b.click("button.primary", "Ask")
     b.sees("9:15 and 14:30")
-    assert len(b.all(".walk-level")) == 4, "three levels and the chunks read"
-    assert b.all(".option.chosen .rank"), "the chosen ones show their rank"
-    assert "tokens" in b.one(".walk-level .walk-cost").text
+    assert "confidence" in b.one(".answer .confidence").text
+    quote = b.one(".answer .quotes li")
+    assert "harbour-town.md" in quote.text and "9:15" in quote.text, quote.text
+    assert b.one(".tier.last h3").text == "Search", "the tiers of auto"
+    assert "evidence" in b.one(".tier").text
     b.click("summary", "The request as curl")
     assert "/v1/queries" in b.one("pre.curl").text and "ferry" in b.one("pre.curl").text
     b.picture("answer-light")
@@ -37,15 +43,47 @@ def a_question_of_the_sample_leads_to_its_chunk():
     b.sees("9:15 and 14:30")
 
 
+def the_answer_is_never_under_the_header():
+    for width, height in [(1280, 900), (1280, 620), (390, 740)]:
+        b.size(width, height)
+        b.open("#/ask?question=When%20does%20the%20ferry%20leave%3F")
+        b.click("button.primary", "Ask")
+        b.one(".answer-text")
+        time.sleep(0.2)
+        top, header = b.js("return [document.querySelector('.answer').getBoundingClientRect().top, document.querySelector('.top').getBoundingClientRect().bottom]")
+        assert header <= top < height - 60, f"at {width} × {height} the answer begins at {top}, under a header of {header}"
+    b.size(1280, 900)
+
+
+def another_strategy_walks_and_ranks_the_best_first():
+    b.open("#/ask?question=When%20does%20the%20ferry%20leave%3F")
+    b.click(".more-strategies summary")
+    b.click(".strategy", "Wide branch")
+    b.click("button.primary", "Ask")
+    b.sees("9:15 and 14:30")
+    assert len(b.all(".walk-level")) == 4, "three levels and the chunks read"
+    ranks = [rank.text for rank in b.all(".walk-level")[0].find_elements("css selector", ".rank")]
+    assert ranks == [str(n + 1) for n in range(len(ranks))] and ranks, ranks
+    assert "tokens" in b.one(".walk-level .walk-cost").text
+    assert not b.all(".tier"), "only auto has tiers"
+    b.picture("walk-light")
+    b.one(".asked", "Wide branch")
+    sound()
+
+
 def a_question_is_replayed_and_compared():
     b.click("button", "Replay as recorded")
     b.sees("Identical: the same walk")
+    assert not b.all(".replay-out .result-body"), "an identical replay takes one line"
     b.click("button", "Replay live")
     b.sees("Live replay, compared with the original")
     b.sees("Read by both")
     b.open("#/ask")
     b.click(".asked a", "ferry")
     b.sees("Receipts contain the walk but no text")
+    b.one("section[aria-label='The walk']")
+    b.click("button", "Replay as recorded")
+    b.until("the answer again", lambda: "9:15" in b.one(".replay-out .answer-text").text)
 
 
 def a_question_without_an_answer_says_what_to_do():
@@ -58,6 +96,12 @@ def a_question_without_an_answer_says_what_to_do():
     b.click("button.primary", "Ask")
     b.sees("No chunks were found")
     b.sees("Search more widely")
+    b.open("#/ask?question=What%20does%20a%20zeppelin%20cost%20in%20Perth%3F")
+    b.click("button.primary", "Ask")
+    b.sees("memoir does not know this")
+    b.sees("none was invented")
+    b.picture("nothing-found")
+    sound()
     return [404]
 
 
@@ -85,10 +129,53 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     b.until("its chunks", lambda: b.all(".category-chunks .chunk"))
     outline = b.js("return getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth")
     assert outline == "2.5px", f"the focus is not visible: {outline}"
-    b.click(".crumbs button", "Everything")
+    assert b.js("return document.querySelector('.icicle').clientHeight") < 80, "the chunks stand where the box was"
+    colour = "return getComputedStyle(arguments[0]).getPropertyValue('--hue')"
+    listed = b.one(".category-list [aria-current] .swatch")
+    drawn = b.one(".icicle .cell:not(.level-0)")
+    assert b.js(colour, listed).strip() == b.js(colour, drawn).strip() != "", "the swatch has the hue of its branch"
+    for _ in range(3):
+        path = [crumb.text for crumb in b.all(".crumbs li")]
+        b.driver.back()
+        b.until("one level up", lambda: [crumb.text for crumb in b.all(".crumbs li")] == path[:-1])
+    assert b.one(".crumbs [aria-current]").text == "Everything"
+    hues = {b.js(colour, cell).strip() for cell in b.all(".icicle .cell.level-1")}
+    assert len(hues) == len(b.all(".icicle .cell.level-1")), f"branches share a hue: {hues}"
     b.write("input[type='search']", "boats")
     b.click(".category-list button", "Ships and boats")
     b.sees("lighthouse")
     b.click(".category-chunks .chunk-head a", "harbour-town.md")
     b.one(".chunk.found")
     b.sees("Two days in Varnhaven")
+
+
+def many_small_categories_are_one_box():
+    top = api(URL, "POST", "/v1/categories", {"name": "Collections"})
+    for n in range(40):
+        api(URL, "POST", "/v1/categories", {"name": f"Small thing {n:02}", "parent_id": top["id"]})
+    b.open(f"#/hierarchy/{top['id']}")
+    b.one(".icicle .cell.group")
+    heights = b.js("return [...document.querySelectorAll('.icicle .cell rect')].map((box) => box.getBoundingClientRect().height)")
+    assert min(heights) > 10, f"a box is {min(heights)} px high"
+    more = next(cell for cell in b.all(".icicle .cell.group"))
+    assert "more" in named(more)
+    shown = len(b.all(".icicle .cell"))
+    b.js("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", more)
+    b.until("the group", lambda: "more" in b.one(".crumbs [aria-current]").text)
+    assert len(b.all(".icicle .cell")) > 3
+    b.picture("hierarchy-group")
+    sound()
+    b.driver.back()
+    b.until("up again", lambda: b.one(".crumbs [aria-current]").text == "Collections")
+    assert len(b.all(".icicle .cell")) == shown
+    b.click(".category-actions button", "New category")
+    b.write("dialog input", "Small thing 00")
+    b.click("dialog button.primary", "Create")
+    b.one("dialog .problem, dialog .field-error")
+    b.write("dialog input", "Another thing")
+    b.click("dialog button.primary", "Create")
+    b.until("the new one", lambda: "Another thing" in b.one(".category-list").text)
+    b.click(".category-actions button", "Delete")
+    b.click("dialog button.danger", "Delete permanently")
+    b.until("it is gone", lambda: "Collections" not in b.one(".category-list").text)
+    return [409]

@@ -11,15 +11,20 @@ import time
 import traceback
 
 import asking_steps as asking
+import conversation_steps as conversation
 import job_steps as job
 import library_steps as library
 import origin_steps as origin
 import whole_steps as whole
+import workbench_steps as workbench
 from setting import PICTURES, b
 
 STEPS = [
     library.a_first_visit_ingests_the_sample,
+    library.the_library_is_sorted_and_filtered_by_tag,
     asking.a_question_of_the_sample_leads_to_its_chunk,
+    asking.the_answer_is_never_under_the_header,
+    asking.another_strategy_walks_and_ranks_the_best_first,
     asking.a_question_is_replayed_and_compared,
     asking.a_question_without_an_answer_says_what_to_do,
     library.pasted_text_is_kept_word_for_word,
@@ -28,6 +33,7 @@ STEPS = [
     library.the_helper_dialogue_leads_from_errors_to_a_confirmation,
     library.a_waiting_job_can_be_cancelled,
     asking.the_hierarchy_zooms_by_mouse_and_by_keyboard,
+    asking.many_small_categories_are_one_box,
     library.a_source_can_be_excluded_from_queries,
     library.a_change_that_somebody_else_made_is_not_overwritten,
     library.two_versions_are_compared,
@@ -35,6 +41,18 @@ STEPS = [
     job.a_failed_job_says_why_and_is_retried,
     job.a_running_job_is_watched_and_cancelled,
     job.a_model_is_tested_and_spending_is_shown,
+    conversation.a_thread_is_written_and_classified,
+    conversation.the_context_of_a_question_shows_scores_and_what_was_left_out,
+    conversation.a_message_and_a_thread_are_deleted,
+    conversation.chat_exports_are_imported_by_dropping_them,
+    conversation.a_fact_is_replaced_and_restored,
+    conversation.a_long_thread_opens_at_its_end_without_a_pause,
+    conversation.the_vocabulary_is_edited_and_a_lexicon_imported,
+    conversation.the_chain_of_a_policy_is_compared_with_another_version,
+    conversation.redaction_patterns_are_tried,
+    workbench.a_prompt_is_composed_and_every_control_counts,
+    workbench.the_exact_file_lock_searches_nothing,
+    workbench.a_reply_from_elsewhere_becomes_history,
     origin.a_page_of_another_origin_plants_nothing,
     whole.another_space_is_another_library,
     whole.a_missing_source_shows_the_problem_of_the_service,

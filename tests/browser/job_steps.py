@@ -17,9 +17,14 @@ def a_failed_job_says_why_and_is_retried():
         b.click(row + "button", "Retry")
         b.until("it is done", lambda: "Done" in b.one(row + ".badge").text)
         b.click(row + "a.name")
+        b.until("its title", lambda: b.one("h1").text == "well.txt")
+        b.until("what went where", lambda: "1 chunk" in b.one("section[aria-label='What went where']").text)
+        assert [badge.text for badge in b.all("main .badge")].count("Done") == 1, "the state is shown once"
+        b.click(".all-calls summary")
         b.one("section[aria-label='Batches']")
         b.one("section[aria-label='Calls']")
         b.picture("job")
+        sound()
 
 
 def a_running_job_is_watched_and_cancelled():
@@ -45,3 +50,8 @@ def a_model_is_tested_and_spending_is_shown():
     b.one(".chart rect")
     b.click("button[aria-label='Test local']")
     b.sees("Answered in")
+    assert not b.all("button[aria-label='Test openai']"), "what is not configured cannot be tested"
+    b.click(".unconfigured summary")
+    b.sees("OPENAI_API_KEY")
+    b.until("the spaces", lambda: "default" in b.one("section[aria-label='Spaces']").text)
+    sound()

@@ -35,6 +35,35 @@ def a_first_visit_ingests_the_sample():
     shift = b.js("return window.shift")
     assert shift < MOST_SHIFT, f"the page moved by {shift} while the sample was filed"
     b.picture("sample-filed")
+    assert "Topic:" in b.one("table.sources .about").text, "the helper comes with the list"
+    first = b.all("table.sources tbody tr a.name")[0].text
+    assert first == api(URL, "GET", "/v1/sources?newest_first=true&limit=1")["items"][0]["filename"], "newest first"
+    asked = b.js("return performance.getEntriesByType('resource').filter((entry) => /sources.[0-9a-f-]{36}/.test(entry.name)).length")
+    assert asked == 0, f"{asked} requests for single sources"
+    b.click("a", "Hierarchy")
+    b.one(".icicle .cell")
+    b.click("a", "Library")
+    b.until("the finished jobs are folded", lambda: "8 finished" in b.one(".finished-jobs summary").text)
+    b.click(".clear-jobs")
+    b.until("they are gone", lambda: not b.all(".job-card"))
+
+
+def the_library_is_sorted_and_filtered_by_tag():
+    names = lambda: [link.text for link in b.all("table.sources tbody a.name")]
+    b.open("#/library")
+    b.until("the rows", lambda: len(names()) == 8)
+    newest = names()
+    b.click(".sort", "Source")
+    b.until("by name", lambda: names() == sorted(newest))
+    assert b.one("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    b.click(".sort", "Source")
+    b.until("by name, reversed", lambda: names() == sorted(newest, reverse=True))
+    b.click(".sort", "Source")
+    b.until("newest first again", lambda: names() == newest)
+    b.click("button.tag", "kitchen")
+    b.until("the kitchen", lambda: 0 < len(names()) < 8 and all("kitchen" in row.text for row in b.all("table.sources tbody tr")))
+    b.one("input[aria-label='Only sources with this tag']").send_keys(Keys.BACKSPACE * 10)
+    b.until("all", lambda: len(names()) == 8)
 
 
 def pasted_text_is_kept_word_for_word():
@@ -107,7 +136,7 @@ def the_helper_dialogue_leads_from_errors_to_a_confirmation():
     b.click("dialog button", "Preview")
     b.until("the other paragraph", lambda: "Emil" in b.one("dialog .preview").text)
     b.click("dialog button", "Confirm and continue")
-    b.one("table.sources a", "roof.txt").click()
+    b.click("table.sources a", "roof.txt")
     b.click(".tabs a", "Helper")
     b.sees("A letter to Emil.")
     b.sees("written by you")
@@ -194,6 +223,7 @@ def a_search_finds_a_chunk_and_opens_it_in_its_text():
     b.one("form.search input").send_keys(Keys.ENTER)
     b.until("what was found", lambda: b.all(".results .chunk"))
     assert "marmalade.md" in b.all(".results .chunk")[0].text, b.one(".results").text
+    assert "oranges" in [hit.text.lower() for hit in b.all(".results .chunk")[0].find_elements("css selector", "mark.hit")]
     assert "broken" not in b.driver.title
     b.picture("search")
     sound()
@@ -201,6 +231,11 @@ def a_search_finds_a_chunk_and_opens_it_in_its_text():
     b.until("the marked chunk", lambda: "Boil them for two hours" in b.one("pre mark").text)
     b.picture("search-in-text")
     sound()
+    b.open("#/library?search=zeppelin%20price%20in%20Perth")
+    b.sees("No chunk matches")
+    assert not b.all(".results .chunk"), "weak matches are not shown"
+    b.click(".results button", "weak match")
+    b.one(".results .chunk")
     b.open("#/library?search=oranges&type=keyword")
     b.sees("keywords")
     b.one("form.search input").clear()

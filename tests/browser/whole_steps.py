@@ -1,5 +1,6 @@
 """The page as a whole: spaces, problems, colours, keyboard, widths, accessibility, size, other hosts."""
 
+import os
 import time
 
 from selenium.webdriver.common.keys import Keys
@@ -7,8 +8,8 @@ from selenium.webdriver.common.keys import Keys
 from browser import api
 from setting import URL, b, sound, source_named
 
-VIEWS = ["library", "hierarchy", "ask", "jobs", "status"]
-MOST_BYTES, MOST_PAINT_MS = 200 * 1024, 300
+VIEWS = ["library", "hierarchy", "ask", "conversations", "vocabulary", "policy", "workbench", "jobs", "status"]
+MOST_FIRST_BYTES, MOST_BYTES, MOST_PAINT_MS = 120 * 1024, 320 * 1024, 200
 
 
 def another_space_is_another_library():
@@ -57,18 +58,20 @@ def everything_is_reachable_by_keyboard():
     for _ in range(40):
         b.press(Keys.TAB)
         seen.append(b.js("const e = document.activeElement; return e.getAttribute('aria-label') || e.textContent || e.tagName"))
-    for name in ["Only sources with this tag", "sourdough.md", "Queries may use sourdough.md"]:
+    for name in ["Only sources with this tag", "Source", "marmalade.md", "Queries may use marmalade.md"]:
         assert name in seen, (name, seen)
 
 
 def every_view_is_readable_at_every_width_in_both_schemes():
     source = source_named("harbour-town.md")["id"]
     job = api(URL, "GET", "/v1/jobs?limit=1")["items"][0]["id"]
+    thread = api(URL, "GET", "/v1/threads?limit=1&user_id=ana")["items"][0]["id"]
     asked = api(URL, "GET", "/v1/queries?limit=100")["items"]
     answered = next(item["id"] for item in asked if item["state"] == "succeeded")
     pages = {name: f"#/{name}" for name in VIEWS} | {
         "source": f"#/library/{source}", "source-versions": f"#/library/{source}/versions",
         "source-helper": f"#/library/{source}/helper", "job": f"#/jobs/{job}", "receipt": f"#/ask/{answered}",
+        "thread": f"#/conversations/{thread}", "facts": "#/conversations?show=facts&user=ana",
     }
     wrong = []
     for name, address in pages.items():
@@ -79,20 +82,26 @@ def every_view_is_readable_at_every_width_in_both_schemes():
         time.sleep(0.3)
         for scheme in ["light", "dark"]:
             b.scheme(scheme)
-            for width, height in [(360, 740), (1280, 900), (2560, 1300)]:
+            for width, height in [(360, 740), (390, 844), (1440, 900), (2560, 1300)]:
                 b.size(width, height)
                 time.sleep(0.1)
                 inner, wide = b.js("return [document.documentElement.clientWidth, document.scrollingElement.scrollWidth]")
                 if wide > inner:
                     wrong.append(f"{name} at {width} px is {wide} px wide")
-                if name in VIEWS or name in ("source", "receipt"):
+                if width != 360 and (name in VIEWS or name in ("source", "receipt", "thread", "facts")):
                     b.picture(f"{name}-{width}-{scheme}")
-                if width != 2560:
+                if width in (360, 1440):
                     wrong += [f"{name} {width} {scheme}: {violation}" for violation in b.axe_violations()]
         b.note_requests()
     b.scheme("light")
     b.size(1280, 900)
     assert not wrong, "\n".join(dict.fromkeys(wrong))
+
+
+def weight():
+    return b.js("""return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+        .filter((entry) => !new URL(entry.name).pathname.match(/^.(v1|health|docs)/))
+        .reduce((sum, entry) => sum + entry.decodedBodySize, 0)""")
 
 
 def the_page_is_small_and_fast():
@@ -101,18 +110,19 @@ def the_page_is_small_and_fast():
         b.open("#/library")
         b.one("table.sources")
         paints.append(b.js("return performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+    first = weight()
     for name in VIEWS[1:]:
         b.js("location.hash = arguments[0]", f"#/{name}")
         b.one(f".view-{name} h1")
     b.js(f"location.hash = '#/library/{source_named('sleep.md')['id']}/versions'")
     b.one(".timeline")
-    size = b.js("""return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
-        .filter((entry) => !new URL(entry.name).pathname.match(/^.(v1|health|docs)/))
-        .reduce((sum, entry) => sum + entry.decodedBodySize, 0)""")
-    print(f"   {size / 1024:.0f} KiB, first paint after {', '.join(f'{p:.0f}' for p in paints)} ms")
-    assert 50 * 1024 < size < MOST_BYTES, size
-    # The machine may be busy, so only the fastest paint counts.
-    assert min(paints) < MOST_PAINT_MS, paints
+    size = weight()
+    print(f"   first view {first / 1024:.0f} KiB, all views {size / 1024:.0f} KiB, first paint after {', '.join(f'{p:.0f}' for p in paints)} ms")
+    assert 50 * 1024 < first < MOST_FIRST_BYTES, first
+    assert first < size < MOST_BYTES, size
+    # On a busy machine the time says nothing about the page.
+    if os.getloadavg()[0] < os.cpu_count():
+        assert min(paints) < MOST_PAINT_MS, paints
 
 
 def no_request_goes_to_another_host():

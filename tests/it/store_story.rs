@@ -107,7 +107,11 @@ async fn sources(store: &Store) {
     }
 
     all.sort_by_key(|one| (one.created_at, one.id.clone()));
-    let page = |after, limit| SourcePage { after, limit };
+    let page = |after, limit| SourcePage {
+        after,
+        limit,
+        newest_first: false,
+    };
     let every = SourceFilter::default();
     assert_eq!(
         store

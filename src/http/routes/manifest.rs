@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::sources::ListSourcesQuery;
-use crate::base::ids::SourceId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::QueryParams;
@@ -15,7 +14,6 @@ use crate::http::page;
 use crate::model::source::FILE_INGEST;
 use crate::model::version_search::ManifestEntry;
 use crate::sources::retrieval::DocumentRetrieval;
-use crate::store::SourcePage;
 
 /// A file and its newest version.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -52,7 +50,7 @@ pub struct ManifestEntryResponse {
     pub ingested_at: Option<String>,
 }
 
-/// A page of the manifest, oldest source first.
+/// A page of the manifest, oldest source first unless `newest_first` is set.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManifestResponse {
     pub items: Vec<ManifestEntryResponse>,
@@ -99,21 +97,8 @@ pub async fn get_manifest(
     State(documents): State<DocumentRetrieval>,
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<ManifestResponse>, ApiError> {
-    let (filter, cursor, limit) = query.parts()?;
-    let fingerprint = format!("manifest {filter:?}");
-    let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
-
-    // One item more than requested tells whether there is a next page.
-    let found = documents
-        .manifest(
-            &caller.space,
-            &filter,
-            &SourcePage {
-                after,
-                limit: limit + 1,
-            },
-        )
-        .await?;
+    let (filter, page, fingerprint, limit) = query.parts("manifest ")?;
+    let found = documents.manifest(&caller.space, &filter, &page).await?;
 
     let key = |entry: &ManifestEntry| {
         (

@@ -20,7 +20,7 @@ use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::source::{FILE_INGEST, Source};
-use crate::sources::{NewSource, SourceChange, Sources};
+use crate::sources::{DescribedSource, NewSource, SourceChange, Sources};
 use crate::store::{SourceFilter, SourcePage};
 
 pub use helpers::{
@@ -153,10 +153,31 @@ pub struct UpdateSourceRequest {
     pub eligible: Option<bool>,
 }
 
-/// A page of sources, oldest first.
+/// A source in a list.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ListedSourceResponse {
+    #[serde(flatten)]
+    pub source: SourceResponse,
+    /// The size of the newest version in bytes; null until the first ingestion.
+    pub size_bytes: Option<i64>,
+    /// The current contextual helper; null if there is none.
+    pub helper: Option<String>,
+}
+
+impl From<&DescribedSource> for ListedSourceResponse {
+    fn from(item: &DescribedSource) -> Self {
+        Self {
+            source: SourceResponse::from(&item.source),
+            size_bytes: item.size_bytes,
+            helper: item.helper.clone(),
+        }
+    }
+}
+
+/// A page of sources, oldest first unless `newest_first` is set.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceListResponse {
-    pub items: Vec<SourceResponse>,
+    pub items: Vec<ListedSourceResponse>,
     /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
@@ -185,6 +206,9 @@ pub struct ListSourcesQuery {
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
+    /// Whether the newest come first; by default the oldest do.
+    #[serde(default)]
+    newest_first: Option<bool>,
     /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -195,9 +219,14 @@ pub struct ListSourcesQuery {
 }
 
 impl ListSourcesQuery {
-    /// The filter, the cursor and the page size.
-    pub(super) fn parts(self) -> Result<(SourceFilter, Option<String>, usize), ApiError> {
+    /// The filter and the page of the list `name`, which has one item more than requested, to tell
+    /// whether there is a next page; what its cursors belong to, and the page size.
+    pub(super) fn parts(
+        self,
+        name: &str,
+    ) -> Result<(SourceFilter, SourcePage, String, usize), ApiError> {
         let limit = page::limit(self.limit)?;
+        let newest_first = self.newest_first.unwrap_or(false);
         let as_of = moment("as_of", self.as_of.as_deref())?;
         let Self {
             user_id,
@@ -209,18 +238,23 @@ impl ListSourcesQuery {
             ..
         } = self;
 
-        Ok((
-            SourceFilter {
-                user_id,
-                filename,
-                path,
-                tag,
-                eligible,
-                as_of,
-            },
-            cursor,
-            limit,
-        ))
+        let filter = SourceFilter {
+            user_id,
+            filename,
+            path,
+            tag,
+            eligible,
+            as_of,
+        };
+        let order = if newest_first { "newest " } else { "" };
+        let fingerprint = format!("{name}{order}{filter:?}");
+        let page = SourcePage {
+            after: page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?,
+            limit: limit + 1,
+            newest_first,
+        };
+
+        Ok((filter, page, fingerprint, limit))
     }
 }
 
@@ -300,7 +334,8 @@ pub async fn create_source(
 
 /// List sources
 ///
-/// Returns sources, oldest first.
+/// Returns sources, oldest first unless `newest_first` is set, each with the size of its newest
+/// version and its contextual helper.
 #[utoipa::path(
     get, path = "/v1/sources", tag = "sources", operation_id = "list_sources", params(ListSourcesQuery),
     responses((status = 200, description = "A page of sources.", body = SourceListResponse))
@@ -310,26 +345,20 @@ pub async fn list_sources(
     State(sources): State<Sources>,
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<SourceListResponse>, ApiError> {
-    let (filter, cursor, limit) = query.parts()?;
-    let fingerprint = format!("{filter:?}");
-    let after = page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?;
-
-    // One item more than requested tells whether there is a next page.
+    let (filter, page, fingerprint, limit) = query.parts("")?;
     let found = sources
-        .list(
-            &caller.space,
-            &filter,
-            &SourcePage {
-                after,
-                limit: limit + 1,
-            },
-        )
+        .list_described(&caller.space, &filter, &page)
         .await?;
 
-    let key = |source: &Source| (source.created_at.as_micros(), source.id.to_string());
+    let key = |item: &DescribedSource| {
+        (
+            item.source.created_at.as_micros(),
+            item.source.id.to_string(),
+        )
+    };
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
     Ok(Json(SourceListResponse {
-        items: items.iter().map(SourceResponse::from).collect(),
+        items: items.iter().map(ListedSourceResponse::from).collect(),
         next_cursor,
     }))
 }

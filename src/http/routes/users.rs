@@ -43,6 +43,7 @@ pub async fn delete_user(
         let page = SourcePage {
             after: None,
             limit: PART,
+            newest_first: false,
         };
         let found = state.sources.list(&caller.space, &filter, &page).await?;
         for source in &found {

@@ -1,6 +1,8 @@
 // The client of the public API. Owns the space and the key (stored in this browser, sent as headers, never part
 // of a URL), problem documents, pagination and event streams.
 
+import { h } from "./dom.js";
+
 const stored = (name) => {
   try { return localStorage.getItem(name) ?? ""; } catch { return ""; }
 };
@@ -94,6 +96,26 @@ export async function all(path, parameters = {}, most = 20000) {
   return { ...page, items };
 }
 
+/** The events of a response, one after the other: `{id, event, data}`. */
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const event = {};
+      for (const line of block.split("\n")) {
+        const cut = line.indexOf(":");
+        if (cut > 0) event[line.slice(0, cut)] = line.slice(cut + 1).trimStart();
+      }
+      yield { ...event, data: event.data && JSON.parse(event.data) };
+    }
+  }
+}
+
 /**
  * A job's events until it ends. Uses `fetch`, because EventSource cannot send the space or the key.
  * A broken connection resumes after the last event received.
@@ -103,28 +125,35 @@ export async function follow(id, onEvent, signal) {
   for (let tries = 0; tries < 6; tries += 1) {
     try {
       const headers = last ? { "Last-Event-ID": last } : {};
-      const response = await send("GET", `/v1/jobs/${id}/events`, { headers, signal });
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
+      for await (const event of events(await send("GET", `/v1/jobs/${id}/events`, { headers, signal }))) {
         tries = 0;
-        const blocks = (rest + value).split("\n\n");
-        rest = blocks.pop();
-        for (const block of blocks) {
-          const event = {};
-          for (const line of block.split("\n")) {
-            const cut = line.indexOf(":");
-            if (cut > 0) event[line.slice(0, cut)] = line.slice(cut + 1).trimStart();
-          }
-          if (event.id) last = event.id;
-          if (event.data) onEvent(event.event ?? "message", JSON.parse(event.data));
-        }
+        if (event.id) last = event.id;
+        if (event.data) onEvent(event.event ?? "message", event.data);
       }
+      return;
     } catch (error) {
       if (signal?.aborted || (error instanceof Problem && error.status >= 400 && error.status < 500)) throw error;
       await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** tries));
     }
   }
+}
+
+/** Sends a request whose response comes in steps. `on` has a listener for each kind; the last step is returned. */
+export async function stream(path, body, on, signal) {
+  const response = await send("POST", path, { body, signal, headers: { Accept: "text/event-stream" } });
+  if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return response.json();
+  for await (const { event, data } of events(response)) {
+    if (event === "problem") throw new Problem(data);
+    if (event === "result") return data;
+    on[event]?.(data);
+  }
+  throw new Problem({ code: "unreachable", detail: "The response ended before it was complete.", remediation: "Try again." });
+}
+
+/** Saves the response as a file. */
+export async function download(path, body, name) {
+  const blob = await (await send("POST", path, { body })).blob();
+  const href = URL.createObjectURL(blob);
+  h("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10000);
 }

@@ -1,5 +1,6 @@
 // The frame: routing, titles and focus. A view is loaded when it is first needed; it exports
-// `show(main, route, signal)` and stops its work when the signal is aborted.
+// `show(main, route, signal)` and stops its work when the signal is aborted. A view that can follow a change of its
+// own route without being drawn again sets `main.follow(route)`, which returns whether it did.
 
 import { access, get } from "./api.js";
 import { h, put } from "./dom.js";
@@ -11,6 +12,10 @@ const VIEWS = {
   library: ["Library", (route) => (route.id ? import("./source.js") : import("./library.js"))],
   hierarchy: ["Hierarchy", () => import("./hierarchy.js")],
   ask: ["Ask", () => import("./ask.js")],
+  conversations: ["Conversations", (route) => (route.id ? import("./thread.js") : import("./conversations.js")), "assets/more.css"],
+  vocabulary: ["Vocabulary", () => import("./vocabulary.js"), "assets/more.css"],
+  policy: ["Policy", () => import("./policy.js"), "assets/more.css"],
+  workbench: ["Workbench", () => import("./workbench.js"), "assets/more.css"],
   jobs: ["Jobs", (route) => (route.id ? import("./job.js") : import("./jobs.js"))],
   status: ["Status", () => import("./status.js")],
 };
@@ -19,6 +24,18 @@ const main = document.getElementById("main");
 let stop = new AbortController();
 let shownView = "";
 let visited = false;
+let shown = null;
+
+/** Loads a stylesheet once, before the view that needs it is drawn. */
+const styles = new Map();
+function style(href) {
+  if (!styles.has(href)) {
+    styles.set(href, new Promise((resolve) => {
+      document.head.append(h("link", { rel: "stylesheet", href, onload: resolve, onerror: resolve }));
+    }));
+  }
+  return styles.get(href);
+}
 
 /** Parses `#/library/ID/versions?from=1` into `{view, id, part, get}`. */
 function read() {
@@ -28,25 +45,34 @@ function read() {
   return { view: VIEWS[view] ? view : "library", id: id || "", part: part || "", get: (name) => parameters.get(name) };
 }
 
+/** On narrow screens the list of views scrolls. */
+function showCurrent() {
+  const link = document.querySelector(".views [aria-current]");
+  if (link) link.parentElement.scrollLeft = link.offsetLeft + link.offsetWidth / 2 - link.parentElement.clientWidth / 2;
+}
+
 async function show() {
   // A link within the page, such as the skip link, is not a route.
   if (location.hash && !location.hash.startsWith("#/")) return;
+  const route = read();
+  if (shown?.view === route.view && shown.place.isConnected && shown.place.follow?.(route)) return;
   stop.abort();
   stop = new AbortController();
   const { signal } = stop;
-  const route = read();
-  const [name, module] = VIEWS[route.view];
+  const [name, module, css] = VIEWS[route.view];
   for (const link of document.querySelectorAll(".views a")) {
     if (link.getAttribute("href") === `#/${route.view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  showCurrent();
   document.title = `${name} · memoir`;
   const place = h("div.view", { class: `view-${route.view}` });
   const again = shownView === `${route.view}/${route.id}`;
   shownView = `${route.view}/${route.id}`;
   try {
-    const view = await module(route);
+    const [view] = await Promise.all([module(route), css && style(css)]);
     if (signal.aborted) return;
+    shown = { view: route.view, place };
     put(main, place);
     if (!again) scrollTo(0, 0);
     await view.show(place, route, signal);
@@ -92,4 +118,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 // A file dropped outside the drop zone must not replace the page.
 for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
 addEventListener("hashchange", show);
+addEventListener("resize", showCurrent);
 start();

@@ -1,15 +1,18 @@
-// The query form: the question, the strategy, and every setting of the API.
+// The query form: the question, the strategy, and every setting of the API in three groups.
 
 import { h, number, words } from "./dom.js";
 import { field } from "./parts.js";
 
-const STRATEGIES = [
-  ["auto", "Automatic", "Search first; a model picks categories only in doubt."],
-  ["one_shot", "One path", "The best category on every level."],
-  ["wide_branch", "Wide", "The same number of categories on every level."],
-  ["zoom_in", "Zoom in", "Many at first, fewer on each level."],
-  ["branch_out", "Branch out", "Few at first, more on each level."],
-];
+/** The name of each strategy, everywhere on the page. */
+export const STRATEGIES = {
+  auto: ["Auto", "Searches first; a model picks categories, or walks the hierarchy, only in doubt."],
+  one_shot: ["One shot", "The best category on every level."],
+  wide_branch: ["Wide branch", "The same number of categories on every level."],
+  zoom_in: ["Zoom in", "Many at first, fewer on each level."],
+  branch_out: ["Branch out", "Few at first, more on each level."],
+};
+
+export const strategyName = (name) => STRATEGIES[name]?.[0] ?? name;
 
 /** The defaults of the form. */
 export const choices = { strategy: "auto" };
@@ -22,6 +25,8 @@ function numeric(name, chosen, placeholder, step = "1") {
   return h("input", { type: "number", name, min: "0", step, value: chosen ?? "", placeholder: placeholder ? `${placeholder}` : "", inputmode: "decimal" });
 }
 
+const settingsGroup = (title, help, ...fields) => h("fieldset.settings-group", h("legend", title), h("p.hint", help), h("div.settings-grid", fields));
+
 export function settingsForm({ info, models, sources, start }) {
   const set = info.settings.query ?? {};
   choices.strategy = start.strategy ?? set.strategy ?? "auto";
@@ -31,31 +36,43 @@ export function settingsForm({ info, models, sources, start }) {
     event.preventDefault();
     question.form.requestSubmit();
   });
-  const cards = h("fieldset.strategies", h("legend.sr", "Strategy"), STRATEGIES.map(([value, name, words_]) =>
-    h("label.strategy", h("input", { type: "radio", name: "strategy", value, checked: value === choices.strategy }),
-      h("span.strategy-name", name), h("span.strategy-words", words_), h("span.strategy-cost.muted", { "data-estimate": value }, "\u00a0"))));
+  return h("form.ask-form", { novalidate: true }, question, strategies(), settings(info, models, sources, start, set));
+}
+
+/** `auto`, and the other four behind "more". */
+function strategies() {
+  const card = ([value, [name, about]]) => h("label.strategy",
+    h("input", { type: "radio", name: "strategy", value, checked: value === choices.strategy }),
+    h("span.strategy-name", name), h("span.strategy-words", about), h("span.strategy-cost.muted", { "data-estimate": value }, "\u00a0"));
+  const [first, ...others] = Object.entries(STRATEGIES).map(card);
+  return h("fieldset.strategies", h("legend.sr", "Strategy"), first,
+    h("details.more-strategies", { open: choices.strategy !== "auto" }, h("summary", "More strategies: walk the hierarchy from the top"), h("div.strategy-cards", others)));
+}
+
+function settings(info, models, sources, start, set) {
   const from = start.budget_named === undefined ? {} : start;
   const modelNames = h("datalist", { id: "model-names" }, (models?.items ?? []).filter((item) => item.configured && item.model).map((item) => h("option", { value: `${item.name}:${item.model}` })));
-  const more = h("details.more-settings", h("summary", "More settings"),
-    h("div.settings-grid",
-      field("Result", pick("mode", start.mode, [["", "An answer"], ["retrieve", "Only the chunks"]])),
-      field("Categories on level 1", numeric("n", "", "depends on strategy"), { name: "n" }),
-      field("Change per level", numeric("n2", "", set.n2), { name: "n2" }),
-      field("Maximum per level", numeric("per_level_max", "", set.per_level_max), { name: "per_level_max", hint: "Only for “Branch out”." }),
-      field("Budget in tokens", numeric("max_token_budget", from.budget_named ? start.max_token_budget : "", set.max_token_budget), { name: "max_token_budget" }),
-      field("If the budget is exceeded", pick("prompt_limiting_strategy", "", [["", `As configured (${set.prompt_limiting_strategy ?? "PRUNE"})`], ["PRUNE", "Drop paths, lowest rank first"], ["SUMMARIZE", "Shorten every chunk"]])),
-      field("If one path exceeds the budget", pick("overflow", "", [["", `As configured (${set.overflow ?? "trim"})`], ["trim", "Keep the chunks that match best"], ["error", "Fail"]])),
-      field("Maximum chunks", numeric("limit", "", set.limit), { name: "limit" }),
-      field("Maximum chunks per category", numeric("per_path_limit", "", set.per_path_limit || "no limit"), { name: "per_path_limit" }),
-      field("Maximum calls", numeric("max_calls", start.max_calls, "no limit"), { name: "max_calls" }),
-      field("Maximum cost in dollars", numeric("max_cost_usd", start.max_cost_usd, "no limit", "any"), { name: "max_cost_usd" }),
-      field("Model", h("input", { type: "text", name: "model", list: "model-names", value: start.model ?? "", placeholder: info.llm.model, autocomplete: "off", spellcheck: "false" }), { name: "model" }),
+  return h("details.more-settings", h("summary", "More settings"),
+    settingsGroup("What to ask", "Which sources may be used, and what you get.",
+      field("Result", pick("mode", start.mode, [["", "An answer"], ["retrieve", "Only the chunks"]]), { hint: "Chunks alone need no call that writes an answer." }),
       field("Tags", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all sources", autocomplete: "off" }), { name: "tags", hint: "Sources that have all of these tags." }),
       sourcePicker(sources, start.source_ids ?? []),
       field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "Sources as they were at that time." }),
-      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "Latest versions"], ["all", "All versions"]]))),
+      field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "Latest versions"], ["all", "All versions"]]), { hint: "Earlier versions can contradict the latest." })),
+    settingsGroup("How far to look", "How many categories are chosen, and how many chunks are read.",
+      field("Categories on level 1", numeric("n", "", "depends on strategy"), { name: "n", hint: "More categories, more calls." }),
+      field("Change per level", numeric("n2", "", set.n2), { name: "n2", hint: "For “Zoom in” and “Branch out”." }),
+      field("Maximum per level", numeric("per_level_max", "", set.per_level_max), { name: "per_level_max", hint: "For “Branch out”." }),
+      field("Maximum chunks", numeric("limit", "", set.limit), { name: "limit", hint: "The best are kept." }),
+      field("Maximum chunks per category", numeric("per_path_limit", "", set.per_path_limit || "no limit"), { name: "per_path_limit", hint: "Keeps one large category from crowding out the others." })),
+    settingsGroup("Cost and budget", "Which model answers, how long its prompt may be, and when to stop.",
+      field("Model", h("input", { type: "text", name: "model", list: "model-names", value: start.model ?? "", placeholder: info.llm.model, autocomplete: "off", spellcheck: "false" }), { name: "model", hint: "As provider:model." }),
+      field("Budget in tokens", numeric("max_token_budget", from.budget_named ? start.max_token_budget : "", set.max_token_budget), { name: "max_token_budget", hint: "The longest prompt that is sent." }),
+      field("If the budget is exceeded", pick("prompt_limiting_strategy", "", [["", `As configured (${set.prompt_limiting_strategy ?? "PRUNE"})`], ["PRUNE", "Drop paths, worst rank first"], ["SUMMARIZE", "Shorten every chunk"]]), { hint: "Shortening needs more calls." }),
+      field("If one path exceeds the budget", pick("overflow", "", [["", `As configured (${set.overflow ?? "trim"})`], ["trim", "Keep the chunks that match best"], ["error", "Fail"]]), { hint: "Only where paths are dropped." }),
+      field("Maximum calls", numeric("max_calls", start.max_calls, "no limit"), { name: "max_calls", hint: "A query that may need more is rejected." }),
+      field("Maximum cost in dollars", numeric("max_cost_usd", start.max_cost_usd, "no limit", "any"), { name: "max_cost_usd", hint: "By the configured prices." })),
     modelNames);
-  return h("form.ask-form", { novalidate: true }, question, cards, more);
 }
 
 /** The sources to query; none chosen means all. */
@@ -97,4 +114,3 @@ export function readForm(form) {
   if (data.get("as_of")) body.as_of = new Date(data.get("as_of")).toISOString();
   return body;
 }
-

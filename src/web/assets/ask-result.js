@@ -2,8 +2,11 @@
 
 import { access } from "./api.js";
 import { count, dollars, h, milliseconds, number } from "./dom.js";
-import { facts, sentence, categoryPath } from "./parts.js";
+import { categoryPath, facts, marked, sentence } from "./parts.js";
 import { REASONS, walk } from "./walk.js";
+
+/** Chunks shown at first. */
+const FEW = 8;
 
 /** Results of this visit, because receipts contain no text. */
 export const results = new Map();
@@ -27,6 +30,7 @@ export function showResult(result, receipt, sources) {
       ["Time", milliseconds(result?.elapsed_ms ?? receipt?.elapsed_ms)],
       ["Chunks used", number(used.length)]),
     warnings.map((warning) => h("p.notice", sentence(warning.message))),
+    tiers(result?.tiers ?? receipt?.tiers ?? []),
     receipt?.levels?.length > 0 && walk(receipt, calls),
     budget(result?.estimate ?? receipt?.estimate),
     dropped(result ?? receipt),
@@ -37,16 +41,12 @@ export function showResult(result, receipt, sources) {
 function answer(result, receipt, chunks, names) {
   const title = h("h2.answer-title", "Answer");
   if (result?.answer) {
-    return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)), quotes(result),
-      result.confidence && h("p.muted", `Found by ${result.tier}; confidence ${result.confidence}.`));
+    return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)), quotes(result, names),
+      result.confidence && h("p.confidence", h("span.badge", { class: result.confidence === "low" ? "wait" : "good" }, `${result.confidence} confidence`), " ", h("span.muted", TIERS[result.tier]?.[1] ?? "")));
   }
-  if (result?.found === false) {
-    return h("section.answer", h("h2.answer-title", "Nothing found"),
-      h("p", "No chunks were found that answer this. Search more widely: ask in other words, use fewer filters, or another strategy."),
-      (result.nearest ?? []).length > 0 && h("p.muted", "The closest chunks:"),
-      (result.nearest ?? []).map((chunk) => h("p.nearest", h("a", { href: chunkLink(chunk) }, [chunk.filename, chunk.heading].filter(Boolean).join(" › ")), " ", h("q", chunk.text_content.slice(0, 200)))));
-  }
+  if (result?.found === false) return nothingFound(result);
   if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "chunk")} found`));
+  if (!result && receipt?.found === false) return nothingFound({});
   if (!result && receipt?.state === "succeeded") {
     return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts contain the walk but no text; “Replay as recorded” below shows the answer again.`));
   }
@@ -54,11 +54,59 @@ function answer(result, receipt, chunks, names) {
   return null;
 }
 
+/** Kind words, what to do, and the chunks that come closest. */
+function nothingFound({ nearest = [] }) {
+  return h("section.answer.nothing", { "aria-label": "Answer" }, h("h2.answer-title", "memoir does not know this"),
+    h("p", "No chunks were found that answer the question, so none was invented. Search more widely: ask in other words, use fewer filters, or another strategy."),
+    nearest.length > 0 && [h("h3", "What comes closest"), h("ul.quotes", nearest.map((chunk) => h("li",
+      h("a", { href: chunkLink(chunk) }, [chunk.filename, chunk.heading].filter(Boolean).join(" › ")),
+      h("blockquote", marked(chunk.text_content, chunk.highlights, 240)))))]);
+}
+
 /** The sentences that the answer rests on, with their files. */
-function quotes(result) {
+function quotes(result, names) {
   if (!(result.citations ?? []).length) return null;
-  return h("ul.quotes", result.citations.map((citation) => h("li",
-    h("a", { href: chunkLink({ ...citation, source_version: citation.version }) }, [citation.filename, citation.heading].filter(Boolean).join(" › ")), " ", h("q", citation.quote))));
+  return h("ol.quotes", { "aria-label": "Citations" }, result.citations.map((citation) => h("li",
+    h("a", { href: chunkLink({ ...citation, source_version: citation.version }) }, h("span.number", `[${citation.chunk_id}]`), " ",
+      [citation.filename ?? names.get(citation.source_id), citation.heading].filter(Boolean).join(" › ")),
+    h("blockquote", citation.quote))));
+}
+
+const TIERS = {
+  recalled: ["Recalled", "The same question was answered before."],
+  search: ["Search", "Found by search alone."],
+  pick: ["Pick", "A model picked among the categories that the search found."],
+  walk: ["Walk", "A model walked the hierarchy."],
+};
+
+const tierItem = (tier) => h("li.tier", { class: tier.decision === "stop" ? "last" : "" },
+  h("h3", TIERS[tier.tier]?.[0] ?? tier.tier),
+  h("p", `${count(tier.chunks, "chunk")} in ${count(tier.leaves, "leaf", "leaves")}, evidence ${tier.evidence.toFixed(2)}`),
+  h("p.muted", sentence(tier.reason)));
+
+/** What each tier of `auto` found, and why the query stopped there or went on. */
+function tiers(items) {
+  return items.length > 0 && h("section", { "aria-label": "Tiers" }, h("h2", "How it was found"), h("ol.tiers", items.map(tierItem)));
+}
+
+/** A query in progress: its tiers and levels as they happen, and the answer as it is written. */
+export function live(strategy) {
+  const doing = h("p", strategy === "auto" ? "Searching…" : "Walking the hierarchy…");
+  const words = h("p.answer-text");
+  const steps = h("ol.tiers");
+  return {
+    element: h("div.waiting", doing, words, steps),
+    tier: (tier) => {
+      steps.append(tierItem(tier));
+      doing.textContent = tier.decision === "stop" ? "Reading what was found…" : "Looking further…";
+    },
+    level: (level) => { doing.textContent = `Level ${level.level}: ${(level.chosen ?? []).map((choice) => choice.label.split(" / ").pop()).join(", ")}`; },
+    answer: ({ text }) => {
+      doing.textContent = "Answering…";
+      words.append(text);
+    },
+    answer_restarted: () => words.replaceChildren(),
+  };
 }
 
 /** Turns `[12]` and `[3, 4]` into links to the chunks; anything else stays text. */
@@ -123,16 +171,20 @@ function dropped(from) {
 function chunkList(result, used, names) {
   if (!result?.chunks?.length) return null;
   const set = new Set(used);
-  const item = (chunk) => h("li", { class: set.has(chunk.chunk_id) || result.parameters.mode === "retrieve" ? "" : "unused" },
+  const item = (chunk, position) => h("li", { class: set.has(chunk.chunk_id) || result.parameters.mode === "retrieve" ? "" : "unused" },
     h("details.found-chunk", h("summary",
       h("span.number", `[${chunk.chunk_id}]`), h("span.first-words", chunk.text_content.replace(/^[#\s]+/, "").slice(0, 110)),
       !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not used")),
-    h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The source"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", categoryPath(chunk.category_path), ` · rank ${chunk.ranked_relevance}, relevance ${chunk.path_relevance.toFixed(2)}`),
-    h("p.verbatim", chunk.text_content)));
+    h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The source"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", categoryPath(chunk.category_path), ` · rank ${chunk.rank ?? position + 1}${chunk.relevance === undefined ? "" : `, relevance ${chunk.relevance.toFixed(2)}`}`),
+    h("p.verbatim", marked(chunk.text_content, chunk.highlights))));
+  const list = h("ol.plain.found-chunks", result.chunks.slice(0, FEW).map(item));
+  const more = h("button.link", { type: "button", onclick: () => {
+    more.remove();
+    list.append(...result.chunks.slice(FEW, 100).map((chunk, index) => item(chunk, index + FEW)));
+  } }, `${number(Math.min(100, result.chunks.length) - FEW)} more`);
   return h("section", { "aria-label": "Chunks" }, h("h2", "Chunks"),
     h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : `The answer uses ${count(set.size, "chunk")} of ${number(result.chunks.length)} found.`),
-    h("ol.plain.found-chunks", result.chunks.slice(0, 100).map(item)),
-    result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
+    list, result.chunks.length > FEW && more, result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
 }
 
 export function callTable(calls) {

@@ -1,9 +1,9 @@
 // The Ask view: the form, the estimate, and running the query. `ask-result.js` shows the result.
 
-import { all, get, post } from "./api.js";
-import { choices, readForm, settingsForm } from "./ask-form.js";
+import { all, get, post, stream } from "./api.js";
+import { choices, readForm, settingsForm, strategyName } from "./ask-form.js";
 import { earlier, replayPanel } from "./ask-history.js";
-import { curl, results, showResult } from "./ask-result.js";
+import { curl, live, results, showResult } from "./ask-result.js";
 import { dollars, h, milliseconds, number, put, settle } from "./dom.js";
 import { copyButton, head, problem, sentence } from "./parts.js";
 
@@ -27,7 +27,7 @@ export async function show(main, route, signal) {
   const bound = h("p.bound", { "aria-live": "polite" }, "\u00a0");
   const code = h("pre.curl", { tabindex: "0", role: "region", "aria-label": "The request as curl" });
   form.append(h("div.ask-line", bound, h("div.row.end", clock, stopButton, go)));
-  put(main, head("Ask", info.llm.embedded ? "The embedded model walks the hierarchy and answers with sentences from the chunks; it writes none of its own." : `${info.llm.model} walks the hierarchy and writes the answer.`),
+  put(main, head("Ask", info.llm.embedded ? "The embedded model answers with sentences from the chunks; it writes none of its own." : `${info.llm.model} answers from the chunks that are found, with citations.`),
     h("div.ask", h("div.ask-main", form,
       h("details.request", h("summary", "The request as curl"), code, copyButton(() => code.textContent)), status, result), history));
 
@@ -54,17 +54,19 @@ export async function show(main, route, signal) {
     stopButton.hidden = false;
     const began = performance.now();
     const ticking = setInterval(() => { clock.textContent = milliseconds(performance.now() - began); }, 100);
-    put(result, h("div.waiting", h("p", "Walking the hierarchy…")));
+    const body = readForm(form);
+    const progress = live(body.strategy);
+    put(result, progress.element);
     status.textContent = "Asking";
     try {
-      const answer = await post("/v1/queries", readForm(form), { signal: stop.signal });
+      const answer = await stream("/v1/queries", body, progress, stop.signal);
       results.set(answer.id, answer);
       const kept = await get(`/v1/queries/${answer.id}`).catch(() => null);
       // Going back from a chunk leads to this answer, not to an empty form.
       if (kept) window.history.replaceState(null, "", `#/ask/${answer.id}`);
-      put(result, showResult(answer, kept, sources.items), kept && replayPanel(kept, sources.items));
+      put(result, showResult(answer, kept, sources.items), kept && replayPanel(kept, sources.items, true));
       status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Chunks found";
-      if (matchMedia("(max-width: 60rem)").matches) result.scrollIntoView({ block: "start" });
+      bringIntoView(result);
     } catch (error) {
       if (error.name === "AbortError") put(result, h("p.empty", "Stopped."));
       else put(result, problem(error), error.context?.responses && showResult(error.context, await get(`/v1/queries/${error.context.id}`).catch(() => null), sources.items));
@@ -82,10 +84,15 @@ export async function show(main, route, signal) {
   put(history, list);
   list.refresh();
   if (missing) put(result, problem(missing));
-  if (receipt) put(result, showResult(results.get(receipt.id), receipt, sources.items), replayPanel(receipt, sources.items));
+  if (receipt) put(result, showResult(results.get(receipt.id), receipt, sources.items), replayPanel(receipt, sources.items, results.has(receipt.id)));
   // A question chosen elsewhere is filled in but not sent: it may cost money.
   if (route.get("question")) go.focus();
   else if (!receipt) form.querySelector("textarea").focus({ preventScroll: true });
+}
+
+/** An answer that starts below the window is brought up; the space of the header stays free. */
+function bringIntoView(result) {
+  if (result.getBoundingClientRect().top > innerHeight - 240 || innerHeight < 700) result.scrollIntoView({ block: "start" });
 }
 
 /** Shows the upper bound of each strategy on its card, and the chosen one in full. */
@@ -96,6 +103,6 @@ function showEstimate(form, bound, estimate, chosen) {
   }
   const item = estimate.strategies.find((other) => other.strategy === (chosen ?? choices.strategy));
   if (!item) return;
-  put(bound, "At most ", h("strong", `${number(item.calls)} calls`), `, ${number(item.tokens_prompt)} tokens in, ${number(item.tokens_completion)} out, ${dollars(item.cost_usd)} · ${estimate.model}`);
+  put(bound, "At most ", h("strong", `${number(item.calls)} calls`), `, ${number(item.tokens_prompt)} tokens in, ${number(item.tokens_completion)} out, ${dollars(item.cost_usd)} · ${strategyName(item.strategy)} · ${estimate.model}`);
 }
 

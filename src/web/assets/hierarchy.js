@@ -1,12 +1,14 @@
-// The hierarchy view: the picture, the searchable list, how full each level is, and the chunks of a category.
+// The hierarchy view: the picture, the searchable list, how full each level is, and the chunks of a leaf.
 
-import { all, get, query } from "./api.js";
+import { all, call, get, post, query } from "./api.js";
 import { count, h, number, put } from "./dom.js";
-import { grow, icicle, pathOf } from "./icicle.js";
-import { head, paged, problem } from "./parts.js";
+import { group, grow, icicle, pathOf } from "./icicle.js";
+import { confirm, dialog, failed, field, head, paged, problem, showFieldErrors, toast } from "./parts.js";
 import { chunkItem } from "./source-parts.js";
 
 const MOST_FOUND = 200;
+
+const address = (node) => (node.isGroup ? `#/hierarchy/${node.parent.id}?from=${node.from}` : node.id ? `#/hierarchy/${node.id}` : "#/hierarchy");
 
 export async function show(main, route, signal) {
   put(main, head("Hierarchy", "\u00a0"), h("div.hierarchy-room"));
@@ -23,35 +25,74 @@ export async function show(main, route, signal) {
     return;
   }
   const tree = grow(answer.items);
+  const named = (other) => {
+    const node = tree.byId.get(Number(other.id)) ?? tree.root;
+    const from = Number(other.get("from"));
+    return from > 0 || other.get("from") === "0" ? group(node, from) : node;
+  };
   const crumbs = h("nav.crumbs", { "aria-label": "Path" });
   const list = h("ul.category-list");
   const found = h("p.muted.found-count", { role: "status" });
   const search = h("input", { type: "search", placeholder: "Find a category", "aria-label": "Find a category", autocomplete: "off" });
   const below = h("section.category-chunks", { "aria-live": "off" });
-  let chosen = tree.byId.get(Number(route.id)) ?? tree.root;
+  const actions = h("div.row.category-actions");
+  const frame = h("div.hierarchy");
+  let chosen = named(route);
+  /** The places from the first one of this visit to the current one: going back leads up, one level at a time. */
+  const trail = () => history.state?.trail ?? [address(chosen)];
 
-  const keys = h("p.keys.muted");
-  const go = (node) => { picture.zoom(node); };
+  const go = (node) => picture.zoom(node);
   const picture = icicle(tree, (node) => {
+    const known = trail();
+    const back = known.lastIndexOf(address(node));
+    const path = pathOf(node);
+    const start = chosen.id === 0 ? 0 : path.findIndex((step) => step.id === chosen.id) + 1;
+    const levels = chosen.id === 0 || start > 0 ? path.slice(start) : [node];
     chosen = node;
-    // Updates the URL without redrawing the view.
-    history.replaceState(null, "", node.id ? `#/hierarchy/${node.id}` : "#/hierarchy");
     search.value = "";
     settleOn(node);
-  }, (left) => { put(keys, "Click to zoom in. With the keyboard: arrows, Enter, Escape.", left > 0 && ` ${number(left)} categories are too small to draw; the list shows them.`); });
+    if (back >= 0 && back === known.length - 1) return;
+    if (back >= 0) {
+      history.go(back - known.length + 1);
+      return;
+    }
+    // Zooming over several levels leaves an entry for each.
+    for (const step of levels.length ? levels : [node]) {
+      known.push(address(step));
+      history.pushState({ trail: [...known] }, "", address(step));
+    }
+  });
+  history.replaceState({ trail: trail() }, "");
+  main.follow = (other) => {
+    const node = named(other);
+    if (address(node) !== address(chosen)) {
+      chosen = node;
+      const had = picture.svg.contains(document.activeElement);
+      picture.go(node, had);
+      settleOn(node);
+    }
+    return true;
+  };
 
   function settleOn(node) {
     const steps = [tree.root, ...pathOf(node)];
     put(crumbs, h("ol", steps.map((step) => h("li", step === node
       ? h("span", { "aria-current": "location" }, step.name)
       : h("button.link", { type: "button", onclick: () => go(step) }, step.name)))));
+    frame.classList.toggle("at-leaf", node.children.length === 0);
+    put(actions, !node.isGroup && node.level < answer.depth && h("button.small", { type: "button", onclick: () => create(node) }, "New category"),
+      node.id > 0 && node.chunk_count === 0 && h("button.small.danger", { type: "button", onclick: () => remove(node) }, "Delete"));
     fillList();
     showChunks(node);
   }
 
+  const swatch = (node) => {
+    const element = h("span.swatch", { class: `level-${Math.min(node.level, 3)}`, "aria-hidden": "true" });
+    element.style.setProperty("--hue", String(node.hue));
+    return element;
+  };
   const entry = (node, names) => h("li", h("button.category", { type: "button", onclick: () => go(node) },
-    h("span.swatch", { class: `level-${((node.level - 1) % 6) + 1}`, "aria-hidden": "true" }),
-    h("span.category-name", node.name, names && h("span.muted", names)), h("span.num", number(node.chunk_count))));
+    swatch(node), h("span.category-name", node.name, names && h("span.muted", names)), h("span.num", number(node.chunk_count))));
 
   function fillList() {
     const wanted = search.value.trim().toLocaleLowerCase();
@@ -61,28 +102,66 @@ export async function show(main, route, signal) {
       put(list, hits.slice(0, MOST_FOUND).map((node) => entry(node, pathOf(node).slice(0, -1).map((step) => step.name).join(" › "))));
       return;
     }
-    found.textContent = chosen.children.length ? `${count(chosen.children.length, "category", "categories")} under ${chosen.name}` : `${chosen.name} is a leaf`;
-    put(list, chosen.children.length ? chosen.children.map((node) => entry(node)) : chosen.parent && entry(chosen));
+    const parent = chosen.children.length ? chosen : chosen.parent ?? chosen;
+    const under = parent.isGroup ? parent.parent : parent;
+    found.textContent = `${count(parent.children.length, "category", "categories")} under ${under.name}`;
+    put(list, parent.children.slice(0, MOST_FOUND).map((node) => {
+      const item = entry(node);
+      if (node === chosen) item.firstChild.setAttribute("aria-current", "true");
+      return item;
+    }), parent.children.length > MOST_FOUND && h("li.muted", `The largest ${MOST_FOUND} of ${number(parent.children.length)}; find others by name.`));
   }
   search.addEventListener("input", fillList);
 
   function showChunks(node) {
     if (node.children.length || node.id === 0) {
-      put(below, h("p.empty", "Select a leaf to read its chunks."));
+      put(below);
       return;
     }
     const items = h("ol.chunks");
     const names = new Map();
     const pages = paged(items, async (cursor) => {
       const page = await get(query(`/v1/categories/${node.id}/chunks`, { limit: 50, cursor }), { signal });
-      for (const id of new Set(page.items.map((chunk) => chunk.source_id))) {
-        if (!names.has(id)) names.set(id, await get(`/v1/sources/${id}`, { signal }).then((source) => source.filename, () => "a source"));
-      }
+      const unknown = [...new Set(page.items.map((chunk) => chunk.source_id))].filter((id) => !names.has(id));
+      await Promise.all(unknown.map(async (id) => names.set(id, await get(`/v1/sources/${id}`, { signal }).then((source) => source.filename, () => "a source"))));
       return page;
     }, (chunk) => chunkItem(chunk, h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
       `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "This category is empty."));
     put(below, h("h2", node.name, " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
     pages.start();
+  }
+
+  const again = () => show(main, { id: String(chosen.id || ""), get: () => null }, signal).catch(failed);
+
+  function create(parent) {
+    const name = h("input", { type: "text", maxlength: 100, autocomplete: "off" });
+    const trouble = h("div");
+    const form = h("form", { novalidate: true }, trouble, field("Name", name, { name: "name", hint: "Text that fits is filed here from now on." }),
+      h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Create")));
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      try {
+        await post("/v1/categories", { name: name.value.trim(), parent_id: parent.id || null });
+        box.close();
+        toast(`${name.value.trim()} was created`);
+        again();
+      } catch (error) {
+        if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
+      }
+    });
+    const box = dialog(parent.id ? `New category under ${parent.name}` : "New category", form);
+    name.focus();
+  }
+
+  async function remove(node) {
+    if (!await confirm(`Delete ${node.name}?`, "The category and the empty categories below it are deleted. Receipts keep its name.", "Delete permanently")) return;
+    try {
+      await call("DELETE", `/v1/categories/${node.id}`);
+      toast(`${node.name} was deleted`);
+      location.hash = address(node.parent);
+      chosen = node.parent;
+      again();
+    } catch (error) { failed(error); }
   }
 
   const full = (level) => {
@@ -93,14 +172,14 @@ export async function show(main, route, signal) {
       h("span.meter", { role: "meter", "aria-label": `Level ${level.level}`, "aria-valuemin": "0", "aria-valuemax": String(level.limit), "aria-valuenow": String(level.categories), class: share > 0.9 ? "nearly" : "" }, bar),
       h("span.num", `${number(level.categories)} of ${number(level.limit)}`));
   };
+  put(frame,
+    h("div.picture", picture.svg, h("p.keys.muted", "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape."), below),
+    h("aside.side",
+      h("section.panel", { "aria-label": "Categories" }, search, found, list, actions),
+      h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full))));
   put(main,
     head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "chunk")}`),
-    crumbs,
-    h("div.hierarchy", h("div.picture", picture.svg, keys),
-      h("aside.side",
-        h("section.panel", { "aria-label": "Categories" }, search, found, list),
-        h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full)))),
-    below);
+    crumbs, frame);
   picture.start(chosen);
   settleOn(chosen);
 }

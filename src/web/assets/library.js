@@ -1,18 +1,15 @@
 // The library: every source, running ingestions, and the panel to ingest text.
 
-import { call, get, query } from "./api.js";
+import { all, call, get, query } from "./api.js";
 import { addPanel } from "./add.js";
 import { bytes, count, h, number, put, settle, when } from "./dom.js";
 import { jobCard } from "./job-card.js";
-import { isOver, jobs, listen, watch } from "./live.js";
+import { forget, isOver, jobs, listen, watch } from "./live.js";
 import { failed, head, problem, toast, toggle } from "./parts.js";
 import { results, searchForm } from "./search.js";
 import { triedQuestions, welcome } from "./welcome.js";
 
 const PAGE = 50;
-
-/** Sizes of versions; a version never changes. */
-const sizes = new Map();
 
 /** Changes a source only if it has not changed since it was shown. */
 export async function change(source, body) {
@@ -40,65 +37,65 @@ export function eligibility(source, after) {
 
 export const userTags = (source) => source.tags.filter((tag) => tag !== "file_ingest");
 
-function row(source) {
-  const size = h("span", sizes.get(`${source.id}/${source.latest_version}`) ?? "…");
-  const about = h("span.about", "\u00a0");
+function row(source, onTag) {
+  const folder = source.path.slice(0, source.path.length - source.filename.length).replace(/(.)\/$/, "$1");
   const updated = h("td", { "data-name": "Updated" }, when(source.updated_at));
-  const element = h("tr", { "data-source": source.id },
-    h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", source.path), about),
-    h("td", { "data-name": "Tags" }, userTags(source).map((tag) => h("span.tag", tag))),
+  return h("tr", { "data-source": source.id },
+    h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", folder),
+      h("span.about", { title: source.helper ?? "" }, source.helper || "No helper")),
+    h("td", { "data-name": "Tags" }, userTags(source).map((tag) => h("button.tag", { type: "button", "aria-label": `Only sources with the tag ${tag}`, onclick: () => onTag(tag) }, tag))),
     h("td.num", { "data-name": "Versions" }, number(source.latest_version)),
-    h("td.num", { "data-name": "Size" }, size),
+    h("td.num", { "data-name": "Size" }, bytes(source.size_bytes)),
     h("td.switch-cell", { "data-name": "In use" }, eligibility(source, () => put(updated, when(source.updated_at)))),
     updated);
-  element.complete = async () => {
-    const name = `${source.id}/${source.latest_version}`;
-    if (source.latest_version === 0) sizes.set(name, "–");
-    if (!sizes.has(name)) {
-      const version = await get(`/v1/sources/${source.id}/versions/${source.latest_version}`).catch(() => null);
-      if (version) sizes.set(name, bytes(version.size_bytes));
-    }
-    size.textContent = sizes.get(name) ?? "–";
-    const helpers = await get(`/v1/sources/${source.id}/helpers`).catch(() => ({ items: [] }));
-    about.textContent = about.title = helpers.items[0]?.text || "No helper";
-  };
-  return element;
 }
 
-/** The list contains neither sizes nor helpers; they are loaded row by row, once a row is visible. */
-function completer(signal) {
-  const waiting = [];
-  let busy = false;
-  const work = async () => {
-    if (busy) return;
-    busy = true;
-    while (waiting.length && !signal.aborted) await waiting.shift().complete();
-    busy = false;
+const SORTS = {
+  name: (a, b) => a.filename.localeCompare(b.filename), versions: (a, b) => a.latest_version - b.latest_version,
+  size: (a, b) => (a.size_bytes ?? 0) - (b.size_bytes ?? 0), updated: (a, b) => a.updated_at.localeCompare(b.updated_at),
+};
+
+/** Column heads that sort; `change({by, down})` is called with the new order, `by` null for newest first. */
+function sortHead(change) {
+  let order = { by: null, down: true };
+  const heads = new Map();
+  const column = (by, label, kind = "") => {
+    const cell = h("th", { class: kind }, h("button.sort", { type: "button", onclick: () => {
+      order = order.by === by ? (order.down === (by !== "name") ? { by, down: !order.down } : { by: null, down: true }) : { by, down: by !== "name" };
+      for (const [name, other] of heads) {
+        if (name === order.by) other.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+        else other.removeAttribute("aria-sort");
+      }
+      change(order);
+    } }, label));
+    heads.set(by, cell);
+    return cell;
   };
-  const eye = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      eye.unobserve(target);
-      waiting.push(target);
-    }
-    work();
-  }, { rootMargin: "300px" });
-  signal.addEventListener("abort", () => eye.disconnect());
-  return (rows) => rows.forEach((element) => eye.observe(element));
+  return h("thead", h("tr", column("name", "Source"), h("th", "Tags"), column("versions", "Versions", "num"), column("size", "Size", "num"), h("th", "In use"), column("updated", "Updated")));
 }
 
 export async function show(main, route, signal) {
   const body = h("tbody");
   const foot = h("div.more");
   const total = h("p.lead", { "aria-live": "polite" }, "\u00a0");
-  const tag = h("input", { type: "search", placeholder: "Tag", "aria-label": "Only sources with this tag", autocomplete: "off" });
+  const known = h("datalist", { id: "tags" });
+  const tag = h("input", { type: "search", placeholder: "Tag", "aria-label": "Only sources with this tag", autocomplete: "off", list: "tags" });
   const use = h("select", { "aria-label": "Only sources that are in use, or excluded" },
     h("option", { value: "" }, "All"), h("option", { value: "true" }, "In use"), h("option", { value: "false" }, "Excluded"));
-  const table = h("div.table-box", h("table.list.sources",
-    h("thead", h("tr", h("th", "Source"), h("th", "Tags"), h("th.num", "Versions"), h("th.num", "Size"), h("th", "In use"), h("th", "Updated"))), body), foot);
-  const active = h("section.active-jobs", { "aria-label": "Ingestions", hidden: true });
+  let order = { by: null, down: true };
+  const table = h("div.table-box", h("table.list.sources", h("caption.sr", "Sources; newest first unless sorted by a column"),
+    sortHead((next) => { order = next; refresh(); }), body), foot);
+  const finished = h("details.finished-jobs", { hidden: true });
+  const clear = h("button.small.clear-jobs", { type: "button", hidden: true, onclick: () => {
+    for (const entry of jobs().filter((other) => isOver(other.job))) {
+      forget(entry.job.id);
+      cards.get(entry.job.id)?.remove();
+    }
+    tidy();
+  } }, "Clear finished");
+  const active = h("section.active-jobs", { "aria-label": "Ingestions", hidden: true }, clear);
   const heading = h("div.head", h("div", h("h1", { tabindex: "-1" }, "Library"), total),
-    h("div.row.filters", tag, use,
+    h("div.row.filters", tag, known, use,
       // On narrow screens the panel is below the list.
       h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Ingest text")));
   const first = h("div.first", { hidden: true });
@@ -107,7 +104,7 @@ export async function show(main, route, signal) {
   const found = h("section.results", { "aria-label": "Search results", hidden: !searching });
   const questions = triedQuestions();
   // Cards appear beside the table, so that no row moves under the pointer.
-  put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", addPanel(), questions, active)));
+  put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", addPanel(), questions, finished, active)));
 
   function setFirst(isFirst) {
     if (isFirst && first.hidden) put(first, welcome(() => questions.reveal()));
@@ -118,22 +115,37 @@ export async function show(main, route, signal) {
     main.classList.toggle("is-first", isFirst);
   }
 
-  const complete = completer(signal);
+  const byTag = (name) => {
+    tag.value = name;
+    refresh();
+    tag.focus({ preventScroll: true });
+  };
+  const tags = new Set();
   let shown = 0;
+  function append(items) {
+    for (const name of items.flatMap(userTags)) {
+      if (!tags.has(name)) known.append(h("option", { value: name }));
+      tags.add(name);
+    }
+    body.append(...items.map((source) => row(source, byTag)));
+    shown += items.length;
+  }
+
+  /** Newest first, page by page; any other order needs all sources, of which a page is drawn at a time. */
   async function page(cursor, limit = PAGE) {
     const filters = { tag: tag.value.trim(), eligible: use.value };
-    const answer = await get(query("/v1/sources", { ...filters, limit, cursor }), { signal });
-    const rows = answer.items.map(row);
+    const { items, next_cursor: next } = order.by && !Array.isArray(cursor)
+      ? { items: (await all("/v1/sources", filters)).items.sort((a, b) => SORTS[order.by](a, b) * (order.down ? -1 : 1)) }
+      : Array.isArray(cursor) ? { items: cursor } : await get(query("/v1/sources", { ...filters, newest_first: true, limit, cursor }), { signal });
     if (!cursor) { body.replaceChildren(); shown = 0; }
-    body.append(...rows);
-    shown += rows.length;
+    append(items.slice(0, limit));
+    const rest = items.length > limit ? items.slice(limit) : next;
     const filtered = filters.tag || filters.eligible;
     setFirst(shown === 0 && !filtered && jobs().length === 0);
-    total.textContent = `${count(shown, "source")}${answer.next_cursor ? " shown, there are more" : ""}`;
+    total.textContent = `${count(shown, "source")}${rest ? " shown, there are more" : ""}`;
     put(foot,
-      answer.next_cursor && h("button", { type: "button", onclick: () => page(answer.next_cursor).catch(failed) }, "Show more"),
+      rest && h("button", { type: "button", onclick: () => page(rest).catch(failed) }, "Show more"),
       shown === 0 && h("p.empty", filtered ? "No source matches the filters." : "Sources appear here once they are filed."));
-    complete(rows);
   }
   const refresh = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
   tag.addEventListener("input", refresh);
@@ -141,23 +153,34 @@ export async function show(main, route, signal) {
 
   const cards = new Map();
   const over = new Set(jobs().filter((entry) => isOver(entry.job)).map((entry) => entry.job.id));
+  /** Jobs that were over before this visit of the view are folded; the others stay where they are. */
+  const wereOver = new Set(over);
+  function tidy() {
+    const old = finished.querySelectorAll(".job-card").length;
+    finished.hidden = old === 0;
+    if (old) put(finished.querySelector("summary") ?? finished.appendChild(h("summary")), count(old, "finished ingestion"));
+    active.hidden = active.querySelectorAll(".job-card").length + old === 0;
+    clear.hidden = !jobs().some((entry) => isOver(entry.job));
+  }
   function showJob(entry) {
     if (entry.job.kind && entry.job.kind !== "ingestion") return;
     if (!cards.has(entry.job.id)) {
       const card = jobCard(entry);
       cards.set(entry.job.id, card);
-      active.append(card);
+      if (wereOver.has(entry.job.id) && !finished.firstChild) finished.append(h("summary"));
+      (wereOver.has(entry.job.id) ? finished : active).append(card);
       setFirst(false);
     }
     cards.get(entry.job.id).update();
-    active.hidden = active.children.length === 0;
+    tidy();
     if (entry.job.state === "succeeded" && !over.has(entry.job.id)) refresh();
     if (isOver(entry.job)) over.add(entry.job.id);
     else over.delete(entry.job.id);
   }
   jobs().forEach(showJob);
   listen(showJob, signal);
-  new MutationObserver(() => { active.hidden = active.children.length === 0; }).observe(active, { childList: true });
+  new MutationObserver(tidy).observe(active, { childList: true });
+  new MutationObserver(tidy).observe(finished, { childList: true });
 
   table.hidden = searching;
   try {

@@ -192,3 +192,26 @@ export const fact = (name, value) => h("div.fact", h("dt", name), h("dd", value)
 export const facts = (...pairs) => h("dl.facts", pairs.filter(Boolean).map(([name, value]) => fact(name, value)));
 
 export const head = (title, words, ...actions) => h("div.head", h("div", h("h1", { tabindex: "-1" }, title), words && h("p.lead", words)), actions.length > 0 && h("div.row", actions));
+
+/**
+ * A text with the found words marked. Positions count characters, and the browser counts UTF-16 units. With `most`,
+ * only a stretch around the first mark is shown.
+ */
+export function marked(text, highlights = [], most = Infinity) {
+  const characters = [...text];
+  let from = 0;
+  let to = characters.length;
+  if (to > most) {
+    from = Math.max(0, Math.min((highlights[0]?.start ?? 0) - Math.floor(most / 4), to - most));
+    to = from + most;
+  }
+  const parts = [from > 0 && "…"];
+  let at = from;
+  for (const { start, end } of highlights) {
+    if (start < at || end > to) continue;
+    parts.push(characters.slice(at, start).join(""), h("mark.hit", characters.slice(start, end).join("")));
+    at = end;
+  }
+  parts.push(characters.slice(at, to).join(""), to < characters.length && "…");
+  return parts;
+}

@@ -2,11 +2,14 @@
 
 import { post } from "./api.js";
 import { count, h, milliseconds, put } from "./dom.js";
-import { problem } from "./parts.js";
+import { marked, problem } from "./parts.js";
 
 const TYPES = { hybrid: "Keywords and meaning", keyword: "Keywords", semantic: "Meaning" };
 /** Maximum characters shown of a chunk. */
 const LONG = 350;
+/** The cosine, and the share of the best score, below which a chunk without a word of the query is a weak match. */
+const LEAST_MEANING = 0.25;
+const LEAST_SHARE = 0.4;
 
 export const searchAddress = (words, type = "hybrid") => `#/library?search=${encodeURIComponent(words)}${type === "hybrid" ? "" : `&type=${type}`}`;
 
@@ -23,14 +26,18 @@ export function searchForm(route) {
 }
 
 function item(found) {
-  const text = found.text_content.length > LONG ? `${found.text_content.slice(0, LONG)}…` : found.text_content;
   const parts = [["keywords", found.score_parts.keyword], ["meaning", found.score_parts.semantic]]
     .filter(([, score]) => score !== null).map(([name, score]) => `${name} ${score.toFixed(2)}`).join(", ");
   return h("li.chunk", { "data-chunk": found.chunk_id },
     h("div.chunk-head",
       h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}` }, found.filename),
       h("span.muted", `score ${found.score.toFixed(2)}`), h("span.muted", parts)),
-    h("p.verbatim", text.trim()));
+    h("p.verbatim", marked(found.text_content, found.highlights, LONG)));
+}
+
+/** A search by meaning always finds something; what shares no word with the query must be close to it and to the best. */
+function isNear({ score, score_parts: { keyword, semantic } }, best) {
+  return keyword > 0 || (semantic >= LEAST_MEANING && score >= best * LEAST_SHARE);
 }
 
 /** Shows the results in place of the list. */
@@ -39,9 +46,17 @@ export async function results(place, route, signal) {
   put(place, h("p.muted", { "aria-busy": "true" }, "Searching…"));
   try {
     const answer = await post("/v1/search", { query: route.get("search"), type, k: 10 }, { signal });
+    const best = answer.items[0]?.score ?? 0;
+    const [near, weak] = [[], []];
+    for (const found of answer.items) (isNear(found, best) ? near : weak).push(found);
+    const list = h("ol.chunks", near.map(item));
+    const rest = h("button.link", { type: "button", onclick: () => {
+      rest.remove();
+      list.append(...weak.map(item));
+    } }, `Show ${count(weak.length, "weak match", "weak matches")}`);
     put(place,
-      h("p.lead", { "aria-live": "polite" }, answer.items.length ? `${count(answer.items.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunks found."),
-      h("ol.chunks", answer.items.map(item)));
+      h("p.lead", { "aria-live": "polite" }, near.length ? `${count(near.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunk matches."),
+      list, weak.length > 0 && rest);
   } catch (error) {
     if (error.name !== "AbortError") put(place, problem(error));
   }

@@ -1,6 +1,6 @@
 // The status view: health, version, models, settings and spending.
 
-import { all, get, post } from "./api.js";
+import { access, all, get, post } from "./api.js";
 import { dollars, h, milliseconds, number, put, s } from "./dom.js";
 import { facts, head, load, problem, sentence } from "./parts.js";
 
@@ -11,8 +11,9 @@ export async function show(main, route, signal) {
   const models = h("section.panel.room-m", { "aria-label": "Models" });
   const spend = h("section.panel.room-l", { "aria-label": "Spending" });
   const settings = h("section.panel", { "aria-label": "Settings" });
+  const spaces = h("section.panel", { "aria-label": "Spaces", hidden: true });
   put(main, head("Status", null, h("a.button", { href: "docs" }, "API reference"), h("a.button", { href: "openapi.json" }, "OpenAPI document")),
-    h("div.status", h("div", service, models), h("div", spend, settings)));
+    h("div.status", h("div", service, models), h("div", spend, spaces, settings)));
   const info = get("/v1/info", { signal });
   const ready = get("/health/ready", { signal }).then(() => null, (error) => error);
   await Promise.all([
@@ -24,21 +25,45 @@ export async function show(main, route, signal) {
         ["Keys", about.auth.required ? "required" : "not required on this machine"],
         ["Maximum request size", `${number(Math.round(about.limits.max_body_bytes / 1048576))} MiB`])]),
     load(models, get("/v1/models", { signal }), modelList),
+    // Only administrators may list spaces; for others the panel stays hidden.
+    get("/v1/admin/spaces?limit=500", { signal }).then((page) => {
+      spaces.hidden = false;
+      put(spaces, spaceList(page));
+    }, () => { /* not an administrator */ }),
     load(spend, all("/v1/usage"), usage),
     load(settings, info, (about) => h("details", h("summary", "Current settings"),
       h("pre.verbatim.settings", { tabindex: "0", role: "region", "aria-label": "Settings" }, JSON.stringify(about.settings, null, 2)))),
   ]);
 }
 
+function spaceList({ items, next_cursor: more }) {
+  const current = access.space || "default";
+  return [h("h2", "Spaces"), h("p.muted", "Every space is a library of its own. Switch with the button at the top."),
+    items.length === 0 ? h("p.empty", "No space contains data yet.") : h("ul.plain.spaces", items.map(({ space }) =>
+      h("li", h("code", space), space === current && h("span.badge.good", "shown now")))),
+    more && h("p.muted", `The first ${number(items.length)}.`)];
+}
+
 function modelList(answer) {
   const stages = Object.entries(answer.stages).filter(([, model]) => model !== answer.default);
   const configured = answer.items.filter((item) => item.configured);
-  const others = answer.items.filter((item) => !item.configured).map((item) => item.name);
+  const others = answer.items.filter((item) => !item.configured);
   return [h("h2", "Models"),
     facts(["Default", h("code", answer.default)], ["Fallback", answer.fallback ? h("code", answer.fallback) : "none"],
       ...stages.map(([stage, model]) => [stage, h("code", model)])),
     h("ul.plain.providers", configured.map(provider)),
-    others.length > 0 && h("p.muted", `Not configured (no key or address): ${others.join(", ")}.`)];
+    others.length > 0 && h("details.unconfigured", h("summary", `${number(others.length)} more can be configured: ${others.map((item) => item.name).join(", ")}`),
+      h("ul.plain", others.map((item) => h("li", h("strong", item.name), " ", howTo(item)))))];
+}
+
+/** The providers with a key of their own, which memoir reads from the usual variable. */
+const WITH_KEY = ["openai", "anthropic", "gemini", "xai", "mistral", "groq"];
+
+/** What a provider needs before it can be used. */
+function howTo(item) {
+  const name = item.name.toUpperCase();
+  if (!WITH_KEY.includes(item.name)) return ["Set ", h("code", `MEMOIR__LLM__PROVIDERS__${name}__BASE_URL`), " to its address, and restart memoir."];
+  return ["Set ", h("code", `${name}_API_KEY`), " to its API key and restart memoir", item.model ? [", then use ", h("code", `${item.name}:${item.model}`), "."] : "."];
 }
 
 function provider(item) {

@@ -19,10 +19,10 @@ function reasonOf(label, level, dropped) {
 function column(level, calls, dropped) {
   const mine = calls.filter((call) => call.stage === "select" && call.level === level.level);
   const chosen = [...level.chosen].sort((a, b) => b.ranked_relevance - a.ranked_relevance);
-  const items = chosen.map((choice) => {
+  const items = chosen.map((choice, index) => {
     const reason = reasonOf(choice.label, level.level, dropped);
     return h("li.option.chosen", { class: reason ? "dead" : "", "data-category": choice.category_id },
-      h("span.rank", { title: "Rank, higher is better" }, String(choice.ranked_relevance)),
+      h("span.rank", { title: "Rank; 1 is the best" }, String(index + 1)),
       h("a.option-name", { href: `#/hierarchy/${choice.category_id}`, title: choice.label }, choice.label.split(" / ").pop()),
       reason && h("span.option-why", reason));
   });
@@ -35,8 +35,10 @@ function column(level, calls, dropped) {
   }
   const tokens = mine.reduce((all, call) => all + call.tokens_prompt + call.tokens_completion, 0);
   const time = mine.reduce((all, call) => all + call.latency_ms, 0);
-  return h("section.walk-level", { "aria-label": `Level ${level.level}` },
-    h("header", h("h3", `Level ${level.level}`),
+  // Level 0 is the choice of `auto` among the leaves that the search found.
+  const name = level.level === 0 ? "Picked" : `Level ${level.level}`;
+  return h("section.walk-level", { "aria-label": name },
+    h("header", h("h3", name),
       h("p.muted", `${number(level.options.length)} offered, ${number(level.chosen.length)} chosen`, level.asked && `, ${number(level.max_selectable)} allowed`),
       h("p.muted.walk-cost", level.asked ? `${number(tokens)} tokens, ${milliseconds(time)}${mine.length > 1 ? `, ${number(mine.length)} attempts` : ""}` : "no model call")),
     list);
@@ -68,7 +70,8 @@ function connect(box, paths) {
     lines.setAttribute("viewBox", `0 0 ${frame.width} ${frame.height}`);
     const seen = new Set();
     for (const path of paths) {
-      const stops = [...path.ids.map((id, index) => box.querySelectorAll(".walk-level")[index]?.querySelector(`[data-category="${id}"]`)), box.querySelector(`[data-path="${path.ids.at(-1)}"]`)];
+      const inColumn = (column) => path.ids.map((id) => column.querySelector(`[data-category="${id}"]`)).find(Boolean);
+      const stops = [...[...box.querySelectorAll(".walk-level")].map(inColumn).filter(Boolean), box.querySelector(`[data-path="${path.ids.at(-1)}"]`)];
       for (let index = 0; index + 1 < stops.length; index += 1) {
         const [from, to] = [stops[index]?.getBoundingClientRect(), stops[index + 1]?.getBoundingClientRect()];
         // Stacked columns have no lines.

@@ -191,6 +191,8 @@ async fn pages_contain_every_source_once_in_order() {
 
         for (query, wanted) in [
             ("", 23),
+            ("&newest_first=true", 23),
+            ("&newest_first=true&tag=even", 12),
             ("&tag=even", 12),
             ("&tag=odd&eligible=true", 4),
             ("&filename=7.md", 1),
@@ -218,10 +220,13 @@ async fn pages_contain_every_source_once_in_order() {
                 }
             }
             assert_eq!(names.len(), wanted, "{query}");
-            let numbers: Vec<u32> = names
+            let mut numbers: Vec<u32> = names
                 .iter()
                 .map(|name| name.trim_end_matches(".md").parse().unwrap())
                 .collect();
+            if query.contains("newest_first") {
+                numbers.reverse();
+            }
             assert!(
                 numbers.is_sorted(),
                 "{:?} {query}: {numbers:?}",
@@ -234,9 +239,11 @@ async fn pages_contain_every_source_once_in_order() {
             .unwrap()
             .to_owned();
 
-        app.get(&format!("/v1/sources?tag=odd&cursor={cursor}"))
-            .await
-            .assert_problem(400, "invalid_cursor");
+        for other in ["tag=odd", "newest_first=true"] {
+            app.get(&format!("/v1/sources?{other}&cursor={cursor}"))
+                .await
+                .assert_problem(400, "invalid_cursor");
+        }
     }
 }
 

@@ -1,0 +1,47 @@
+// The chain of a policy as a row of steps: candidates go in on the left, the payload comes out on the right, and each
+// step shows what it dropped or changed.
+
+import { get, query } from "./api.js";
+import { count, h, milliseconds, number } from "./dom.js";
+
+const REASONS = {
+  below_min_score: "score too low", duplicate: "repeats another", beyond_top_k: "beyond the number allowed", moved: "moved", redacted: "redacted", clipped: "shortened to its first sentences",
+  cut_to_budget: "cut to the tokens left", beyond_budget: "no tokens were left",
+};
+const NAMES = { score_threshold: "Minimum score", deduplication: "Repetition", interleaving: "Order", redaction: "Redaction", clipping: "Sentences", token_budget: "Budget" };
+const SKIPPED = { use_memory_false: "Memory is off.", session_missing: "Choose a thread: memories are searched for one.", session_unknown: "The thread does not belong to this user." };
+
+/** What is known of the dropped memories; a payload contains only the kept ones. */
+const texts = new Map();
+
+async function learn(answer, user, signal) {
+  for (const memory of answer.memories) texts.set(memory.id, memory.content);
+  const unknown = [...new Set((answer.steps ?? []).flatMap((step) => step.effects.map((effect) => effect.id)))].filter((id) => !texts.has(id)).slice(0, 40);
+  await Promise.all(unknown.map(async (id) => texts.set(id, await get(query(`/v1/memories/${id}`, { user_id: user }), { signal }).then((memory) => memory.content, () => "a memory"))));
+}
+
+const numbersOf = (numbers) => Object.entries(numbers ?? {}).filter(([, value]) => typeof value === "number").map(([name, value]) => `${name.replaceAll("_", " ")} ${Number.isInteger(value) ? value : value.toFixed(2)}`).join(", ");
+
+function stepBox(step) {
+  const dropped = step.effects.filter((effect) => effect.action === "dropped");
+  const changed = step.effects.filter((effect) => effect.action !== "dropped");
+  const line = (effect) => h("li", { class: effect.action }, h("span.chain-text", (texts.get(effect.id) ?? effect.id).slice(0, 80)), h("span.tag", { class: effect.action === "dropped" ? "reason" : "" }, REASONS[effect.reason] ?? effect.reason.replaceAll("_", " ")), numbersOf(effect.numbers) && h("span.muted", numbersOf(effect.numbers)));
+  return h("li.chain-step", { class: step.effects.length ? "acts" : "", "data-step": step.name },
+    h("h3", NAMES[step.name] ?? step.name.replaceAll("_", " ")),
+    h("p.muted", `${number(step.before)} → ${number(step.after)}`, dropped.length > 0 && `, ${number(dropped.length)} dropped`, changed.length > 0 && `, ${number(changed.length)} changed`),
+    step.effects.length ? h("ul.plain.effects", step.effects.slice(0, 12).map(line), step.effects.length > 12 && h("li.muted", `${number(step.effects.length - 12)} more`)) : h("p.muted", "passed unchanged"));
+}
+
+export async function chain(answer, user, signal) {
+  await learn(answer, user, signal);
+  const { metadata } = answer;
+  return h("section.chain-box", { "aria-label": `Chain of ${answer.policy}` }, h("h2", answer.policy, " ", h("span.muted", answer.cached ? "from the cache" : milliseconds(answer.timings?.totalMs))),
+    answer.skipped && h("p.notice", SKIPPED[answer.skipped] ?? answer.skipped),
+    answer.error && h("p.notice", answer.error.message),
+    h("div.chain-scroll", { tabindex: "0", role: "region", "aria-label": "The steps in order" }, h("ol.chain",
+      h("li.chain-step.chain-end", h("h3", "Found"), h("p.chain-count", number(metadata.totalResults)), h("p.muted", `by ${metadata.config.searchType} search`)),
+      (answer.steps ?? []).map(stepBox),
+      h("li.chain-step.chain-end.payload", h("h3", "Payload"), h("p.chain-count", number(metadata.includedResults)), h("p.muted", count(metadata.totalTokens, "token")),
+        h("ol.plain.effects", answer.memories.map((memory) => h("li", h("span.chain-text", memory.content.slice(0, 120)), h("span.muted", `score ${memory.score.toFixed(2)}${memory.provenance.wasRedacted ? ", redacted" : ""}`))))))),
+    h("details", h("summary", "The text for the system prompt"), h("pre.composed.verbatim", { tabindex: "0", role: "region", "aria-label": "The text for the system prompt" }, answer.systemPrompt || "Empty: no memories.")));
+}

@@ -1,0 +1,135 @@
+// The policy of memory retrieval: the chain of steps on a real question, two versions side by side, its settings, and a
+// place to try redaction patterns.
+
+import { all, call, get, post } from "./api.js";
+import { count, h, number, put } from "./dom.js";
+import { failed, field, head, problem, showFieldErrors, toast } from "./parts.js";
+import { chain } from "./policy-chain.js";
+
+const BUILT_IN = { iban: "IBAN", card: "card numbers", phone: "phone numbers", ip_address: "IP addresses", api_key: "API keys", bearer_token: "bearer tokens", private_key: "private keys" };
+
+export async function show(main, route, signal) {
+  let versions;
+  try {
+    versions = (await get("/v1/policies/retrieval/versions?limit=100", { signal })).items;
+  } catch (error) {
+    if (error.name !== "AbortError") put(main, head("Policy"), problem(error));
+    return;
+  }
+  if (!versions.length) versions = (await get("/v1/policies", { signal })).items.filter((item) => item.name === "retrieval");
+  const again = () => show(main, route, signal).catch(failed);
+  put(main, head("Policy", `What happens to the memories that a search finds before an application gets them. Version ${versions[0].version} is in use.`),
+    questionForm(versions, signal),
+    h("div.policy", settingsForm(versions[0], again), redactionPlace(versions[0])));
+}
+
+/** A question of a user in a thread, run through one version or two. */
+function questionForm(versions, signal) {
+  const user = h("input", { type: "text", placeholder: "default", autocomplete: "off" });
+  const thread = h("select");
+  const question = h("input", { type: "text", autocomplete: "off", placeholder: "What does the user say?" });
+  const name = (item) => (item.version === 0 ? "Built-in defaults" : `Version ${item.version}`);
+  const pick = (first) => h("select", first, versions.map((item) => h("option", { value: `retrieval@${item.version}` }, name(item))));
+  const [left, right] = [pick(null), pick(h("option", { value: "" }, "nothing"))];
+  const out = h("div.chains", { "aria-live": "polite" });
+  const go = h("button.primary", { type: "submit" }, "Show the chain");
+  const learn = async () => {
+    const { items } = await all("/v1/threads", { user_id: user.value.trim() || "default" }, 200).catch(() => ({ items: [] }));
+    put(thread, items.map((item) => h("option", { value: item.id }, `${item.title || "Untitled"} (${number(item.message_count)})`)), items.length === 0 && h("option", { value: "" }, "this user has no threads"));
+  };
+  user.addEventListener("change", learn);
+  learn();
+  const form = h("form.policy-question", { novalidate: true },
+    field("Question", question, { name: "query", hint: "Memories of this user are searched for it." }),
+    field("User", user, { name: "userId" }), field("Thread", thread, { name: "sessionId" }), field("Policy", left), field("Compare with", right), go);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!question.value.trim()) { question.focus(); return; }
+    go.disabled = true;
+    const run = (policy) => post("/v1/memory/retrieve", { userId: user.value.trim() || "default", sessionId: thread.value || null, useMemory: true, query: question.value.trim(), policy, explain: true }, { signal });
+    try {
+      const answers = await Promise.all([left.value, right.value].filter(Boolean).map(run));
+      put(out, await Promise.all(answers.map((answer) => chain(answer, user.value.trim() || "default", signal))));
+    } catch (error) {
+      if (error.name !== "AbortError") put(out, problem(error));
+    }
+    go.disabled = false;
+  });
+  return h("section", { "aria-label": "The chain" }, form, out);
+}
+
+const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step });
+
+/** The settings of a new version; `readSettings` reads them back. */
+function settingsForm(policy, after) {
+  const { retrieval, interleaving, redaction } = policy;
+  const select = (name, chosen, options) => h("select", { name }, options.map((value) => h("option", { value, selected: value === chosen }, value.replace("_", " "))));
+  const trouble = h("div");
+  const form = h("form", { novalidate: true }, trouble,
+    h("div.pair",
+      field("Memories", numeric("topK", retrieval.topK, 1, 50), { name: "topK", hint: "In a payload." }),
+      field("Sentences of each", numeric("clipSentences", retrieval.clipSentences, 1, 5), { name: "clipSentences", hint: "From 1 to 5." }),
+      field("Tokens of all together", numeric("maxTokens", retrieval.maxTokens, 100, 3000), { name: "maxTokens", hint: "From 100 to 3,000." }),
+      field("Minimum score", numeric("minScore", retrieval.minScore, 0, 1, "0.01"), { name: "minScore", hint: "From 0 to 1." }),
+      field("Search", select("searchType", retrieval.searchType, ["hybrid", "semantic", "keyword"]), { name: "searchType" }),
+      field("Order", select("strategy", interleaving.strategy, ["alternate", "score_first", "recency_first"]), { name: "strategy", hint: "How relevance and time take turns." })),
+    h("label.check", h("input", { type: "checkbox", name: "enableRedaction", checked: retrieval.enableRedaction }), h("span", "Redact matches of the patterns")),
+    redactionFields(retrieval, redaction),
+    h("div.row.end", h("button.primary", { type: "submit" }, "Store as a new version")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    put(trouble);
+    const data = new FormData(form);
+    const whole = readRedaction(form);
+    const body = {
+      retrieval: { topK: Number(data.get("topK")), clipSentences: Number(data.get("clipSentences")), maxTokens: Number(data.get("maxTokens")), minScore: Number(data.get("minScore")), searchType: data.get("searchType"), enableRedaction: data.has("enableRedaction"), customRedactionPatterns: whole.patterns },
+      interleaving: { ...interleaving, strategy: data.get("strategy") }, redaction: { replacement: whole.replacement, builtIn: whole.builtIn },
+    };
+    try {
+      const { data: stored } = await call("PUT", "/v1/admin/memory-settings", { body });
+      toast(`Version ${stored.version} is in use`);
+      after();
+    } catch (error) {
+      const left = showFieldErrors(form, error.errors);
+      if (!error.errors?.length || left.length) put(trouble, problem({ ...error, detail: left.join(" ") || error.detail }, { compact: true }));
+    }
+  });
+  return h("section.panel", { "aria-label": "Settings" }, h("h2", "Settings"), h("p.muted", "Storing them makes a new version; older ones stay available."), form);
+}
+
+function redactionFields(retrieval, redaction) {
+  return [
+    h("fieldset.built-in", h("legend", "Built-in patterns"), Object.entries(BUILT_IN).map(([name, label]) =>
+      h("label.check", h("input", { type: "checkbox", name: "builtIn", value: name, checked: (redaction.builtIn ?? []).includes(name) }), h("span", label)))),
+    field("Own patterns", h("textarea", { rows: "3", name: "customRedactionPatterns", spellcheck: "false", value: (retrieval.customRedactionPatterns ?? []).join("\n"), placeholder: "EMP-\\d{6}" }), { name: "customRedactionPatterns", hint: "Regular expressions, one on each line." }),
+    field("Replacement", h("input", { type: "text", name: "replacement", value: redaction.replacement ?? "", autocomplete: "off" }), { name: "replacement", hint: "What stands in place of a match." })];
+}
+
+function readRedaction(form) {
+  const data = new FormData(form);
+  return { patterns: String(data.get("customRedactionPatterns")).split("\n").map((line) => line.trim()).filter(Boolean), builtIn: data.getAll("builtIn"), replacement: String(data.get("replacement")) };
+}
+
+/** A text goes in, the redacted text comes out; nothing is stored. */
+function redactionPlace({ retrieval, redaction }) {
+  const text = h("textarea", { rows: "3", value: "Call me on +49 170 1234567, my badge is EMP-004711." });
+  const out = h("div.redacted", { "aria-live": "polite" });
+  const form = h("form", { novalidate: true }, field("Text", text, { hint: "Nothing is stored." }), redactionFields(retrieval, redaction),
+    h("div.row.end", h("button.primary", { type: "submit" }, "Try")), out);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { patterns, builtIn, replacement } = readRedaction(form);
+    try {
+      const answer = await post("/v1/policies/try", {
+        settings: { retrieval: { enableRedaction: true, customRedactionPatterns: patterns, minScore: 0, clipSentences: 5, maxTokens: 3000 }, redaction: { replacement, builtIn } },
+        candidates: [{ id: "text", content: text.value || " ", score: 1, timestamp: new Date().toISOString() }],
+      });
+      const effect = answer.steps.flatMap((step) => step.effects).find((item) => item.reason === "redacted");
+      put(out, h("p.verbatim.redacted-text", answer.memories[0]?.content ?? ""), h("p.muted", effect ? `${count(effect.numbers.matches, "match", "matches")}: ${effect.numbers.patterns.join(", ")}.` : "No pattern matches."));
+    } catch (error) {
+      if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(out, problem(error, { compact: true }));
+    }
+  });
+  return h("section.panel", { "aria-label": "Try redaction" }, h("h2", "Try redaction"), form);
+}
+

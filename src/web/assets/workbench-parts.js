@@ -1,0 +1,113 @@
+// The form of the workbench: task, files, agents, model, history, ceilings; and the workspace with its rules.
+
+import { call } from "./api.js";
+import { h, number, put } from "./dom.js";
+import { field, problem, showFieldErrors, toast } from "./parts.js";
+
+const AGENTS = {
+  shape: ["A2 Shaper", "states intent, role and form of the task"], files: ["A1 Files", "injects the chosen files"], memory: ["Memory", "reads the conversation"],
+  retrieve: ["Retriever", "searches the sources that are on"], rerank: ["Reranker", "ranks what was found again"], nli: ["A3 Entailment", "drops what does not support the task"],
+  condense: ["A4 Condenser", "condenses it to cited facts"], audit: ["A2 Audit", "refines the headers by what was found"],
+};
+
+const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step, inputmode: "decimal" });
+
+const part = (title, ...children) => h("fieldset.settings-group", h("legend", title), children);
+
+export function controls({ workspace, models, sources, threads }) {
+  const task = h("textarea.question", { name: "task", rows: "4", required: true, "aria-label": "Task", placeholder: "What should the model do?" });
+  task.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.form.requestSubmit();
+  });
+  return h("form.workbench-form", { novalidate: true }, task,
+    part("Prompt Shaper",
+      field("Mode", h("input", { type: "text", name: "mode", maxlength: 500, autocomplete: "off", placeholder: "review, plan, draft…" }), { name: "mode", hint: "How to work on the task, in a few words. The shaper derives role, audience, tone and format." })),
+    files(sources), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
+}
+
+/** Each file is on or off, and may be injected whole or packed. */
+function files(sources) {
+  const search = h("input", { type: "search", placeholder: "Find a file", "aria-label": "Find a file", autocomplete: "off" });
+  const list = h("ul.plain.file-list", sources.map((source) => {
+    const mode = h("select", { "aria-label": `Inject ${source.filename}`, "data-inject": source.id }, [["", "not injected"], ["full", "FULL"], ["pack", "PACK"]].map(([value, label]) => h("option", { value }, label)));
+    const on = h("input", { type: "checkbox", checked: source.eligible, disabled: !source.eligible, "data-on": source.id });
+    return h("li", { "data-name": `${source.filename} ${source.path}`.toLocaleLowerCase() }, h("label.check", on, h("span", source.filename)), mode);
+  }));
+  search.addEventListener("input", () => {
+    const wanted = search.value.trim().toLocaleLowerCase();
+    for (const item of list.children) item.hidden = !item.dataset.name.includes(wanted);
+  });
+  return part("Files", h("p.hint", `${number(sources.length)} files. One that is off is not searched in this run; an injected one stands in the prompt word for word (FULL) or as its outline (PACK).`),
+    sources.length > 8 && search, sources.length ? list : h("p.muted", "No files yet: ingest some in the library."),
+    h("label.check", h("input", { type: "checkbox", name: "lock" }), h("span", "Exact file lock: use only the injected files, search nothing")));
+}
+
+function agents(on) {
+  return part("Agents", h("div.agents", Object.entries(AGENTS).map(([name, [label, words]]) =>
+    h("label.agent", h("input", { type: "checkbox", name: `agent-${name}`, checked: on[name] }), h("span", h("strong", label), h("span.hint", words))))));
+}
+
+function modelPart(models) {
+  const names = models.items.filter((item) => item.configured && item.model).map((item) => `${item.name}:${item.model}`);
+  return part("Model", h("div.pair",
+    field("Model", h("select", { name: "model" }, h("option", { value: "" }, `as configured (${models.default})`), names.map((name) => h("option", { value: name }, name))), { name: "model" }),
+    field("Compiled for", h("select", { name: "target" }, ["text", "openai", "anthropic", "gemini"].map((name) => h("option", { value: name }, name))), { name: "target", hint: "The form of the messages." })));
+}
+
+function historyPart(set, threads) {
+  return part("History", h("div.pair",
+    field("Conversation", h("select", { name: "thread_id" }, h("option", { value: "" }, "none"), threads.map((thread) => h("option", { value: thread.id, "data-user": thread.user_id }, `${thread.title || "Untitled"} (${thread.user_id})`))), { name: "thread_id" }),
+    field("Turns (k)", numeric("k", set.k, 1, 50), { name: "k", hint: "Of the recency window." }),
+    field("Tokens of older turns", numeric("episodic_tokens", set.episodic_tokens, 0, 200000), { name: "episodic_tokens", hint: "The budget of Layer-E." })),
+  h("label.check", h("input", { type: "checkbox", name: "include_recent_history", checked: set.include_recent_history }), h("span", "Show recent history in the prompt")));
+}
+
+function limits({ settings, ceilings }) {
+  return h("details.workbench-limits", h("summary", "Strictness and ceilings"), h("div.pair",
+    field("Strictness θ", numeric("theta", settings.theta, 0, 1, "0.05"), { name: "theta", hint: "The score that a chunk needs." }),
+    field("Chunks searched", numeric("top_k", settings.top_k, 1, 100), { name: "top_k" }),
+    field("Ceiling in tokens", numeric("tokens", ceilings.tokens, 1, 10000000), { name: "tokens", hint: "Above it, nothing can be sent." }),
+    field("Ceiling in dollars", numeric("cost_usd", ceilings.cost_usd, 0, 1000000, "any"), { name: "cost_usd" })));
+}
+
+/** The request that the form describes. */
+export function readControls(form) {
+  const data = new FormData(form);
+  const on = (name) => data.has(name);
+  const value = (name) => Number(data.get(name));
+  const body = {
+    task: String(data.get("task")), lock: on("lock"), target: data.get("target"),
+    files: [...form.querySelectorAll("[data-inject]")].filter((pick) => pick.value).map((pick) => ({ source_id: pick.dataset.inject, mode: pick.value })),
+    off_source_ids: [...form.querySelectorAll("[data-on]")].filter((box) => !box.checked && !box.disabled).map((box) => box.dataset.on),
+    agents: Object.fromEntries(Object.keys(AGENTS).map((name) => [name, on(`agent-${name}`)])),
+    settings: { k: value("k"), episodic_tokens: value("episodic_tokens"), include_recent_history: on("include_recent_history"), theta: value("theta"), top_k: value("top_k") },
+    ceilings: { tokens: value("tokens"), cost_usd: value("cost_usd") },
+  };
+  const thread = form.querySelector("[name=thread_id]");
+  if (thread.value) Object.assign(body, { thread_id: thread.value, user_id: thread.selectedOptions[0].dataset.user });
+  for (const name of ["mode", "model"]) if (String(data.get(name)).trim()) body[name] = String(data.get(name)).trim();
+  return body;
+}
+
+/** The first two blocks of every prompt. */
+export function workspacePanel(workspace) {
+  const rules = h("textarea", { rows: "3", name: "hard_rules", value: workspace.hard_rules });
+  const memory = h("textarea", { rows: "4", name: "project_memory", value: workspace.project_memory });
+  const trouble = h("div");
+  const version = h("span.muted", workspace.version ? `Version ${workspace.version}` : "Defaults");
+  const form = h("form", { novalidate: true }, trouble, field("Hard rules", rules, { name: "hard_rules", hint: "The first block of every prompt." }),
+    field("Project memory", memory, { name: "project_memory", hint: "The second block." }), h("div.row.between", version, h("button", { type: "submit" }, "Save the workspace")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    put(trouble);
+    try {
+      const { data } = await call("PUT", "/v1/workspace", { body: { ...workspace, hard_rules: rules.value, project_memory: memory.value } });
+      Object.assign(workspace, data);
+      put(version, `Version ${data.version}`);
+      toast("The workspace is saved");
+    } catch (error) {
+      if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
+    }
+  });
+  return h("section.panel", { "aria-label": "Workspace" }, h("h2", "Workspace"), form);
+}

@@ -1,0 +1,71 @@
+// The workbench: a task becomes a prompt of five blocks. The form is in `workbench-parts.js`, what comes out in
+// `super-prompt.js`; nothing of a run is stored.
+
+import { all, get, post } from "./api.js";
+import { h, milliseconds, put } from "./dom.js";
+import { head, problem } from "./parts.js";
+import { BLOCKS, superPrompt } from "./super-prompt.js";
+import { controls, readControls, workspacePanel } from "./workbench-parts.js";
+
+const WHAT = { hard_rules: "what always holds", project_memory: "what the project is about", files: "the files that you inject, word for word", s_ctx: "what memoir knows about the task, cited", task: "what you ask, with role and form" };
+
+/** The five blocks before there is a prompt. */
+const emptyPrompt = () => h("section.super-prompt", { "aria-label": "The blocks of a prompt" }, h("h2", "Super-Prompt"), h("p.muted", "It will have up to five blocks, in the order of their authority."),
+  Object.entries(WHAT).map(([name, words]) => h("div.block", { class: `block-${name}` }, h("h3", BLOCKS[name]), h("p", words))));
+
+export async function show(main, route, signal) {
+  put(main, head("Workbench", "\u00a0"));
+  let known;
+  try {
+    const [workspace, models, sources, threads] = await Promise.all([get("/v1/workspace", { signal }), get("/v1/models", { signal }),
+      all("/v1/sources", {}, 500), get("/v1/threads?limit=100", { signal }).catch(() => ({ items: [] }))]);
+    known = { workspace, models, sources: sources.items, threads: threads.items };
+  } catch (error) {
+    if (error.name !== "AbortError") put(main, head("Workbench"), problem(error));
+    return;
+  }
+  if (signal.aborted) return;
+  const out = h("div.workbench-out");
+  const go = h("button.primary.big", { type: "submit" }, "Compose");
+  const stop = h("button", { type: "button", hidden: true }, "Cancel");
+  const clock = h("span.muted.clock");
+  const status = h("p.sr", { role: "status" });
+  const form = controls(known);
+  form.querySelector("textarea").after(h("div.row.end.workbench-go", clock, stop, go), status);
+  put(main, head("Workbench", "Write a task; memoir adds rules, files and what it knows, and shows why. You can change everything before it is sent."),
+    h("div.workbench", h("div.workbench-in", form, workspacePanel(known.workspace)), out));
+  put(out, emptyPrompt());
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const body = { ...readControls(form), run_id: crypto.randomUUID() };
+    const ending = new AbortController();
+    signal.addEventListener("abort", () => ending.abort());
+    stop.onclick = () => {
+      post(`/v1/runs/${body.run_id}/cancel`).catch(() => { /* it was over */ });
+      ending.abort();
+    };
+    const began = performance.now();
+    const ticking = setInterval(() => { clock.textContent = milliseconds(performance.now() - began); }, 100);
+    go.disabled = true;
+    stop.hidden = false;
+    put(out, h("p.waiting", "Composing…"));
+    status.textContent = "Composing";
+    try {
+      const composed = await post("/v1/prompts", body, { signal: ending.signal });
+      put(out, superPrompt(composed, body, known, signal));
+      status.textContent = `Composed: ${composed.estimate.tokens} tokens`;
+      out.querySelector("h2")?.focus({ preventScroll: true });
+      if (out.getBoundingClientRect().top > innerHeight - 240) out.scrollIntoView({ block: "start" });
+    } catch (error) {
+      put(out, error.name === "AbortError" ? h("p.empty", "Cancelled.") : problem(error));
+      status.textContent = "";
+    } finally {
+      clearInterval(ticking);
+      clock.textContent = "";
+      go.disabled = false;
+      stop.hidden = true;
+    }
+  });
+  form.querySelector("textarea").focus({ preventScroll: true });
+}

@@ -1,0 +1,118 @@
+"""The workbench: every control and its effect in the request, the prompt that can be edited, its cost, replies."""
+
+import json
+
+from selenium.webdriver.support.ui import Select
+
+from browser import api
+from setting import URL, b, sound, source_named
+
+# Keeps the body of every request to the workbench's routes, so that a step can see what a control changed.
+SPY = """if (!window.asked) {
+  window.asked = [];
+  const real = window.fetch;
+  window.fetch = (address, options) => {
+    if (String(address).match(/v1.prompts|v1.exports/)) window.asked.push([new URL(address).pathname, options.body]);
+    return real(address, options);
+  };
+}"""
+
+
+def asked(path):
+    bodies = [json.loads(body) for name, body in b.js("return window.asked") if name == path]
+    assert bodies, f"nothing was sent to {path}"
+    return bodies[-1]
+
+
+def compose():
+    before = len(b.js("return window.asked"))
+    b.click("button.primary", "Compose")
+    b.until("the request", lambda: len(b.js("return window.asked")) > before)
+    b.until("the prompt", lambda: b.all(".super-prompt .block") and not b.one("button.primary", "Compose").get_attribute("disabled"))
+    return asked("/v1/prompts")
+
+
+def a_prompt_is_composed_and_every_control_counts():
+    b.open("#/workbench")
+    b.one("textarea[name='task']")
+    b.js(SPY)
+    b.write("textarea[name='hard_rules']", "Answer in one sentence.")
+    b.write("textarea[name='project_memory']", "The trip is in May.")
+    b.click("button", "Save the workspace")
+    b.sees("The workspace is saved")
+    b.write("textarea[name='task']", "Plan a morning with the ferry to Sør.")
+    coffee, town = source_named("coffee.md")["id"], source_named("harbour-town.md")["id"]
+    b.click(f"[data-on='{coffee}']")
+    Select(b.one(f"[data-inject='{source_named('bicycle.md')['id']}']")).select_by_value("pack")
+    b.click("input[name='agent-audit']")
+    b.write("input[name='k']", "2")
+    b.write("input[name='episodic_tokens']", "300")
+    b.click("input[name='include_recent_history']")
+    body = compose()
+    assert body["off_source_ids"] == [coffee] and body["files"][0]["mode"] == "pack", body
+    assert body["agents"]["audit"] is False and body["agents"]["nli"] is True
+    assert (body["settings"]["k"], body["settings"]["episodic_tokens"]) == (2, 300), body
+    names = [block.get_attribute("data-block") for block in b.all(".block-text")]
+    assert names[:3] == ["hard_rules", "project_memory", "files"] and names[-1] == "task", names
+    assert "Answer in one sentence." in b.all(".block-text")[0].text
+    shown = b.one(".transparency").text
+    assert "kept:" in shown or "dropped:" in shown, shown
+    assert "coffee.md" not in shown, "a file that is off is not searched"
+    assert town in b.js("return [...document.querySelectorAll('.candidate a')].map((link) => link.href).join()"), shown
+    b.picture("workbench-composed")
+    sound()
+    b.scheme("dark")
+    sound()
+    b.picture("workbench-dark")
+    b.scheme("light")
+
+
+def the_exact_file_lock_searches_nothing():
+    b.click("input[name='lock']")
+    assert compose()["lock"] is True
+    b.sees("Nothing was searched")
+    assert "s_ctx" not in [block.get_attribute("data-block") for block in b.all(".block-text")]
+    b.click("input[name='lock']")
+
+
+def a_reply_from_elsewhere_becomes_history():
+    b.write("textarea[aria-label='Reply from elsewhere']", "Take the 9:15 ferry.")
+    b.click("button", "Send to History")
+    b.click("section[aria-label='External reply'] a", "the conversation")
+    b.until("the message", lambda: "Take the 9:15 ferry." in b.one(".message").text and "external" in b.one(".message").text)
+    thread = b.driver.current_url.rsplit("/", 1)[-1]
+    memory = api(URL, "GET", f"/v1/threads/{thread}/messages")["items"][0]
+    assert memory["source"] == "external" and memory["content_hash"], memory
+    b.open("#/workbench")
+    b.one("textarea[name='task']")
+    assert not b.all(".candidate"), "what was kept and dropped is gone after a reload"
+
+
+def an_edited_prompt_is_sent_as_it_is_and_its_reply_exported():
+    b.js(SPY)
+    b.write("textarea[name='task']", "When does the ferry to Sør leave?")
+    compose()
+    block = b.all(".block-text")[-1]
+    b.js("arguments[0].focus(); getSelection().selectAllChildren(arguments[0]); getSelection().collapseToEnd()", block)
+    block.send_keys(" Be brief.")
+    b.until("the new estimate", lambda: asked("/v1/prompts/estimate")["prompt"].endswith("Be brief.") and "token" in b.one(".cost").text)
+    b.click("button.primary", "Send")
+    b.until("the reply", lambda: len(b.one(".reply .answer-text").text) > 3)
+    assert asked("/v1/prompts/send")["prompt"] == asked("/v1/prompts/estimate")["prompt"]
+    b.click("button", "Export as Markdown")
+    b.until("the export", lambda: any(name == "/v1/exports" for name, _ in b.js("return window.asked")))
+    assert asked("/v1/exports")["answer"].strip() == b.one(".reply .answer-text").text.strip()
+    b.picture("workbench-reply")
+    sound()
+
+
+def a_prompt_over_its_ceiling_cannot_be_sent():
+    tokens = b.js("return [...document.querySelectorAll('.block-text')].reduce((sum, block) => sum + block.textContent.length, 0)")
+    b.click("summary", "Strictness and ceilings")
+    b.write("input[name='tokens']", str(int(tokens / 2)))
+    compose()
+    block = b.all(".block-text")[-1]
+    b.js("arguments[0].textContent += ' and more'.repeat(3000); arguments[0].dispatchEvent(new InputEvent('input', {bubbles: true}))", block)
+    b.until("the reason", lambda: "Over the ceiling" in b.one(".cost").text)
+    assert b.one("button.primary", "Send").get_attribute("disabled"), "Send is off"
+    sound()
