@@ -100,7 +100,10 @@ export function live(strategy) {
       steps.append(tierItem(tier));
       doing.textContent = tier.decision === "stop" ? "Reading what was found…" : "Looking further…";
     },
-    level: (level) => { doing.textContent = `Level ${level.level}: ${(level.chosen ?? []).map((choice) => choice.label.split(" / ").pop()).join(", ")}`; },
+    level: ({ level, chosen, options }) => {
+      const label = (choice) => choice.label ?? options.find((option) => option.id === choice.id)?.label ?? "";
+      doing.textContent = `${level === 0 ? "Picked" : `Level ${level}`}: ${chosen.map((choice) => label(choice).split(" / ").pop()).join(", ")}`;
+    },
     answer: ({ text }) => {
       doing.textContent = "Answering…";
       words.append(text);

@@ -31,7 +31,7 @@ function files(sources) {
   const list = h("ul.plain.file-list", sources.map((source) => {
     const mode = h("select", { "aria-label": `Inject ${source.filename}`, "data-inject": source.id }, [["", "not injected"], ["full", "FULL"], ["pack", "PACK"]].map(([value, label]) => h("option", { value }, label)));
     const on = h("input", { type: "checkbox", checked: source.eligible, disabled: !source.eligible, "data-on": source.id });
-    return h("li", { "data-name": `${source.filename} ${source.path}`.toLocaleLowerCase() }, h("label.check", on, h("span", source.filename)), mode);
+    return h("li", { "data-name": `${source.filename} ${source.path}`.toLocaleLowerCase() }, h("label.check", on, h("span", source.filename, h("span.sr", " is on"))), mode);
   }));
   search.addEventListener("input", () => {
     const wanted = search.value.trim().toLocaleLowerCase();
