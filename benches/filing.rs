@@ -110,6 +110,7 @@ impl Filing {
             may_create: home.is_none() && self.tree.may_create(parent),
             chunks: &[(1, text)],
             homes: &[home],
+            wishes: &[],
         })
         .remove(0)
         .1

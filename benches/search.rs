@@ -315,6 +315,7 @@ async fn fill(
             .zip(&texts)
             .map(|(ordinal, text)| NewChunk {
                 tokenizer: "",
+                heading: None,
                 ordinal,
                 text,
                 token_count: 150,

@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS chunks (
     end_char BIGINT NOT NULL,
     category_id BIGINT,
     created_at BIGINT NOT NULL,
+    heading LONGTEXT,  -- the headings above the chunk, highest first
     -- Last, so that SQLite can read the other columns without reading through the text.
     text_content LONGTEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),

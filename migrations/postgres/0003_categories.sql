@@ -33,6 +33,7 @@ CREATE TABLE chunks (
     end_char BIGINT NOT NULL,
     category_id BIGINT,
     created_at BIGINT NOT NULL,
+    heading TEXT,  -- the headings above the chunk, highest first
     -- Last, so that SQLite can read the other columns without reading through the text.
     text_content TEXT NOT NULL,
     CONSTRAINT chunks_filed CHECK (profile <> 'taxonomy' OR category_id IS NOT NULL),

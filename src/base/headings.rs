@@ -1,96 +1,187 @@
-//! The headings of a text: Markdown, chapter lines, and short lines in capitals that stand alone.
+//! The headings of a text: Markdown, chapter lines, numbered sections, short lines in capitals that
+//! stand alone, and the keys of JSON and YAML.
+
+mod data;
+mod lines;
+
+use lines::{Form, Line};
 
 use super::text::{char_count, one_line};
 
 /// A longer line is prose.
 const MOST_CHARS: usize = 120;
-
-/// Words that begin the heading of a numbered part.
-const PARTS: [&str; 9] = [
-    "chapter", "book", "part", "section", "appendix", "act", "scene", "letter", "kapitel",
+/// What stands between the headings of a trail.
+pub const SEPARATOR: &str = " › ";
+/// Maximum characters of a trail; the deepest headings are kept.
+const MOST_TRAIL_CHARS: usize = 300;
+/// Where a heading ranks that seems to be above chapters, but only occurs within one.
+const WITHIN: u8 = 5;
+/// Chapters from which on a line in capitals is a shout or a sign rather than a heading.
+const CHAPTERS: usize = 3;
+/// Parts of a book that are headings even without a number.
+const BACK: [&str; 9] = [
+    "epilogue",
+    "appendix",
+    "conclusion",
+    "notes",
+    "glossary",
+    "index",
+    "postscript",
+    "afterword",
+    "bibliography",
 ];
 
-/// A heading and where its line begins, in characters.
+/// A heading and where its line begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
+    /// In characters.
     pub start_char: usize,
+    /// In bytes.
+    pub start: usize,
+    /// In bytes; after the line break, and after the title of a chapter if it has its own line.
+    pub end: usize,
+    /// 1 for the highest.
+    pub level: u8,
     pub text: String,
 }
 
 /// All headings of a text, in order.
 #[must_use]
 pub fn headings(text: &str) -> Vec<Heading> {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut found = Vec::new();
-    let mut start_char = 0;
-    let mut fenced = false;
-    for (at, line) in lines.iter().enumerate() {
-        let bare = line.trim();
-        if bare.starts_with("```") || bare.starts_with("~~~") {
-            fenced = !fenced;
-        }
-
-        let before = at.checked_sub(1).map_or("", |before| lines[before].trim());
-        let after = lines.get(at + 1).map_or("", |after| after.trim());
-        if !fenced && let Some(text) = heading(bare, before, after) {
-            found.push(Heading { start_char, text });
-        }
-
-        start_char += char_count(line);
+    if let Some(found) = data::keys(text) {
+        return found;
     }
+
+    let lines = lines::split(text);
+    let marked = lines.iter().any(|line| line.form() == Some(Form::Marked));
+    let mut found: Vec<(Form, Heading)> = Vec::new();
+    let mut fence = lines::Fences::default();
+    let mut at = 0;
+    while at < lines.len() {
+        let line = &lines[at];
+        at += 1;
+        if fence.passes(line.bare) {
+            continue;
+        }
+
+        let before = at.checked_sub(2).map_or("", |before| lines[before].bare);
+        let after = lines.get(at).map_or("", |after| after.bare);
+        let Some((form, level)) = line.heading(before, after, marked) else {
+            continue;
+        };
+
+        let title = match form {
+            Form::Part => lines::title_below(line.bare, &lines[at..]),
+            _ => None,
+        };
+        let text = lines::shown(line.bare, form, title.map(|(title, _)| title));
+        if char_count(&text) > MOST_CHARS || !text.chars().any(char::is_alphanumeric) {
+            continue;
+        }
+
+        at += title.map_or(0, |(_, lines)| lines);
+        found.push((form, heading(&lines, line, at, level, text)));
+    }
+
+    ranked(found)
+}
+
+fn heading(lines: &[Line<'_>], line: &Line<'_>, next: usize, level: u8, text: String) -> Heading {
+    Heading {
+        start_char: line.start_char,
+        start: line.start,
+        end: lines
+            .get(next)
+            .map_or_else(|| lines.last().map_or(0, Line::end), |next| next.start),
+        level,
+        text: one_line(&text),
+    }
+}
+
+/// Drops lines in capitals within chapters, and ranks a `BOOK` within a chapter below it.
+fn ranked(found: Vec<(Form, Heading)>) -> Vec<Heading> {
+    let is_chapter = |(form, heading): &&(Form, Heading)| {
+        matches!(form, Form::Part | Form::Numbered) && heading.level > 1
+    };
+    let chapters = found.iter().filter(is_chapter).count();
+    let first = found
+        .iter()
+        .find(is_chapter)
+        .map_or(usize::MAX, |(_, heading)| heading.start);
+    let late = found
+        .iter()
+        .find(|(form, heading)| *form == Form::Part && heading.level == 1)
+        .is_some_and(|(_, heading)| heading.start > first);
 
     found
+        .into_iter()
+        .filter(|(form, heading)| {
+            *form != Form::Capitals
+                || chapters < CHAPTERS
+                || heading.start < first
+                || BACK.contains(&heading.text.to_lowercase().trim_end_matches('.'))
+        })
+        .map(|(form, mut heading)| {
+            if late && form == Form::Part && heading.level == 1 {
+                heading.level = WITHIN;
+            }
+
+            // Beside chapters, a preface or an epilogue ranks as they do.
+            if form == Form::Capitals && chapters >= CHAPTERS {
+                heading.level = 2;
+            }
+
+            heading
+        })
+        .collect()
 }
 
-/// The last heading that begins at or before a position.
+/// Walks through the headings of a text, to tell which stand above a position.
+#[derive(Debug)]
+pub struct Trail<'h> {
+    rest: &'h [Heading],
+    above: Vec<&'h Heading>,
+}
+
+impl<'h> Trail<'h> {
+    #[must_use]
+    pub fn new(headings: &'h [Heading]) -> Self {
+        Self {
+            rest: headings,
+            above: Vec::new(),
+        }
+    }
+
+    /// The last heading that begins at or before a position, and those that it belongs to, highest
+    /// first. Positions are in characters, and must not decrease.
+    pub fn at(&mut self, start_char: usize) -> &[&'h Heading] {
+        while let Some((next, rest)) = self
+            .rest
+            .split_first()
+            .filter(|(next, _)| next.start_char <= start_char)
+        {
+            self.above.retain(|above| above.level < next.level);
+            self.above.push(next);
+            self.rest = rest;
+        }
+
+        &self.above
+    }
+}
+
+/// A trail on one line.
 #[must_use]
-pub fn above(headings: &[Heading], start_char: usize) -> Option<&Heading> {
-    let after = headings.partition_point(|heading| heading.start_char <= start_char);
-    headings[..after].last()
-}
+pub fn joined(trail: &[&Heading]) -> Option<String> {
+    let mut rest = trail;
+    loop {
+        let texts: Vec<&str> = rest.iter().map(|heading| heading.text.as_str()).collect();
+        let line = texts.join(SEPARATOR);
+        if char_count(&line) <= MOST_TRAIL_CHARS || rest.len() <= 1 {
+            return (!line.is_empty()).then_some(line);
+        }
 
-fn heading(line: &str, before: &str, after: &str) -> Option<String> {
-    let marked = line.trim_start_matches('#');
-    let marks = line.len() - marked.len();
-    if (1..=6).contains(&marks) && marked.starts_with(' ') {
-        return fitting(marked.trim_end_matches('#'));
+        rest = &rest[1..];
     }
-
-    let underlined = |mark: char| after.len() >= 3 && after.chars().all(|c| c == mark);
-    if before.is_empty() && !line.is_empty() && (underlined('=') || underlined('-')) {
-        return fitting(line);
-    }
-
-    let alone = before.is_empty() && (after.is_empty() || is_numbered(line));
-    let telling = is_numbered(line) || is_in_capitals(line);
-    if alone && telling {
-        fitting(line)
-    } else {
-        None
-    }
-}
-
-/// `CHAPTER IV. The Lamp`, `Part 2`.
-fn is_numbered(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    let part = words.next().unwrap_or_default().to_lowercase();
-    let number = words.next().unwrap_or_default();
-    let number = number.trim_end_matches(['.', ':', ',', '-', '—']);
-    let roman = |c: char| "IVXLCDM".contains(c);
-    PARTS.contains(&part.as_str())
-        && !number.is_empty()
-        && (number.chars().all(|c| c.is_ascii_digit()) || number.chars().all(roman))
-}
-
-fn is_in_capitals(line: &str) -> bool {
-    let letters = line.chars().filter(|c| c.is_alphabetic()).count();
-    letters >= 3 && !line.chars().any(char::is_lowercase) && line.chars().any(char::is_uppercase)
-}
-
-fn fitting(line: &str) -> Option<String> {
-    let line = one_line(line);
-    let fits = char_count(&line) <= MOST_CHARS && line.chars().any(char::is_alphanumeric);
-    fits.then_some(line)
 }
 
 #[cfg(test)]
@@ -103,32 +194,95 @@ mod tests {
 
     #[test]
     fn finds_the_usual_forms() {
-        let text = "# One #\nText.\n\nTwo\n---\n\nCHAPTER I. Down the Hole\n\nPart 2\nText.\n\nTHE WHALE\n\nText.\n";
-        let wanted = [
-            "One",
-            "Two",
-            "CHAPTER I. Down the Hole",
-            "Part 2",
-            "THE WHALE",
-        ];
-        assert_eq!(texts(text), wanted);
+        for (text, wanted) in [
+            (
+                "# One #\nText.\n\nTwo\n---\n\nCHAPTER I. Down the Hole\n\nPart 2\nText.\n\nTHE WHALE\n\nText.\n",
+                vec![
+                    "One",
+                    "Two",
+                    "CHAPTER I. Down the Hole",
+                    "Part 2",
+                    "THE WHALE",
+                ],
+            ),
+            (
+                "CHAPTER 30\n\nThe Pipe.\n\nWhen Stubb had departed, Ahab stood.\n",
+                vec!["CHAPTER 30. The Pipe"],
+            ),
+            (
+                "I. The Absence\n\nText goes on.\n\nII. The Duel of Dr Hirsch\n\nText.\n",
+                vec!["I. The Absence", "II. The Duel of Dr Hirsch"],
+            ),
+            (
+                "1 Introduction\n\nText.\n\n2.1 Methods used\n\nText.\n",
+                vec!["1 Introduction", "2.1 Methods used"],
+            ),
+            (
+                "{\n  \"name\": \"x\",\n  \"scripts\": {\n    \"a\": 1\n  },\n  \"items\": [\n    1\n  ]\n}\n",
+                vec!["scripts", "items"],
+            ),
+            (
+                "name: x\nservices:\n  web:\n    image: y\nvolumes:\n  - data\n",
+                vec!["services", "volumes"],
+            ),
+        ] {
+            assert_eq!(texts(text), wanted);
+        }
     }
 
     #[test]
     fn prose_and_code_are_no_headings() {
-        let text = "```\n# a comment\n```\nPart of it was gone.\nNO BLANK LINES\nhere\n\n#hashtag\n\n---\n";
-        assert_eq!(texts(text), [""; 0]);
+        for text in [
+            "```\n# a comment\n```\nPart of it was gone.\nNO BLANK LINES\nhere\n\n#hashtag\n\n---\n",
+            "# a\n".strip_prefix("# a\n").unwrap(),
+            "It was late.\n\n12 men came in and sat down by the fire, and nobody spoke.\n\nThen they left.\n",
+            "He wrote: nothing\nmore came\n",
+        ] {
+            assert_eq!(texts(text), [""; 0], "{text}");
+        }
     }
 
     #[test]
-    fn the_heading_above_a_position_counts_characters() {
-        let text = "# Ä\nerste\n# B\nzweite\n";
+    fn a_sign_within_a_chapter_is_no_heading() {
+        let text = "PREFACE\n\nText.\n\nCHAPTER 1\n\nIt began. It went on.\n\nDRINK ME\n\nText.\n\nCHAPTER 2\n\nIt rained. It snowed.\n\nBOOK I\n\nIt said: whales.\n\nCHAPTER 3\n\nIt ended. It was late.\n\nEPILOGUE\n\nText.\n";
         let found = headings(text);
-        let at = |position: usize| above(&found, position).map(|one| one.text.as_str());
+        let shown: Vec<(&str, u8)> = found
+            .iter()
+            .map(|one| (one.text.as_str(), one.level))
+            .collect();
         assert_eq!(
-            (at(0), at(9), at(10), at(40)),
-            (Some("Ä"), Some("Ä"), Some("B"), Some("B"))
+            shown,
+            [
+                ("PREFACE", 2),
+                ("CHAPTER 1", 2),
+                ("CHAPTER 2", 2),
+                ("BOOK I", 5),
+                ("CHAPTER 3", 2),
+                ("EPILOGUE", 2)
+            ]
         );
-        assert_eq!(above(&[], 3), None);
+    }
+
+    #[test]
+    fn a_trail_counts_characters_and_lists_what_a_position_belongs_to() {
+        let text = "# Ä\nerste\n## B\nzweite\n## C\n# D\n";
+        let found = headings(text);
+        let at = |position: usize| joined(Trail::new(&found).at(position));
+        assert_eq!(at(0).as_deref(), Some("Ä"));
+        assert_eq!(at(9).as_deref(), Some("Ä"));
+        assert_eq!(at(10).as_deref(), Some("Ä › B"));
+        assert_eq!(at(22).as_deref(), Some("Ä › C"));
+        assert_eq!(at(40).as_deref(), Some("D"));
+        assert_eq!(joined(Trail::new(&[]).at(3)), None);
+    }
+
+    #[test]
+    fn a_heading_ends_where_its_text_begins() {
+        let text = "CHAPTER 30\n\nThe Pipe.\n\nWhen Stubb had departed.\n";
+        let found = headings(text);
+        assert_eq!(
+            &text[found[0].start..found[0].end],
+            "CHAPTER 30\n\nThe Pipe.\n"
+        );
     }
 }

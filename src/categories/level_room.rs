@@ -56,6 +56,12 @@ impl LevelRoom {
         }
     }
 
+    /// Whether at least half of a level is used; never if limits count per parent.
+    pub fn is_half_full(&self, level: i64) -> bool {
+        let used = self.used.get(place(level)).copied().unwrap_or(0);
+        self.taxonomy.scope() == LimitScope::Level && used * 2 >= self.taxonomy.limit(level)
+    }
+
     /// Whether each of these levels has room.
     pub fn has_room(&self, mut levels: Range<i64>) -> bool {
         self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > 0)

@@ -157,6 +157,11 @@ impl Tree {
         self.places.full_level()
     }
 
+    /// Whether at least half of the categories of a level exist.
+    pub fn is_half_full(&self, level: i64) -> bool {
+        self.places.is_half_full(level)
+    }
+
     /// Whether categories with leaves get no more of them: the rest is reserved for new subjects.
     pub fn keeps_the_rest(&self) -> bool {
         self.places.keeps_the_rest()

@@ -100,6 +100,7 @@ mod tests {
             may_create: false,
             chunks: &(1..).zip(stray.iter().copied()).collect::<Vec<_>>(),
             homes: &vec![Some(0); stray.len()],
+            wishes: &[],
         });
 
         filed.into_iter().map(|(_, name)| name).collect()

@@ -2,6 +2,7 @@
 //! answers for equal input, a name that differs from its parent's, and that an existing category is
 //! preferred unless a new one fits clearly better.
 
+use super::ClassifyInput;
 use super::company;
 use super::meaning::{Choice, SYNONYM};
 use super::names;
@@ -11,7 +12,6 @@ use super::siblings::SampledSiblings;
 use super::sketch::sketch;
 use super::table::{self, Vector};
 use super::topics::{Place, inventory};
-use super::{ClassifyInput, words};
 
 /// A chunk of at most this many words may be filed by the matter it is about.
 const SHORT: usize = 40;
@@ -19,6 +19,9 @@ const SHORT: usize = 40;
 const BRIEF: usize = 80;
 /// Below this similarity to every topic, the chunk is named by its own words.
 const FAMILIAR: f32 = 0.2;
+
+/// The same for a text that is not short, and whose domain is not known yet.
+const CLEAR: f32 = 0.26;
 
 /// How much worse than a new category an existing one may fit and still be chosen.
 pub const PATIENCE: f32 = 0.1;
@@ -69,6 +72,15 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let mut siblings: Option<SampledSiblings> = None;
 
     for (at, (id, text)) in input.chunks.iter().enumerate() {
+        if let Some(name) = wished(input, at, &choices) {
+            if !choices.iter().any(|c| names::same(&c.name, &name)) {
+                choices.push(Choice::new(&name));
+            }
+
+            filed.push((*id, name));
+            continue;
+        }
+
         let chunk = ChunkToFile::new(text, input, helper.as_ref());
         let home = input
             .homes
@@ -100,6 +112,20 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     }
 
     filed
+}
+
+/// The category that the outline of a source names for a chunk, if it exists or may be created.
+fn wished(input: &ClassifyInput<'_>, at: usize, choices: &[Choice]) -> Option<String> {
+    let wish = input.wishes.get(at).copied().flatten()?;
+    let found = choices
+        .iter()
+        .find(|choice| names::same(&choice.name, wish));
+    if let Some(known) = found {
+        return Some(known.name.clone());
+    }
+
+    let above = input.parent.iter().any(|parent| names::same(parent, wish));
+    (input.may_create && !above).then(|| wish.to_owned())
 }
 
 /// A chunk to file, with everything known about it.
@@ -264,7 +290,14 @@ impl<'a> ChunkToFile<'a> {
             _ => None,
         };
 
-        found.filter(|(_, fit)| *fit >= FAMILIAR)
+        // A mood or a chance word is not a subject: a longer text must be clearly about one.
+        let parent = self.input.parent.last().and_then(|name| all.find(name));
+        let least = if self.is_short() || parent.is_some() {
+            FAMILIAR
+        } else {
+            CLEAR
+        };
+        found.filter(|(_, fit)| *fit >= least)
     }
 
     /// A name from the chunk's own words, for deep levels and unknown languages.
@@ -294,13 +327,7 @@ impl<'a> ChunkToFile<'a> {
         // Computed only when needed, because most chunks get a known name.
         let deep = self.input.parent.len().min(8);
         let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
-        let phrases = std::iter::once_with(search).flatten();
-        phrases.map(|p| {
-            p.split(' ')
-                .map(words::singular)
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
+        std::iter::once_with(search).flatten()
     }
 }
 
@@ -319,6 +346,7 @@ mod tests {
         may_create: true,
         chunks: &[],
         homes: &[],
+        wishes: &[],
     };
 
     fn file(

@@ -107,7 +107,7 @@ fn topic(input: &HelperInput<'_>, headers: &Headers) -> Option<String> {
     names::tidy(phrases.first()?)
 }
 
-fn without_reply_marks(subject: &str) -> &str {
+pub fn without_reply_marks(subject: &str) -> &str {
     let mut rest = subject.trim();
     while let Some(short) = ["re:", "fw:", "fwd:", "aw:"].iter().find_map(|mark| {
         let head = rest.get(..mark.len())?;

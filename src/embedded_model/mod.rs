@@ -7,6 +7,7 @@ mod by_samples;
 mod category_samples;
 mod classify;
 mod clean;
+mod collection;
 mod company;
 mod dates;
 mod enrich;
@@ -17,21 +18,26 @@ mod headers;
 mod helper;
 mod meaning;
 mod names;
+mod outline;
 mod phrases;
 mod profile;
 mod rank;
+mod sections;
 mod select;
 mod sentences;
 mod siblings;
 mod sketch;
 mod summarize;
 mod table;
+mod telling_words;
+mod title;
 mod tokens;
 mod topics;
 mod wording;
 mod words;
 
 pub use enrich::{Analyzed, Classified};
+pub use outline::{OutlineInput, SourceOutline};
 
 use crate::model::category::CategoryContents;
 use crate::model::vocabulary::Terms;
@@ -80,6 +86,9 @@ pub struct ClassifyInput<'a> {
     /// For each chunk the index in `categories` where it is filed already, if it is; empty if all
     /// chunks are new.
     pub homes: &'a [Option<usize>],
+    /// For each chunk the name that the outline of its source gives it on this level; empty if
+    /// there is no outline.
+    pub wishes: &'a [Option<&'a str>],
 }
 
 /// A chunk for an answer.
@@ -149,6 +158,12 @@ impl EmbeddedModel {
     #[must_use]
     pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         answer::answer(query, chunks)
+    }
+
+    /// Where the chunks of a source belong, by its title and headings.
+    #[must_use]
+    pub fn outline(input: &OutlineInput<'_>) -> SourceOutline {
+        outline::outline(input)
     }
 
     /// One category name for each chunk.

@@ -9,6 +9,8 @@ use super::words;
 const LONGEST: usize = 60;
 /// The name if no other fits.
 pub const MISCELLANEOUS: &str = "Miscellaneous";
+/// The broad name of texts that are clearly about nothing in the inventory.
+pub const NOTES: &str = "Notes";
 /// Names for levels below one at which a chunk offers no further distinction.
 const FURTHER: [&str; 3] = ["General", "Details", "Notes"];
 
@@ -29,6 +31,27 @@ pub fn tidy(phrase: &str) -> Option<String> {
     let mut letters = short.trim().chars();
     let first = letters.next()?;
     Some(first.to_uppercase().chain(letters).collect())
+}
+
+/// A title or a heading as a category name: as it is written, without marks, cut between words.
+pub fn title(text: &str) -> Option<String> {
+    let linked = match (text.find('['), text.find("](")) {
+        (Some(open), Some(close)) if open < close => text[open + 1..close].to_owned(),
+        _ => text.to_owned(),
+    };
+    let plain: String = linked
+        .chars()
+        .filter(|c| !matches!(c, '`' | '*'))
+        .map(|c| if c == '/' || c.is_control() { ' ' } else { c })
+        .collect();
+    let joined = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    let bare =
+        joined.trim_matches(|c: char| matches!(c, '.' | ':' | ',' | ';' | '_' | '#' | '"' | ' '));
+    let cut = super::sentences::cut(bare, LONGEST);
+    let mut letters = cut.trim_end_matches([',', ';', ':', '-', ' ']).chars();
+    let first = letters.next()?;
+    let name: String = first.to_uppercase().chain(letters).collect();
+    name.chars().any(char::is_alphanumeric).then_some(name)
 }
 
 /// Whether two names look the same to a reader.
@@ -52,7 +75,7 @@ pub fn kind_of_text(text: &str, profile: &Profile) -> String {
 
     // Unreadable English is noise rather than a language.
     let foreign = language(text).filter(|l| *l != "English");
-    foreign.map_or_else(|| MISCELLANEOUS.to_string(), |l| format!("{l} texts"))
+    foreign.map_or_else(|| NOTES.to_string(), |l| format!("{l} texts"))
 }
 
 /// The script of most letters, unless it is Latin.
@@ -146,6 +169,7 @@ mod tests {
         for (text, wanted) in [
             ("", MISCELLANEOUS),
             ("🙂 🙂", MISCELLANEOUS),
+            ("Well, there it is then.", NOTES),
             ("12 345", "Numbers"),
             ("机器学习", "Chinese texts"),
             ("これは日本語です", "Japanese texts"),

@@ -26,6 +26,11 @@ struct Word {
 struct Candidate {
     text: String,
     count: f32,
+    /// How often it is used like a noun, like a verb, and like a name.
+    as_noun: f32,
+    as_verb: f32,
+    as_name: f32,
+    times: f32,
     vector: Box<Vector>,
     first: usize,
 }
@@ -65,7 +70,39 @@ fn opening(text: &str) -> &str {
 fn score(candidate: &Candidate, about: &Vector) -> f32 {
     let near = table::dot(&candidate.vector, about).max(0.0);
     // A phrase without a vector (in an unknown script) is ranked by its frequency.
-    (0.05 + near / 100.0) * candidate.count.sqrt()
+    (0.05 + near / 100.0) * candidate.count.sqrt() * candidate.as_a_name()
+}
+
+/// Words that stand before a noun, and before a verb.
+const BEFORE_NOUNS: [&str; 20] = [
+    "the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their", "my", "our",
+    "your", "of", "in", "for", "with", "no", "new",
+];
+const BEFORE_VERBS: [&str; 16] = [
+    "to", "i", "you", "he", "she", "we", "they", "who", "will", "would", "can", "could", "should",
+    "must", "not", "it",
+];
+
+impl Candidate {
+    /// How well it reads as the name of a category: a noun rather than a verb or a person, and a
+    /// pair of words that is used more than once.
+    fn as_a_name(&self) -> f32 {
+        if !self.text.is_ascii() {
+            return 1.0;
+        }
+
+        let last = self.text.rsplit(' ').next().unwrap_or_default();
+        let verb = self.as_verb > self.as_noun || last.ends_with("ly") || last.ends_with("ed");
+        let chance = self.text.contains(' ') && self.times < 2.0;
+        let person = self.as_name * 2.0 > self.times;
+        let bare = !self.text.contains(' ') && self.as_noun < 1.0;
+
+        [(verb, 0.2), (chance, 0.45), (person, 0.4), (bare, 0.7)]
+            .iter()
+            .filter(|(fault, _)| *fault)
+            .map(|(_, share)| share)
+            .product()
+    }
 }
 
 fn shares_word(a: &str, b: &str) -> bool {
@@ -76,20 +113,23 @@ fn shares_word(a: &str, b: &str) -> bool {
 fn collect(text: &str) -> Vec<Candidate> {
     let mut found: HashMap<String, Candidate> = HashMap::new();
     let mut order = 0;
-    for line in clean::telling_lines(text) {
+    for (number, line) in clean::telling_lines(text).enumerate() {
         let words = words_of(line);
+        // The first line is often the title.
+        let told = if number == 0 { 1.5 } else { 1.0 };
         for (at, word) in words.iter().enumerate() {
             if !word.content {
                 continue;
             }
 
             order += 1;
-            note(&mut found, &[word], order, 1.0);
+            let before = at.checked_sub(1).map(|before| words[before].key.as_str());
+            note(&mut found, &[word], before, order, told);
             if let Some(next) = words
                 .get(at + 1)
                 .filter(|n| n.pairs && word.pairs && n.key != word.key)
             {
-                note(&mut found, &[word, next], order, 1.3);
+                note(&mut found, &[word, next], before, order, 1.3 * told);
             }
         }
     }
@@ -99,7 +139,13 @@ fn collect(text: &str) -> Vec<Candidate> {
     all
 }
 
-fn note(found: &mut HashMap<String, Candidate>, words: &[&Word], order: usize, weight: f32) {
+fn note(
+    found: &mut HashMap<String, Candidate>,
+    words: &[&Word],
+    before: Option<&str>,
+    order: usize,
+    weight: f32,
+) {
     let key = words
         .iter()
         .map(|w| w.key.as_str())
@@ -121,12 +167,25 @@ fn note(found: &mut HashMap<String, Candidate>, words: &[&Word], order: usize, w
         Candidate {
             text,
             count: 0.0,
+            as_noun: 0.0,
+            as_verb: 0.0,
+            as_name: 0.0,
+            times: 0.0,
             vector: Box::new(vector),
             first: order,
         }
     });
 
+    let follows = |list: &[&str]| f32::from(u8::from(before.is_some_and(|b| list.contains(&b))));
+    let capital = before.is_some()
+        && words
+            .iter()
+            .all(|w| w.surface.starts_with(char::is_uppercase));
     entry.count += weight;
+    entry.times += 1.0;
+    entry.as_noun += follows(&BEFORE_NOUNS);
+    entry.as_verb += follows(&BEFORE_VERBS);
+    entry.as_name += f32::from(u8::from(capital));
 }
 
 fn words_of(line: &str) -> Vec<Word> {

@@ -222,7 +222,7 @@ mod tests {
             );
         }
 
-        assert!(all.domains.len() >= 15 && all.topics.len() >= 300);
+        assert!(all.domains.len() >= 15 && all.topics.len() >= 100);
     }
 
     #[test]

@@ -296,6 +296,34 @@ mod tests {
     }
 
     #[test]
+    fn keeps_headings_code_and_rows_together() {
+        let usual = ["." as &str, "\n"];
+        let prose = "one two three four five six. ".repeat(3);
+        let code = "let a = 1.\n".repeat(6);
+        for (text, wanted) in [
+            (
+                format!("{prose}\n\n# Next\n\n{prose}\n"),
+                vec![format!("{prose}\n\n"), format!("# Next\n\n{prose}\n")],
+            ),
+            (
+                format!("a b c d e.\n\n```\n{code}```\n\nmore text here\n"),
+                vec![
+                    "a b c d e.\n\n".to_owned(),
+                    format!("```\n{code}```\n\n"),
+                    "more text here\n".to_owned(),
+                ],
+            ),
+            (
+                "| a. b. c. d. e. f. | x. y. z. a. b. |\n| a. b. c. d. e. f. | x. y. z. a. b. |\n"
+                    .to_owned(),
+                vec!["| a. b. c. d. e. f. | x. y. z. a. b. |\n".to_owned(); 2],
+            ),
+        ] {
+            assert_eq!(texts(&text, &rules(&usual, 6, 40)), wanted, "{text:?}");
+        }
+    }
+
+    #[test]
     fn splits_text_without_delimiters() {
         let rules = rules(&[".", "\n"], 300, 500);
         for text in [

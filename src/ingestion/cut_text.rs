@@ -1,5 +1,6 @@
 //! The text of an ingestion, cut into chunks and measured.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::chunker::{TextChunk, cut_at};
@@ -8,14 +9,26 @@ use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
+use crate::base::headings::{Heading, Trail, headings, joined};
 use crate::base::tokens::TokenCounter;
+use crate::categories::Taxonomy;
+use crate::embedded_model::{EmbeddedModel, OutlineInput, SourceOutline};
 use crate::jobs::{Failure, JobError};
 use crate::model::chunk::NewChunk;
 use crate::model::source_version::VersionFacts;
 
+/// The share of all leaves that one source may use, and how many it may use anyway.
+const SHARE: i64 = 4;
+const LEAST_SECTIONS: usize = 4;
+
 /// A cut text.
 pub struct CutText {
     pub chunks: Vec<TextChunk>,
+    /// Where the embedded model files the chunks, by the title and headings of the text.
+    pub outline: SourceOutline,
+    /// The headings above each chunk.
+    trails: Vec<Option<String>>,
+    overlapping_trails: Vec<Option<String>>,
     /// The tokenizer that counted the tokens.
     tokenizer: &'static str,
     /// Search chunks, if they differ from the filed ones.
@@ -33,10 +46,12 @@ impl CutText {
     pub async fn cut(
         order: &Arc<Order>,
         model: String,
-        depth: i64,
+        taxonomy: &Taxonomy,
         job_id: String,
+        outlined: bool,
     ) -> Result<Self, JobError> {
         let order = Arc::clone(order);
+        let (depth, leaves) = (taxonomy.depth(), taxonomy.limit(taxonomy.depth()));
         #[expect(
             clippy::disallowed_methods,
             reason = "pure computation that ends by itself"
@@ -80,7 +95,15 @@ impl CutText {
                 job_id: Some(job_id),
             };
 
+            let headings = headings(text);
             Self {
+                trails: trails(&headings, text, &chunks),
+                overlapping_trails: trails(&headings, text, &overlapping),
+                outline: if outlined && order.is_filed() {
+                    outline(&order, &headings, &chunks, (depth, leaves))
+                } else {
+                    SourceOutline::default()
+                },
                 chunks,
                 tokenizer: counter.name(),
                 overlapping,
@@ -113,13 +136,14 @@ impl CutText {
     }
 
     /// The filed chunks as they are stored, without their category.
-    pub fn chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
-        rows(&self.chunks, text, self.tokenizer)
+    pub fn chunks<'t>(&'t self, text: &'t str) -> Vec<NewChunk<'t>> {
+        rows(&self.chunks, text, self.tokenizer, &self.trails)
     }
 
     /// The search chunks as they are stored, unless they are the filed ones.
-    pub fn overlapping_chunks<'t>(&self, text: &'t str) -> Vec<NewChunk<'t>> {
-        rows(&self.overlapping, text, self.tokenizer)
+    pub fn overlapping_chunks<'t>(&'t self, text: &'t str) -> Vec<NewChunk<'t>> {
+        let trails = &self.overlapping_trails;
+        rows(&self.overlapping, text, self.tokenizer, trails)
     }
 
     /// The texts that searches find.
@@ -141,9 +165,48 @@ fn same(some: &[TextChunk], others: &[TextChunk]) -> bool {
     ranges.eq(others.iter().map(|chunk| &chunk.range))
 }
 
-fn rows<'t>(chunks: &[TextChunk], text: &'t str, tokenizer: &'t str) -> Vec<NewChunk<'t>> {
+/// At most a quarter of the leaves are for one source.
+fn outline(
+    order: &Order,
+    headings: &[Heading],
+    chunks: &[TextChunk],
+    (depth, leaves): (i64, i64),
+) -> SourceOutline {
+    let ranges: Vec<Range<usize>> = chunks.iter().map(|chunk| chunk.range.clone()).collect();
+    EmbeddedModel::outline(&OutlineInput {
+        filename: order.filename.as_deref(),
+        path: order.path.as_deref(),
+        title: order.facts.title.as_deref(),
+        text: &order.text,
+        headings,
+        chunks: &ranges,
+        depth: u32::try_from(depth).unwrap_or(u32::MAX),
+        most_sections: usize::try_from(leaves / SHARE)
+            .unwrap_or(usize::MAX)
+            .max(LEAST_SECTIONS),
+    })
+}
+
+/// The headings above each chunk. Blank lines at the beginning of a chunk belong to what follows.
+fn trails(headings: &[Heading], text: &str, chunks: &[TextChunk]) -> Vec<Option<String>> {
+    let mut trail = Trail::new(headings);
+    let mut above = |chunk: &TextChunk| {
+        let text = &text[chunk.range.clone()];
+        let lead = text.chars().take_while(|c| c.is_whitespace()).count();
+        joined(trail.at(chunk.start_char + lead))
+    };
+
+    chunks.iter().map(&mut above).collect()
+}
+
+fn rows<'t>(
+    chunks: &[TextChunk],
+    text: &'t str,
+    tokenizer: &'t str,
+    trails: &'t [Option<String>],
+) -> Vec<NewChunk<'t>> {
     let mut rows = Vec::with_capacity(chunks.len());
-    for (ordinal, chunk) in (1..).zip(chunks) {
+    for ((ordinal, chunk), trail) in (1..).zip(chunks).zip(trails) {
         rows.push(NewChunk {
             ordinal,
             text: &text[chunk.range.clone()],
@@ -151,6 +214,7 @@ fn rows<'t>(chunks: &[TextChunk], text: &'t str, tokenizer: &'t str) -> Vec<NewC
             start_char: count(chunk.start_char),
             end_char: count(chunk.end_char),
             tokenizer,
+            heading: trail.as_deref(),
             category_id: 0,
         });
     }

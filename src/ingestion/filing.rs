@@ -27,6 +27,7 @@ use crate::base::problems;
 use crate::base::text::name_key;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
+use crate::embedded_model::SourceOutline;
 use crate::jobs::{Failure, JobError};
 use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
 use crate::llm::{Hint, Llm, LlmError, Session};
@@ -56,6 +57,8 @@ pub struct Filing<'a> {
 pub struct FiledText<'a> {
     pub text: &'a str,
     pub chunks: &'a [TextChunk],
+    /// Where they belong by the title and headings of the text, if the model uses that.
+    pub outline: &'a SourceOutline,
     pub helper: Option<Arc<str>>,
     pub batch_size: usize,
 }
@@ -435,10 +438,28 @@ impl Filing<'_> {
                 .filed_so_far()
                 .map_or_else(Hint::default, |filed_so_far| {
                     Hint::samples(filed_so_far.below(call.parent, &tree))
+                        .with_wishes(self.wishes(call, ordinals, &tree))
                 }),
         };
 
         (task, shown)
+    }
+
+    /// The names that the outline gives these chunks on the level of a call. On a level that is half
+    /// full, a source without a category of its own joins existing ones.
+    fn wishes(&self, call: &Call<'_>, ordinals: &[usize], tree: &Tree) -> BTreeMap<i64, String> {
+        let outline = self.source.outline;
+        let own = outline.has_own_category;
+        if !own && call.level > 1 && tree.is_half_full(call.level) {
+            return BTreeMap::new();
+        }
+
+        let level = usize::try_from(call.level - 1).unwrap_or(usize::MAX);
+        let name = |ordinal: &usize| outline.paths.get(*ordinal)?.get(level)?.clone();
+        ordinals
+            .iter()
+            .filter_map(|ordinal| Some((i64::try_from(ordinal + 1).ok()?, name(ordinal)?)))
+            .collect()
     }
 
     fn chunk(&self, ordinal: usize) -> &str {

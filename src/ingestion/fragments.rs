@@ -1,14 +1,21 @@
 //! The places where a text may be cut, and the fragments between them, each counted once.
 
+use super::blocks::Blocks;
 use crate::base::tokens::TokenCounter;
 
 /// How good a position is for a cut, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
+    /// Between a heading and its text, or within a row of a table or a line of code.
+    Inside,
+    /// Between two lines of code in a fence.
+    InsideFence,
     Delimiter,
     Sentence,
     Line,
     BlankLine,
+    /// Before a heading.
+    Section,
 }
 
 /// The text between two possible cuts.
@@ -33,7 +40,9 @@ pub fn fragments(text: &str, delimiters: &[String], counter: TokenCounter) -> Ve
         .filter_map(|mark| Delimiter::first(text, mark))
         .collect();
 
+    let mut blocks = Blocks::of(text);
     while let Some((end, place)) = next_place(text, start, &mut delimiters) {
+        let place = blocks.judge(text, end, place);
         found.push(Fragment {
             start,
             end,

@@ -5,6 +5,7 @@
 //! first, with no transaction open while a model is called (`filing`, `saver`), and then writes it
 //! in one (`writing`).
 
+mod blocks;
 pub mod chunker;
 mod cut_text;
 mod embedding;

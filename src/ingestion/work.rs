@@ -97,7 +97,8 @@ impl IngestionWork {
             .clone()
             .unwrap_or_else(|| self.llm.model_of("classify").to_owned());
 
-        let depth = self.settings.taxonomy.depth();
+        let outlined = self.llm.capabilities("classify", &session).samples;
+        let taxonomy = &self.settings.taxonomy;
         // Concurrent texts are cut one after another: the first is filed and written while the
         // others are cut.
         let desk = self
@@ -106,7 +107,8 @@ impl IngestionWork {
             .await
             .map_err(|_| JobError::Interrupted)?;
 
-        let document = CutText::cut(&order, model, depth, context.id().to_string()).await?;
+        let job = context.id().to_string();
+        let document = CutText::cut(&order, model, taxonomy, job, outlined).await?;
         let same = self.same_content(context, &order, &document).await?;
         if let Some(version) = self.unchanged(context, &order, same.as_ref()).await? {
             return Ok(Outcome::Done(unchanged(&order.source_id, version)));
@@ -229,7 +231,7 @@ impl IngestionWork {
         context: &JobContext,
         session: &Session,
         order: &'d Order,
-        document: &CutText,
+        document: &'d CutText,
     ) -> Result<Option<Searched<'d>>, JobError> {
         let Some(profile) = order.searched_profile() else {
             return Ok(None);

@@ -11,6 +11,7 @@ use crate::model::category::CategoryContents;
 pub struct Hint {
     contents: Arc<[CategoryContents]>,
     filed_in: Arc<BTreeMap<i64, usize>>,
+    wishes: Arc<BTreeMap<i64, String>>,
 }
 
 impl Hint {
@@ -19,6 +20,7 @@ impl Hint {
         Self {
             contents,
             filed_in: Arc::default(),
+            wishes: Arc::default(),
         }
     }
 
@@ -28,7 +30,25 @@ impl Hint {
         contents: Arc<[CategoryContents]>,
         filed_in: Arc<BTreeMap<i64, usize>>,
     ) -> Self {
-        Self { contents, filed_in }
+        Self {
+            contents,
+            filed_in,
+            wishes: Arc::default(),
+        }
+    }
+
+    /// The same with the names that the outline of the source gives the chunks on this level.
+    #[must_use]
+    pub fn with_wishes(self, wishes: BTreeMap<i64, String>) -> Self {
+        Self {
+            wishes: Arc::new(wishes),
+            ..self
+        }
+    }
+
+    /// The name that the outline of the source gives a chunk.
+    pub(super) fn wish(&self, chunk: i64) -> Option<&str> {
+        self.wishes.get(&chunk).map(String::as_str)
     }
 
     /// Empty, or one entry per option.

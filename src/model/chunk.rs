@@ -25,6 +25,8 @@ pub struct Chunk {
     /// In characters; the end is exclusive.
     pub start_char: i64,
     pub end_char: i64,
+    /// The headings above it, highest first.
+    pub heading: Option<String>,
     pub category_id: Option<i64>,
     pub created_at: Timestamp,
 }
@@ -49,6 +51,8 @@ pub struct NewChunk<'t> {
     pub end_char: i64,
     /// The tokenizer that counted its tokens; empty if unknown.
     pub tokenizer: &'t str,
+    /// The headings above it, highest first.
+    pub heading: Option<&'t str>,
     /// 0 for a chunk that is not filed.
     pub category_id: i64,
 }

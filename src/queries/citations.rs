@@ -17,7 +17,7 @@ pub struct Citation {
     pub version: i64,
     pub filename: String,
     pub path: String,
-    /// The heading above the chunk; null if there is none.
+    /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     pub heading: Option<String>,
     /// The sentence, verbatim.
     pub quote: String,

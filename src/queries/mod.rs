@@ -45,7 +45,6 @@ use crate::llm::{Llm, Session};
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryScope, StoredQuery};
 use crate::search::Search;
-use crate::search::headings::Headings;
 use crate::store::{QueryPage, Store};
 
 pub use auto::Tier;
@@ -93,7 +92,6 @@ struct Inner {
     llm: Llm,
     search: Search,
     recent: RecentResults,
-    headings: Headings,
     samples: SampleCache,
     options: OptionCache,
     visible: VisibleCache,
@@ -134,7 +132,6 @@ impl Queries {
     ) -> Self {
         let depth = Taxonomy::new(&config.taxonomy).depth();
         let inner = Inner {
-            headings: search.headings(),
             search,
             recent: RecentResults::default(),
             samples,

@@ -128,7 +128,7 @@ pub struct QueryChunk {
     /// The path of the source.
     #[serde(default)]
     pub path: String,
-    /// The heading above the chunk; null if there is none.
+    /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     #[serde(default)]
     pub heading: Option<String>,
     /// Where words of the query stand in `text_content`.

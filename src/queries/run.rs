@@ -11,8 +11,6 @@ pub use picking::PICK_LEVEL;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use completing::versions;
-
 use super::auto::AutoRecord;
 use super::auto::decide::Reach;
 use super::auto::page::RankedCursor;
@@ -83,7 +81,6 @@ impl QueryRun<'_> {
         self.walk().await?;
         let found = self.read().await?;
         let chunks = self.describe(&found);
-        let places = versions(&found);
         let material = self.measure(found).await?;
         let mut kept = vec![true; chunks.len()];
         let limited = self.ask.mode == Mode::Answer || self.ask.budget_named;
@@ -109,7 +106,7 @@ impl QueryRun<'_> {
         }
 
         self.result.used_chunks = self.result.chunks.iter().map(used).collect();
-        self.complete_chunks(&places).await?;
+        self.complete_chunks().await?;
         if self.ask.mode == Mode::Answer {
             self.answer(material, &kept, summaries).await?;
         }

@@ -9,7 +9,6 @@
 mod beyond;
 mod cache;
 pub mod fusion;
-pub mod headings;
 pub mod highlight;
 pub mod index;
 pub mod input;
@@ -44,7 +43,6 @@ pub use reembed::ReembedWork;
 
 use beyond::Beyond;
 use cache::{IndexCache, Location, blocking};
-use headings::{FoundHeadings, Headings};
 use highlight::Highlighter;
 use rank::PreparedQuery;
 
@@ -66,7 +64,6 @@ struct Inner {
     llm: Llm,
     settings: config::Vector,
     cache: IndexCache,
-    headings: Headings,
     questions: Mutex<LruCache<(String, String), Vec<f32>>>,
 }
 
@@ -103,8 +100,8 @@ pub struct FoundEntries {
 pub struct Results {
     /// Best first.
     pub items: Vec<(Hit, Found)>,
-    /// The headings above the chunks.
-    pub headings: FoundHeadings,
+    /// The headings above the chunks, by chunk.
+    pub headings: HashMap<i64, String>,
     /// Marks the words of the query.
     pub highlighter: Highlighter,
     /// The embedding model, if meanings were compared.
@@ -134,14 +131,12 @@ impl Search {
     #[must_use]
     pub fn new(store: Store, llm: Llm, settings: config::Vector) -> Self {
         let cache = IndexCache::new(store.clone(), settings.memory_mb);
-        let headings = Headings::new(store.clone());
         Self {
             inner: Arc::new(Inner {
                 store,
                 llm,
                 settings,
                 cache,
-                headings,
                 questions: Mutex::new(LruCache::new(KEPT_QUESTIONS)),
             }),
         }
@@ -179,11 +174,8 @@ impl Search {
             .await?;
 
         let items = self.read(space, found.hits).await?;
-        let wanted: Vec<(i64, i64)> = items
-            .iter()
-            .map(|(_, found)| (found.version_id, found.start_char))
-            .collect();
-        let headings = self.inner.headings.of(space, &wanted).await?;
+        let wanted: Vec<i64> = items.iter().map(|(_, found)| found.chunk_id).collect();
+        let headings = self.inner.store.list_chunk_headings(space, &wanted).await?;
         Ok(Results {
             headings,
             highlighter: Highlighter::new(&ask.query),
@@ -456,12 +448,6 @@ impl Search {
             .into_iter()
             .filter_map(|hit| Some((hit, found.remove(&hit.owner.id)?)))
             .collect())
-    }
-
-    /// The headings above chunks.
-    #[must_use]
-    pub fn headings(&self) -> Headings {
-        self.inner.headings.clone()
     }
 
     /// The vector of a query, requested once.

@@ -11,6 +11,33 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 
 impl Store {
+    /// How many chunks are filed, and the leaf with the most of them.
+    pub async fn find_largest_leaf(
+        &self,
+        space: &Space,
+        depth: i64,
+    ) -> Result<Option<(i64, i64, i64)>, StoreError> {
+        let mut total = StatementBuilder::of("SELECT k.id, k.chunk_count FROM categories k");
+        total.text(" WHERE k.space = ?", space.as_str());
+        total.number(" AND k.level = ?", depth);
+        total.push(" AND k.chunk_count > 0 ORDER BY k.chunk_count DESC, k.id");
+        let rows = self
+            .retry("find_largest_leaf", || async {
+                self.fetch_all(self.put_together(&total, true)).await
+            })
+            .await?;
+
+        let mut largest = None;
+        let mut chunks = 0;
+        for row in &rows {
+            let (id, count): (i64, i64) = (row.try_get("id")?, row.try_get("chunk_count")?);
+            chunks += count;
+            largest = largest.or(Some((id, count)));
+        }
+
+        Ok(largest.map(|(id, count)| (chunks, id, count)))
+    }
+
     /// How many chunks were below each of these categories at a time.
     pub async fn count_chunks_of_then(
         &self,

@@ -14,7 +14,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::{Chunk, Move, NewChunk, RETRIEVAL, TAXONOMY};
 
 const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
-     c.start_char, c.end_char, c.category_id, c.created_at FROM chunks c \
+     c.start_char, c.end_char, c.heading, c.category_id, c.created_at FROM chunks c \
      JOIN source_versions v ON v.space = c.space AND v.id = c.version_id";
 
 /// Characters per insert: below the smallest default packet size of a server.
@@ -269,7 +269,8 @@ impl Tx {
                 insert = insert
                     .bind(Some(chunk.category_id).filter(|id| *id != 0))
                     .bind(now.as_micros())
-                    .bind(chunk.tokenizer.to_owned());
+                    .bind(chunk.tokenizer.to_owned())
+                    .bind(chunk.heading.map(str::to_owned));
             }
 
             self.execute(insert).await?;
@@ -280,10 +281,10 @@ impl Tx {
 
     /// Only the statement for a full batch is worth keeping prepared.
     fn insert_chunks(&self, rows: usize) -> Statement {
-        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
         let sql = format!(
             "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, \
-             start_char, end_char, category_id, created_at, tokenizer) VALUES {values}"
+             start_char, end_char, category_id, created_at, tokenizer, heading) VALUES {values}"
         );
 
         self.backend
@@ -349,6 +350,7 @@ pub(super) fn read_chunk(row: &AnyRow) -> Result<Chunk, StoreError> {
         token_count: row.try_get("token_count")?,
         start_char: row.try_get("start_char")?,
         end_char: row.try_get("end_char")?,
+        heading: row.try_get("heading")?,
         category_id: row.try_get("category_id")?,
         created_at: Timestamp::from_micros(row.try_get("created_at")?),
     })

@@ -66,29 +66,28 @@ impl Store {
         Ok(found)
     }
 
-    /// The texts of versions, without those that are too long.
-    pub async fn list_version_texts(
+    /// The headings above chunks, by chunk; those without a heading are missing.
+    pub async fn list_chunk_headings(
         &self,
         space: &Space,
-        version_ids: &[i64],
-        longest: i64,
+        ids: &[i64],
     ) -> Result<HashMap<i64, String>, StoreError> {
-        let mut short = Vec::new();
-        for some in version_ids.chunks(AT_ONCE) {
-            let mut statement = StatementBuilder::of("SELECT v.id FROM source_versions v");
-            statement.text(" WHERE COALESCE(v.space, '') = ?", space.as_str());
-            statement.number(" AND v.char_count <= ?", longest);
-            statement.numbers(" AND v.id IN (", some);
-            let rows = self.retry("list_version_texts", || async {
+        let mut found = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let mut statement = StatementBuilder::of("SELECT c.id, c.heading FROM chunks c");
+            statement.text(" WHERE COALESCE(c.space, '') = ?", space.as_str());
+            statement.numbers(" AND c.id IN (", some);
+            statement.push(" AND c.heading IS NOT NULL");
+            let rows = self.retry("list_chunk_headings", || async {
                 self.fetch_all(self.put_together(&statement, false)).await
             });
 
             for row in rows.await? {
-                short.push(row.try_get("id")?);
+                found.insert(row.try_get("id")?, row.try_get("heading")?);
             }
         }
 
-        self.list_texts(space, &short).await
+        Ok(found)
     }
 
     /// Chunks by id, filed or not, without those outside a scope; deleted ones are missing.

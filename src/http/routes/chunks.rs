@@ -20,7 +20,7 @@ use crate::model::chunk::Chunk;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "chunk_id": 17, "ordinal": 1, "profile": "taxonomy", "text_content": "The lighthouse was built in 1843.",
-    "token_count": 9, "start_char": 0, "end_char": 33, "category_id": 5,
+    "token_count": 9, "start_char": 0, "end_char": 33, "heading": "The coast › Lighthouses", "category_id": 5,
     "category_path": ["Coast", "Lighthouses", "History"], "source_id": "0199a7e0-1c2d-7000-8000-000000000000",
     "source_version": 1, "created_at": "2026-01-31T12:00:00.000000Z"
 }))]
@@ -37,6 +37,8 @@ pub struct ChunkResponse {
     pub start_char: i64,
     /// End offset in characters, exclusive.
     pub end_char: i64,
+    /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
+    pub heading: Option<String>,
     /// The leaf it is filed under.
     pub category_id: Option<i64>,
     /// Names from level 1 to the leaf.
@@ -67,6 +69,7 @@ impl ChunkResponse {
             token_count: chunk.token_count,
             start_char: chunk.start_char,
             end_char: chunk.end_char,
+            heading: chunk.heading,
             category_id: chunk.category_id,
             category_path: path
                 .map(|path| path.iter().map(|(_, name)| name.clone()).collect())

@@ -108,7 +108,7 @@ pub struct SearchItemResponse {
     pub source_version: i64,
     pub filename: String,
     pub path: String,
-    /// The heading above the chunk; null if there is none.
+    /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     pub heading: Option<String>,
     pub user_id: String,
     pub chunk_id: i64,
@@ -224,8 +224,7 @@ impl From<Results> for SearchResponse {
             items: (1..)
                 .zip(results.items)
                 .map(|(rank, (hit, found))| {
-                    let (version, start) = (found.version_id, found.start_char);
-                    let heading = results.headings.above(version, start, &found.text);
+                    let heading = results.headings.get(&found.chunk_id).cloned();
                     let ranges = results.highlighter.ranges(&found.text);
                     item(rank, hit, found, (heading, ranges))
                 })

@@ -1,6 +1,7 @@
 //! Files a text window by window and writes it; once more if others have filled the hierarchy
 //! meanwhile.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +28,8 @@ use crate::model::job::Record;
 
 /// How often a source is filed again because others filled the hierarchy before it was written.
 const MOST_REFILINGS: usize = 5;
+/// From this many chunks on, a space whose chunks are nearly all in one leaf raises a warning.
+const ONE_LEAF_AFTER: i64 = 30;
 /// From this many chunks on, the write is reported before it begins: on SQLite nothing else can be
 /// written until it ends.
 const LONG_WRITE: usize = 200;
@@ -53,6 +56,7 @@ impl IngestionWork {
             source: FiledText {
                 text: &draft.order.text,
                 chunks: &document.chunks,
+                outline: &document.outline,
                 helper,
                 batch_size: draft.order.batch_size,
             },
@@ -144,6 +148,7 @@ impl Windows<'_> {
             fail_point!("after_filing");
             self.warn_if_full();
             if last {
+                self.warn_if_one_leaf(&leaves).await?;
                 self.look_again(&leaves, draft).await?;
             }
 
@@ -180,9 +185,55 @@ impl Windows<'_> {
         }
     }
 
+    /// A model that files nearly everything in one leaf is of little use. The embedded model files a
+    /// store of one subject so on purpose.
+    async fn warn_if_one_leaf(&self, leaves: &[Node]) -> Result<(), JobError> {
+        if self.samples.is_some() {
+            return Ok(());
+        }
+
+        let (store, depth) = (&self.work.store, self.filing.taxonomy.depth());
+        let stored = store.find_largest_leaf(self.context.space(), depth).await?;
+        let (before, id, most) = stored.unwrap_or_default();
+        let mut own: BTreeMap<Node, i64> = BTreeMap::new();
+        for leaf in leaves {
+            *own.entry(*leaf).or_default() += 1;
+        }
+
+        let tree = self.tree();
+        let largest = own
+            .into_iter()
+            .map(|(leaf, new)| {
+                let same = tree.stored(leaf).is_some_and(|stored| stored == id);
+                (new + if same { most } else { 0 }, leaf)
+            })
+            .max();
+
+        let total = before + count(leaves.len());
+        let Some((held, leaf)) = largest.filter(|_| total >= ONE_LEAF_AFTER) else {
+            return Ok(());
+        };
+        if held * 10 >= total * 9 {
+            let model = self.work.llm.model_of("classify");
+            let path = tree.path(leaf).join(" / ");
+            let message = format!(
+                "{held} of {total} chunks are filed under one leaf, {path:?}, by the model {model:?}: \
+                 use a more capable model for llm.models.classify, or shorten the contextual helper"
+            );
+            self.context.warn("one_leaf", &message);
+        }
+
+        Ok(())
+    }
+
     /// Re-examines filed chunks of other sources.
     async fn look_again(&self, leaves: &[Node], draft: &mut Draft<'_>) -> Result<(), JobError> {
-        let Some(samples) = &self.samples else {
+        // The categories of a source with an outline contain nothing else.
+        let Some(samples) = self
+            .samples
+            .as_ref()
+            .filter(|_| !self.filing.source.outline.has_own_category)
+        else {
             return Ok(());
         };
         let looking = SecondLook {

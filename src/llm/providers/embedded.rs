@@ -191,6 +191,7 @@ fn classify(task: &Classify) -> ClassifyOutput {
         .map(|(id, _)| task.hint.filed_in(*id))
         .collect();
 
+    let wishes: Vec<Option<&str>> = chunks.iter().map(|(id, _)| task.hint.wish(*id)).collect();
     let filed = EmbeddedModel::classify(&ClassifyInput {
         contextual_helper: task.contextual_helper.as_deref(),
         level: task.level,
@@ -202,6 +203,7 @@ fn classify(task: &Classify) -> ClassifyOutput {
         may_create: task.may_create,
         chunks: &chunks,
         homes: &homes,
+        wishes: &wishes,
     });
 
     ClassifyOutput {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::{Material, QueryRun, used, versions};
+use super::{Material, QueryRun, used};
 use crate::base::ids::Space;
 use crate::config::query::PromptLimiting;
 use crate::llm::Session;
@@ -71,7 +71,6 @@ impl QueryRun<'_> {
         self.report_reads(&found, latency);
 
         let chunks = self.describe_ranked(&found, &relevances);
-        let version_of = versions(&found);
         if !ranking.found {
             self.result.nearest = chunks.iter().take(NEAREST).cloned().collect();
         }
@@ -79,10 +78,10 @@ impl QueryRun<'_> {
         if answerless || chunks.is_empty() {
             self.result.found = false;
             self.forget_unused_paths(&[]);
-            return self.complete_chunks(&version_of).await;
+            return self.complete_chunks().await;
         }
 
-        self.finish_auto(found, chunks, (rest, ranking.evidence), &version_of)
+        self.finish_auto(found, chunks, (rest, ranking.evidence))
             .await
     }
 
@@ -92,7 +91,6 @@ impl QueryRun<'_> {
         found: Found,
         chunks: Vec<QueryChunk>,
         (rest, evidence): (Vec<(i64, u32)>, f64),
-        places: &HashMap<i64, i64>,
     ) -> Result<(), QueryError> {
         let material = self.measure(found).await?;
         let mut kept = vec![true; chunks.len()];
@@ -110,7 +108,7 @@ impl QueryRun<'_> {
         self.result.used_chunks = self.result.chunks.iter().map(used).collect();
         let others: Vec<QueryChunk> = others.into_iter().map(|(chunk, _)| chunk).collect();
         self.offer_next_page(&others, rest, evidence);
-        self.complete_chunks(places).await?;
+        self.complete_chunks().await?;
         let leaves: Vec<usize> = material
             .chunks
             .iter()

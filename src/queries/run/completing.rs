@@ -1,45 +1,30 @@
 //! What a reader needs besides the text of a chunk: the heading above it, the words that matched,
 //! and the sentences that an answer rests on.
 
-use std::collections::HashMap;
-
 use super::QueryRun;
 use crate::queries::QueryError;
-use crate::queries::candidates::{Found, LeafReader};
+use crate::queries::candidates::LeafReader;
 use crate::queries::citations::resolve;
 use crate::queries::result::{Highlight, QueryChunk};
 use crate::search::highlight::Highlighter;
 
-/// The version of each chunk.
-pub(super) fn versions(found: &Found) -> HashMap<i64, i64> {
-    found
-        .chunks
-        .iter()
-        .map(|(_, chunk)| (chunk.id, chunk.version_id))
-        .collect()
-}
-
 impl QueryRun<'_> {
     /// Adds headings and highlights to the chunks of the result.
-    pub(super) async fn complete_chunks(
-        &mut self,
-        versions: &HashMap<i64, i64>,
-    ) -> Result<(), QueryError> {
+    pub(super) async fn complete_chunks(&mut self) -> Result<(), QueryError> {
         let mut chunks = std::mem::take(&mut self.result.chunks);
         let mut nearest = std::mem::take(&mut self.result.nearest);
         let highlighter = Highlighter::new(&self.ask.query);
-        let wanted: Vec<(i64, i64)> = chunks
+        let wanted: Vec<i64> = chunks
             .iter()
             .chain(&nearest)
-            .filter_map(|chunk| Some((*versions.get(&chunk.chunk_id)?, chunk.start_char)))
+            .map(|chunk| chunk.chunk_id)
             .collect();
 
         let (LeafReader::Stored { space, .. } | LeafReader::Recorded { space, .. }) =
             &self.leaf_reader;
-        let headings = self.inner.headings.of(space, &wanted).await?;
+        let headings = self.inner.store.list_chunk_headings(space, &wanted).await?;
         let complete = |chunk: &mut QueryChunk| {
-            let version = versions.get(&chunk.chunk_id).copied().unwrap_or(0);
-            chunk.heading = headings.above(version, chunk.start_char, &chunk.text_content);
+            chunk.heading = headings.get(&chunk.chunk_id).cloned();
             let range = |(start, end)| Highlight { start, end };
             let ranges = highlighter.ranges(&chunk.text_content);
             chunk.highlights = ranges.into_iter().map(range).collect();

@@ -452,7 +452,7 @@ async fn shows_the_heading_above_each_chunk() {
     for chunk in chunks {
         let text = chunk["text_content"].as_str().unwrap();
         let wanted = if text.contains("The bell is") && !text.contains("lamp") {
-            "The bell"
+            "The lamp › The bell"
         } else {
             "The lamp"
         };

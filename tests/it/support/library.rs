@@ -150,6 +150,7 @@ impl Library {
 
             rows.push(NewChunk {
                 tokenizer,
+                heading: None,
                 ordinal,
                 text,
                 token_count,
