@@ -108,18 +108,15 @@ async fn candidates(
     pass: u8,
     files: &[InjectedFile],
 ) -> Result<Vec<Candidate>, WorkbenchError> {
-    let places: Vec<(i64, i64)> = read
-        .iter()
-        .map(|(_, found)| (found.version_id, found.start_char))
-        .collect();
-    let headings = tools.search.headings().of(tools.space, &places).await?;
+    let ids: Vec<i64> = read.iter().map(|(_, found)| found.chunk_id).collect();
+    let headings = tools.store.list_chunk_headings(tools.space, &ids).await?;
     let mut seen = HashSet::new();
     let mut candidates = Vec::with_capacity(read.len());
     for (rank, (hit, found)) in (1..).zip(read) {
         let safe = neutralise(&found.text);
         let mut candidate = Candidate {
             chunk_id: found.chunk_id,
-            heading: headings.above(found.version_id, found.start_char, &found.text),
+            heading: headings.get(&found.chunk_id).cloned(),
             text: safe.text.into(),
             neutralised: safe.removed,
             rank,
