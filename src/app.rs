@@ -157,6 +157,7 @@ impl App {
                 llm.clone(),
                 search.clone(),
                 jobs.clone(),
+                config.memory,
             ),
             documents: DocumentRetrieval::new(store.clone(), search.clone()),
             queries: Queries::new(

@@ -10,6 +10,7 @@ mod clean;
 mod company;
 mod dates;
 mod enrich;
+mod facts;
 mod fits;
 mod frame;
 mod hash;
@@ -32,6 +33,7 @@ mod wording;
 mod words;
 
 pub use enrich::{Analyzed, Classified};
+pub use facts::Statement;
 
 use crate::model::category::CategoryContents;
 use crate::model::vocabulary::Terms;
@@ -125,6 +127,12 @@ impl EmbeddedModel {
         at_most: usize,
     ) -> Vec<(String, u32)> {
         select::select(query, options, contents, at_most)
+    }
+
+    /// The simple statements of a message about its writer; `known` are those that are known.
+    #[must_use]
+    pub fn statements<'t>(message: &'t str, known: &[&str]) -> Vec<Statement<'t>> {
+        facts::find(message, known)
     }
 
     /// Classifies a message with a vocabulary.

@@ -202,6 +202,7 @@ impl Queries {
                 auto: receipt.auto.clone(),
                 levels: auto.then(|| receipt.levels.clone()),
                 page,
+                memories: Some(receipt.memories.clone()),
                 ..Known::default()
             },
             map,
@@ -209,6 +210,7 @@ impl Queries {
             counter: inner.counter(ask),
             result: QueryResult::new(stored.id.to_string(), ask),
             record: RunRecord::default(),
+            reserved: 0,
         };
 
         let begun = std::time::Instant::now();

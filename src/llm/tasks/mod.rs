@@ -4,6 +4,7 @@ pub mod analyze;
 pub mod answer;
 pub mod classify;
 pub mod enrich;
+pub mod extract;
 pub mod helper;
 pub mod probe;
 pub mod rollup;
@@ -15,6 +16,7 @@ use analyze::Analyze;
 use answer::Answer;
 use classify::Classify;
 use enrich::{EnrichMany, EnrichOne};
+use extract::Extract;
 use helper::Helper;
 use probe::Probe;
 use rollup::Rollup;
@@ -31,6 +33,7 @@ pub const STAGES: &[&str] = &[
     "enrich",
     "analyze",
     "rollup",
+    "extract",
 ];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
@@ -45,6 +48,7 @@ pub enum AnyTask {
     EnrichMany(EnrichMany),
     Analyze(Analyze),
     Rollup(Rollup),
+    Extract(Extract),
     Probe(Probe),
 }
 
@@ -59,7 +63,8 @@ macro_rules! from_task {
 }
 
 from_task!(
-    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Probe
+    Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Extract,
+    Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.

@@ -28,6 +28,9 @@ IN_WORDS = {
     "send `content` or `messages`",
     "is the id of another candidate",
     "must be omitted if policy is given",
+    "is required to search memories: name the end user whose memories are searched",
+    "filters sources: use it with another scope",
+    "names sources: use it with another scope",
 }
 
 # The same for messages that contain the given value or a limit of the installation.
