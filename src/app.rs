@@ -135,8 +135,13 @@ impl App {
         }
 
         let policies = MemoryPolicies::new(store.clone());
-        let conversation =
-            Conversation::new(store.clone(), llm.clone(), search.clone(), jobs.clone());
+        let conversation = Conversation::new(
+            store.clone(),
+            llm.clone(),
+            search.clone(),
+            jobs.clone(),
+            config.memory,
+        );
         let state = AppState {
             keys: Keys::load(store.clone(), Arc::clone(&clock), &config.auth).await?,
             memory: MemoryRetrieval::new(

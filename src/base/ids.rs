@@ -194,6 +194,20 @@ uuid_id!(
     RunId
 );
 
+/// The id of a context: the first half names the end user, the second half is random.
+#[must_use]
+pub fn context_id(user_id: &str) -> String {
+    let new = new_uuid();
+    format!("{}{}", context_prefix(user_id), &new[18..])
+}
+
+/// How the ids of an end user's contexts begin.
+#[must_use]
+pub fn context_prefix(user_id: &str) -> String {
+    let group = memory_group(user_id);
+    format!("{}-{}-{}", &group[..8], &group[8..12], &group[12..16])
+}
+
 /// The group of an end user's memories in the search index, which is named like an id.
 #[must_use]
 pub fn memory_group(user_id: &str) -> String {

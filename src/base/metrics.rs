@@ -118,6 +118,23 @@ pub const ALL: &[(&str, &str)] = &[
     (LLM_FALLBACKS_TOTAL, "Calls sent to the fallback model."),
     (LLM_RETRIES_TOTAL, "Model requests retried."),
     (QUERIES_FINISHED_TOTAL, "Queries that ended."),
+    (RETRIEVAL_DURATION_SECONDS, "Seconds of a memory retrieval."),
+    (
+        RETRIEVAL_RESULTS_TOTAL,
+        "Memories that retrievals returned.",
+    ),
+    (
+        RETRIEVAL_TOKENS_TOTAL,
+        "Tokens of the memories that retrievals returned.",
+    ),
+    (
+        RETRIEVAL_DEDUPLICATED_TOTAL,
+        "Memories that the deduplication of a retrieval saw.",
+    ),
+    (
+        RETRIEVAL_CACHE_TOTAL,
+        "Retrievals that looked into the cache.",
+    ),
     (
         QUERY_OWN_DURATION_SECONDS,
         "Seconds that a query took, not counting its model calls.",
@@ -127,3 +144,18 @@ pub const ALL: &[(&str, &str)] = &[
         "Always 1; the labels give the version and the database engine.",
     ),
 ];
+
+/// Seconds of a memory retrieval.
+pub const RETRIEVAL_DURATION_SECONDS: &str = "memoir_retrieval_duration_seconds";
+
+/// Memories that retrievals returned.
+pub const RETRIEVAL_RESULTS_TOTAL: &str = "memoir_retrieval_results_total";
+
+/// Tokens of the memories that retrievals returned.
+pub const RETRIEVAL_TOKENS_TOTAL: &str = "memoir_retrieval_tokens_total";
+
+/// Memories that the deduplication of a retrieval saw; label `outcome` (`kept`, `duplicate`).
+pub const RETRIEVAL_DEDUPLICATED_TOTAL: &str = "memoir_retrieval_deduplicated_total";
+
+/// Retrievals that looked into the cache; label `outcome` (`hit`, `miss`).
+pub const RETRIEVAL_CACHE_TOTAL: &str = "memoir_retrieval_cache_total";

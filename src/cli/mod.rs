@@ -1,6 +1,7 @@
 //! The commands. Data goes to stdout, messages go to stderr; a configuration error exits with 2.
 
 mod ask;
+mod chat;
 mod client;
 mod config;
 mod context;
@@ -40,6 +41,7 @@ Examples:
   memoir ask 'What did we decide?'                run a query (add --local if memoir is not running)
   memoir doc plan.md --as-of 2026-01-31T12:00:00Z  print an earlier version of a source
   memoir search 'refunds'                         search by keyword and meaning, without a walk
+  memoir chat import _chat.txt --user U-123       import a conversation (ChatGPT, Claude, WhatsApp, JSON Lines)
   memoir tree                                     the category hierarchy (also: list, show, rm)
   memoir --config memoir.toml serve               serve with your own settings
   DATABASE_URL=postgres://me@db/memoir memoir     serve with PostgreSQL
@@ -87,6 +89,9 @@ enum Command {
     /// Print the memories that matter for a question
     #[command(after_help = context::EXAMPLES)]
     Context(context::Arguments),
+    /// Import conversations
+    #[command(subcommand)]
+    Chat(chat::Command),
     /// List the sources
     #[command(after_help = list::EXAMPLES)]
     List(list::Arguments),
@@ -167,6 +172,7 @@ pub fn run() -> ExitCode {
         Command::Doc(arguments) => doc::run(&arguments, &origin),
         Command::Search(arguments) => search::run(&arguments, &origin),
         Command::Context(arguments) => context::run(&arguments, &origin),
+        Command::Chat(command) => chat::run(&command, &origin),
         Command::List(arguments) => list::run(&arguments, &origin),
         Command::Tree(arguments) => tree::run(&arguments, &origin),
         Command::Show(arguments) => show::run(&arguments, &origin),

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// How to match: `keyword`, `semantic` or `hybrid`
     #[arg(long = "type", value_name = "NAME")]
     kind: Option<String>,
-    /// What to return: `chunks` or `sources`
+    /// What to search: `chunks`, `sources`, `memories` or `both`; memories need --user
     #[arg(long, value_name = "NAME")]
     scope: Option<String>,
     /// Maximum number of items
@@ -175,12 +175,18 @@ fn told(result: &Value) -> String {
             "{}. {:.3}  {}{}  [{}]\n   {shown}\n",
             item["rank"],
             item["score"].as_f64().unwrap_or_default(),
-            item["path"].as_str().unwrap_or_default(),
+            item["path"]
+                .as_str()
+                .or_else(|| item["memory_type"].as_str())
+                .unwrap_or_default(),
             item["heading"]
                 .as_str()
                 .map(|heading| format!(" · {heading}"))
                 .unwrap_or_default(),
-            item["chunk_id"],
+            match &item["memory_id"] {
+                Value::String(id) => id.clone(),
+                _ => item["chunk_id"].to_string(),
+            },
         );
     }
 

@@ -211,9 +211,11 @@ impl Conversation {
 
             if let Some((model, vectors)) = &vectors {
                 let seqs: Vec<i64> = messages.iter().map(|message| message.seq).collect();
-                self.write_vectors(&mut tx, context.space(), model, &seqs, vectors, now)
-                    .await?;
                 if let Some(message) = messages.first() {
+                    let vectors = (model.as_str(), vectors.as_slice());
+                    let user_id = &message.user_id;
+                    self.write_vectors(&mut tx, context.space(), user_id, &seqs, vectors, now)
+                        .await?;
                     tx.count_entry_write(context.space(), &memory_group(&message.user_id))
                         .await?;
                 }
@@ -280,7 +282,7 @@ fn answering(calls: &[LlmCall]) -> String {
 }
 
 /// Whether an error concerns the message and not the model: asking again would not help.
-fn is_of_message(error: &LlmError) -> bool {
+pub(super) fn is_of_message(error: &LlmError) -> bool {
     matches!(
         error,
         LlmError::InvalidOutput { .. } | LlmError::Refused { .. } | LlmError::Truncated { .. }

@@ -147,6 +147,7 @@ impl Conversation {
         user_id: &str,
         query: &str,
     ) -> Result<HashMap<i64, f64>, ConversationError> {
+        let group = memory_group(user_id);
         let entries = EntryQuery {
             owner_kind: OwnerKind::Memory,
             text: query,
@@ -155,9 +156,10 @@ impl Conversation {
             min_score: None,
             by_group: false,
             scope: None,
+            group: Some(&group),
         };
         let filter = Filter {
-            groups: Some(HashMap::from([(memory_group(user_id), 0)])),
+            groups: Some(HashMap::from([(group.clone(), 0)])),
             ..Filter::default()
         };
         let found = self.search.find(session, space, entries, filter).await?;

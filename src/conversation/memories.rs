@@ -6,10 +6,11 @@ use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{MemoryId, Space};
+use crate::llm::Session;
 use crate::model::memory::{
     EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
 };
-use crate::store::{MemoryFilter, MemoryPage, Tx};
+use crate::store::{MemoryFilter, MemoryPage, StoreError, Tx};
 
 use super::writing::PreparedMemories;
 
@@ -33,6 +34,8 @@ pub struct NewMemory {
     pub file: FileHint,
     /// The memory that this one replaces.
     pub supersedes: Option<String>,
+    /// Whether parts of the text were replaced.
+    pub redacted: bool,
 }
 
 /// What may change in a memory; `None` stays.
@@ -111,7 +114,13 @@ impl Conversation {
             });
         }
 
-        let prepared = self.prepare(space, &[&memory.content]).await?;
+        let one = std::slice::from_ref(&memory);
+        let session = Session::of_caller(space.clone());
+        let prepared = match self.prepare_fully(&session, space, one).await {
+            // It is found by its words until then.
+            Err(ConversationError::Llm(_)) => self.prepare(space, one).await?,
+            prepared => prepared?,
+        };
         Ok(PreparedMemory { memory, prepared })
     }
 
@@ -127,37 +136,39 @@ impl Conversation {
         now: Timestamp,
     ) -> Result<(), ConversationError> {
         let memory = &ready.memory;
-        self.supersede(tx, space, memory, now).await?;
+        self.mark_replaced(tx, space, memory, now).await?;
         let one = std::slice::from_ref(memory);
         Ok(self
             .write_memories(tx, space, one, &ready.prepared, now)
             .await?)
     }
 
-    /// Marks what a memory replaces.
-    pub(super) async fn supersede(
+    /// Marks what a memory replaces, and counts it.
+    pub(super) async fn mark_replaced(
         &self,
         tx: &mut Tx,
         space: &Space,
         memory: &Memory,
         now: Timestamp,
-    ) -> Result<(), ConversationError> {
+    ) -> Result<u64, StoreError> {
         let replaced = memory
             .evidence
             .as_ref()
             .and_then(|evidence| evidence.supersedes.clone());
         let Some(replaced) = replaced else {
-            return Ok(());
+            return Ok(0);
         };
 
+        let mut marked = 0;
         for mut old in tx.hold_memories(space, &[replaced]).await? {
             old.superseded_by = Some(memory.id.to_string());
             old.superseded_at = Some(memory.created_at);
             old.updated_at = now;
             tx.update_memory(space, &old, false).await?;
+            marked += 1;
         }
 
-        Ok(())
+        Ok(marked)
     }
 
     /// A memory; if a user is named, only one of theirs.
@@ -350,6 +361,7 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
         labels: Labels {
             topics: new.topics,
             tags,
+            redacted: new.redacted,
             ..Labels::default()
         },
         category,

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 
 use super::writing::PreparedMemories;
-use super::{Conversation, ConversationError, enrichment};
+use super::{Conversation, ConversationError, enrichment, extraction};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{JobId, MemoryId, Space, ThreadId};
-use crate::base::text::char_count;
+use crate::base::text::{char_count, has_control};
 use crate::jobs::JobsError;
 use crate::model::llm_call::KeyBudget;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
@@ -32,6 +32,10 @@ pub struct NewMessage {
     pub source: Option<String>,
     pub created_at: Option<Timestamp>,
     pub tags: Vec<String>,
+    /// Who speaks, where the role does not tell it.
+    pub name: Option<String>,
+    /// Whether parts of the text were replaced.
+    pub redacted: bool,
     pub file: FileHint,
 }
 
@@ -40,8 +44,16 @@ pub struct PreparedMessages {
     thread_id: ThreadId,
     messages: Vec<Memory>,
     prepared: PreparedMemories,
-    /// Whether a model is to classify them.
-    enrich: bool,
+    wanted: Wanted,
+}
+
+/// What a model is to do with messages in the background.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// Classify them.
+    pub enrich: bool,
+    /// Take facts from them.
+    pub extract: bool,
 }
 
 /// A message and whether it was there before.
@@ -49,6 +61,8 @@ pub struct PreparedMessages {
 pub struct Appended {
     pub memory: Memory,
     pub duplicate: bool,
+    /// The job that takes facts from it.
+    pub extraction_job: Option<String>,
 }
 
 impl Conversation {
@@ -62,7 +76,7 @@ impl Conversation {
         thread_id: &str,
         user_id: Option<&str>,
         new: Vec<NewMessage>,
-        enrich: bool,
+        wanted: Wanted,
         now: Timestamp,
     ) -> Result<PreparedMessages, ConversationError> {
         let thread = self.thread(space, thread_id, user_id).await?;
@@ -80,7 +94,7 @@ impl Conversation {
             } else {
                 format!("messages[{place}].")
             };
-            let state = if enrich {
+            let state = if wanted.enrich {
                 EnrichmentState::Pending
             } else {
                 EnrichmentState::Off
@@ -104,16 +118,12 @@ impl Conversation {
             message.thread_id = Some(thread.id.clone());
         }
 
-        let texts: Vec<&str> = messages
-            .iter()
-            .map(|message| message.content.as_str())
-            .collect();
-        let prepared = self.prepare(space, &texts).await?;
+        let prepared = self.prepare(space, &messages).await?;
         Ok(PreparedMessages {
             thread_id: thread.id,
             prepared,
             messages,
-            enrich,
+            wanted,
         })
     }
 
@@ -151,11 +161,26 @@ impl Conversation {
             .iter()
             .map(|one| is_new(one, &mut seen))
             .collect();
-        let job = if ready.enrich && fresh.contains(&true) {
+        let job = if ready.wanted.enrich && fresh.contains(&true) {
             self.queue_enrichment(tx, space, &thread.user_id, payer, now)
                 .await?
         } else {
             None
+        };
+        let extracted: Vec<&Memory> = ready
+            .messages
+            .iter()
+            .zip(&fresh)
+            .filter(|(message, fresh)| **fresh && ready.wanted.extract && message.role == "user")
+            .map(|(message, _)| message)
+            .collect();
+        let extraction = if extracted.is_empty() {
+            None
+        } else {
+            let ids: Vec<&str> = extracted.iter().map(|one| one.id.as_str()).collect();
+            let new = extraction::new_job(&thread.user_id, &ids, self.jobs.max_attempts());
+            let job = self.jobs.enqueue_for(tx, space, &new, payer, now).await?;
+            Some(job.id.to_string())
         };
 
         let mut appended = Vec::with_capacity(ready.messages.len());
@@ -168,6 +193,7 @@ impl Conversation {
                     .unwrap_or(message);
                 appended.push(Appended {
                     memory: old.clone(),
+                    extraction_job: None,
                     duplicate: true,
                 });
                 continue;
@@ -183,8 +209,10 @@ impl Conversation {
             thread.message_count += 1;
             thread.last_message_at = thread.last_message_at.max(Some(memory.created_at));
             stored.push(memory.clone());
+            let asked = memory.role == "user";
             appended.push(Appended {
                 memory,
+                extraction_job: extraction.clone().filter(|_| asked),
                 duplicate: false,
             });
         }
@@ -274,6 +302,15 @@ fn checked(
     check_content(&new.content, &mut refuse);
     check_file(&new.file, &mut refuse);
     let tags = check_tags(&new.tags, &mut refuse);
+    if let Some(name) = &new.name
+        && (name.trim().is_empty() || char_count(name) > MOST_TAG_CHARS || has_control(name))
+    {
+        refuse(
+            "name",
+            format!("must have 1 to {MOST_TAG_CHARS} characters"),
+        );
+    }
+
     let id = MemoryId::new();
     Memory {
         seq: 0,
@@ -290,6 +327,8 @@ fn checked(
         turn_index: 0,
         labels: Labels {
             tags,
+            speaker: new.name.map(|name| name.trim().to_owned()),
+            redacted: new.redacted,
             ..Labels::default()
         },
         category: None,
@@ -347,8 +386,7 @@ pub(super) fn check_tags(given: &[String], refuse: &mut impl FnMut(&str, String)
     let mut tags: Vec<String> = Vec::new();
     for tag in given {
         let tag = tag.trim();
-        if tag.is_empty() || char_count(tag) > MOST_TAG_CHARS || crate::base::text::has_control(tag)
-        {
+        if tag.is_empty() || char_count(tag) > MOST_TAG_CHARS || has_control(tag) {
             refuse(
                 "tags",
                 format!("each tag must have 1 to {MOST_TAG_CHARS} characters"),

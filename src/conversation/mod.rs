@@ -5,13 +5,16 @@
 //! holds the closed lists that `enrichment` classifies with and `intent` asks with. `context` runs
 //! the `stages` or a search (`recall`), scores what they find (`scoring`) and writes it as text
 //! (`compose`). `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` knows other
-//! names.
+//! names. `extraction` takes facts from messages, and `fact_check` keeps those that their quotes
+//! carry.
 
 mod backfill;
 pub mod compose;
 pub mod context;
 mod enrichment;
 pub mod episodic;
+mod extraction;
+mod fact_check;
 pub mod intent;
 pub mod lexicon;
 pub mod memories;
@@ -30,6 +33,7 @@ use std::sync::Arc;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{Space, ThreadId};
 use crate::base::text::{char_count, has_control};
+use crate::config;
 use crate::jobs::{Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};
 use crate::model::thread::Thread;
@@ -50,6 +54,8 @@ pub struct Conversation {
     llm: Llm,
     search: Search,
     jobs: Jobs,
+    /// Vectors of one user.
+    max_vectors: usize,
 }
 
 /// A request about conversations failed.
@@ -113,12 +119,19 @@ impl ConversationError {
 
 impl Conversation {
     #[must_use]
-    pub fn new(store: Store, llm: Llm, search: Search, jobs: Jobs) -> Self {
+    pub fn new(
+        store: Store,
+        llm: Llm,
+        search: Search,
+        jobs: Jobs,
+        settings: config::Memory,
+    ) -> Self {
         Self {
             store,
             llm,
             search,
             jobs,
+            max_vectors: usize::try_from(settings.max_vectors).unwrap_or(usize::MAX),
         }
     }
 
@@ -129,6 +142,9 @@ impl Conversation {
                 conversation: self.clone(),
             }),
             Arc::new(backfill::BackfillWork {
+                conversation: self.clone(),
+            }),
+            Arc::new(extraction::ExtractWork {
                 conversation: self.clone(),
             }),
         ]

@@ -1,5 +1,5 @@
-//! Finds memories by search: by words and by meaning, with a share of what was said before and
-//! after, because "Yes, last Tuesday" means nothing alone.
+//! Fills a context by search: the memories that match a question best, and on request the messages
+//! around them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,16 +8,12 @@ use super::lexicon::other_names;
 use super::scoring::{self, Scored};
 use super::stages::{BUDGET, RetrievalSource, StageScope, relevance};
 use super::{Conversation, ConversationError};
-use crate::base::ids::{Space, memory_group};
+use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::memory::Memory;
-use crate::model::search::OwnerKind;
-use crate::search::{EntryQuery, Filter, Kind};
+use crate::search::Kind;
+use crate::search::memories::{MemoryQuery, NEIGHBOUR};
 
-/// Memories that are compared.
-const CANDIDATES: usize = 200;
-/// The share of a neighbour's score.
-const NEIGHBOUR: f64 = 1.0 / 3.0;
 /// The weight of the search in a score; the stages' score has the rest.
 const SEARCH: f64 = 0.6;
 const MOST: f64 = 100.0;
@@ -50,62 +46,31 @@ impl Conversation {
         let names = other_names(query, &self.lexicon(space).await?);
         let text = std::iter::once(query.to_owned()).chain(names);
         let text = text.collect::<Vec<_>>().join(" ");
-        let entries = EntryQuery {
-            owner_kind: OwnerKind::Memory,
+        let asked = MemoryQuery {
+            user_id: scope.user_id,
             text: &text,
             kind: Kind::Hybrid,
-            k: CANDIDATES,
+            k: BUDGET,
             min_score: None,
-            by_group: false,
-            scope: None,
+            tags: &[],
+            as_of: None,
+            since: intent.since(scope.now),
+            exclude: scope.exclude,
         };
-        let filter = Filter {
-            groups: Some(HashMap::from([(memory_group(scope.user_id), 0)])),
-            ..Filter::default()
-        };
-        let found = self.search.find(session, space, entries, filter).await?;
-        let own: HashMap<i64, f64> = found
-            .hits
+        let found = self.search.find_memories(session, space, asked).await?;
+        let best = found.items.first().map_or(1.0, |one| one.score);
+        let mut recalled: Vec<Recalled> = found
+            .items
             .iter()
-            .map(|hit| (hit.owner.id, hit.score))
-            .collect();
-        let seqs: Vec<i64> = own.keys().copied().collect();
-        let mut memories = self.store.list_memories_at(space, &seqs).await?;
-        let since = intent.since(scope.now);
-        memories.retain(|memory| {
-            memory.user_id == scope.user_id
-                && memory.superseded_by.is_none()
-                && scope.exclude != Some(memory.id.as_str())
-                && since.is_none_or(|since| memory.created_at >= since)
-        });
-
-        let around = self.neighbours(space, &memories).await?;
-        let total = |memory: &Memory| {
-            let near = around.get(&memory.seq).into_iter().flatten();
-            let near: f64 = near.filter_map(|seq| own.get(seq)).sum();
-            own.get(&memory.seq).copied().unwrap_or(0.0) + NEIGHBOUR * near
-        };
-
-        let mut ranked: Vec<(f64, Memory)> = memories
-            .into_iter()
-            .map(|memory| (total(&memory), memory))
-            .collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.seq.cmp(&b.1.seq)));
-        ranked.truncate(BUDGET);
-        let best = ranked
-            .first()
-            .map_or(1.0, |(score, _)| score.max(f64::MIN_POSITIVE));
-        let mut recalled: Vec<Recalled> = ranked
-            .into_iter()
-            .map(|(score, memory)| Recalled {
-                memory,
-                score: score / best,
+            .map(|one| Recalled {
+                memory: one.memory.clone(),
+                score: one.score / best.max(f64::MIN_POSITIVE),
                 neighbour_of: None,
             })
             .collect();
 
         if expand > 0 {
-            self.add_neighbours(space, scope, &around, &mut recalled)
+            self.add_neighbours(space, scope, &found.around, &mut recalled)
                 .await?;
         }
 
@@ -142,29 +107,6 @@ impl Conversation {
                 .then_with(|| a.memory.seq.cmp(&b.memory.seq))
         });
         scored
-    }
-
-    /// The numbers of the messages before and after each memory.
-    async fn neighbours(
-        &self,
-        space: &Space,
-        memories: &[Memory],
-    ) -> Result<HashMap<i64, Vec<i64>>, ConversationError> {
-        let mut threads: Vec<String> = memories
-            .iter()
-            .filter_map(|memory| memory.thread_id.as_ref().map(ToString::to_string))
-            .collect();
-        threads.sort_unstable();
-        threads.dedup();
-        let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
-        for seqs in self.store.list_thread_seqs(space, &threads).await?.values() {
-            for pair in seqs.windows(2) {
-                around.entry(pair[0]).or_default().push(pair[1]);
-                around.entry(pair[1]).or_default().push(pair[0]);
-            }
-        }
-
-        Ok(around)
     }
 
     async fn add_neighbours(

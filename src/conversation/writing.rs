@@ -12,6 +12,10 @@ use crate::search::terms::{Analyzer, ChunkTerms};
 use crate::search::vectors::to_bytes;
 use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
 
+/// Vectors are counted once in so many writes; those of a small limit after each one.
+const COUNTED_EVERY: i64 = 32;
+const LARGE_LIMIT: usize = 1000;
+
 /// The terms of memories, and their vectors if they cost nothing.
 #[derive(Debug, Default)]
 pub struct PreparedMemories {
@@ -42,10 +46,13 @@ impl Conversation {
     pub(super) async fn prepare(
         &self,
         space: &Space,
-        texts: &[&str],
+        memories: &[Memory],
     ) -> Result<PreparedMemories, ConversationError> {
         let mut analyzer = Analyzer::default();
-        let terms = texts.iter().map(|text| analyzer.chunk(text)).collect();
+        let terms = memories
+            .iter()
+            .map(|memory| analyzer.chunk(&memory.searched_text()))
+            .collect();
         let model = self.search.model_of(space).await?;
         if !model.starts_with(&format!("{LOCAL}:")) {
             return Ok(PreparedMemories {
@@ -55,11 +62,36 @@ impl Conversation {
         }
 
         let session = Session::of_caller(space.clone());
+        let texts: Vec<&str> = memories
+            .iter()
+            .map(|memory| memory.content.as_str())
+            .collect();
         Ok(PreparedMemories {
-            vectors: self.llm.embed(&session, &model, texts).await?,
+            vectors: self.llm.embed(&session, &model, &texts).await?,
             terms,
             model: Some(model),
         })
+    }
+
+    /// The same with the vectors of any model.
+    pub(super) async fn prepare_fully(
+        &self,
+        session: &Session,
+        space: &Space,
+        memories: &[Memory],
+    ) -> Result<PreparedMemories, ConversationError> {
+        let mut prepared = self.prepare(space, memories).await?;
+        if prepared.model.is_none() && !memories.is_empty() {
+            let model = self.search.model_of(space).await?;
+            let texts: Vec<&str> = memories
+                .iter()
+                .map(|memory| memory.content.as_str())
+                .collect();
+            prepared.vectors = self.llm.embed(session, &model, &texts).await?;
+            prepared.model = Some(model);
+        }
+
+        Ok(prepared)
     }
 
     /// Stores memories of one user and makes them searchable.
@@ -84,19 +116,14 @@ impl Conversation {
         let entries: Vec<NewEntry<'_>> = numbers
             .iter()
             .zip(&prepared.terms)
-            .map(|(seq, terms)| NewEntry {
-                owner_id: *seq,
-                group_id: &group,
-                version_id: 0,
-                length: i64::from(terms.length),
-                tokens: &terms.tokens,
-            })
+            .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
 
         tx.add_entries(space, OwnerKind::Memory, &entries, now)
             .await?;
         if let Some(model) = &prepared.model {
-            self.write_vectors(tx, space, model, &numbers, &prepared.vectors, now)
+            let vectors = (model.as_str(), prepared.vectors.as_slice());
+            self.write_vectors(tx, space, &first.user_id, &numbers, vectors, now)
                 .await?;
         }
 
@@ -108,9 +135,9 @@ impl Conversation {
         &self,
         tx: &mut Tx,
         space: &Space,
-        model: &str,
+        user_id: &str,
         seqs: &[i64],
-        vectors: &[Vec<f32>],
+        (model, vectors): (&str, &[Vec<f32>]),
         now: Timestamp,
     ) -> Result<(), StoreError> {
         if tx.settle_embedding_model(space, model, now).await? != model {
@@ -133,6 +160,57 @@ impl Conversation {
             .collect();
 
         tx.add_embeddings(space, OwnerKind::Memory, model, &rows, now)
+            .await?;
+        self.evict_vectors(tx, space, user_id, seqs, now).await
+    }
+
+    /// Takes the vectors of a user's least important memories, if there are too many. They get new
+    /// entries without a vector, so that every index learns of it.
+    async fn evict_vectors(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        user_id: &str,
+        written: &[i64],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        // Counting takes time, so a few more may stay until the next count.
+        let due = written.iter().any(|seq| seq % COUNTED_EVERY == 0);
+        if !due && self.max_vectors >= LARGE_LIMIT {
+            return Ok(());
+        }
+
+        let group = memory_group(user_id);
+        let evicted = tx
+            .list_least_important(space, &group, self.max_vectors)
+            .await?;
+        if evicted.is_empty() {
+            return Ok(());
+        }
+
+        let seqs: Vec<i64> = evicted.iter().map(|memory| memory.seq).collect();
+        tx.remove_entries(space, OwnerKind::Memory, &seqs).await?;
+        let mut analyzer = Analyzer::default();
+        let terms: Vec<ChunkTerms> = evicted
+            .iter()
+            .map(|memory| analyzer.chunk(&memory.searched_text()))
+            .collect();
+        let entries: Vec<NewEntry<'_>> = seqs
+            .iter()
+            .zip(&terms)
+            .map(|(seq, terms)| new_entry(*seq, &group, terms))
+            .collect();
+        tx.add_entries(space, OwnerKind::Memory, &entries, now)
             .await
+    }
+}
+
+fn new_entry<'e>(seq: i64, group: &'e str, terms: &'e ChunkTerms) -> NewEntry<'e> {
+    NewEntry {
+        owner_id: seq,
+        group_id: group,
+        version_id: 0,
+        length: i64::from(terms.length),
+        tokens: &terms.tokens,
     }
 }

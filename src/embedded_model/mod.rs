@@ -11,6 +11,7 @@ mod collection;
 mod company;
 mod dates;
 mod enrich;
+mod facts;
 mod fits;
 mod frame;
 mod hash;
@@ -37,6 +38,7 @@ mod wording;
 mod words;
 
 pub use enrich::{Analyzed, Classified};
+pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
 
 use crate::model::category::CategoryContents;
@@ -134,6 +136,12 @@ impl EmbeddedModel {
         at_most: usize,
     ) -> Vec<(String, u32)> {
         select::select(query, options, contents, at_most)
+    }
+
+    /// The simple statements of a message about its writer; `known` are those that are known.
+    #[must_use]
+    pub fn statements<'t>(message: &'t str, known: &[&str]) -> Vec<Statement<'t>> {
+        facts::find(message, known)
     }
 
     /// Classifies a message with a vocabulary.

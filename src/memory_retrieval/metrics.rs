@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hashlink::LruCache;
 
 use crate::base::ids::Space;
+use crate::base::metrics as names;
 
 /// Spaces whose figures are kept.
 const MOST_SPACES: usize = 10_000;
@@ -28,6 +29,19 @@ pub struct RetrievalMetrics {
 }
 
 impl RetrievalMetrics {
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            latency_ms: self.latency_ms + other.latency_ms,
+            results: self.results + other.results,
+            tokens: self.tokens + other.tokens,
+            examined: self.examined + other.examined,
+            duplicates: self.duplicates + other.duplicates,
+            lookups: self.lookups + other.lookups,
+            cache_hits: self.cache_hits + other.cache_hits,
+        }
+    }
+
     /// The mean time of a call.
     pub fn mean_latency_ms(&self) -> f64 {
         if self.calls == 0 {
@@ -72,9 +86,32 @@ impl Counted {
 
     pub fn count(&self, space: &Space, add: impl FnOnce(&mut RetrievalMetrics)) {
         let mut spaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut metrics = spaces.get(space).copied().unwrap_or_default();
-        add(&mut metrics);
-        spaces.insert(space.clone(), metrics);
+        let mut call = RetrievalMetrics::default();
+        add(&mut call);
+        Self::publish(&call);
+        let sum = spaces.get(space).copied().unwrap_or_default().plus(&call);
+        spaces.insert(space.clone(), sum);
+    }
+
+    /// The same for Prometheus, over all spaces.
+    fn publish(call: &RetrievalMetrics) {
+        metrics::histogram!(names::RETRIEVAL_DURATION_SECONDS).record(call.latency_ms / 1000.0);
+        metrics::counter!(names::RETRIEVAL_RESULTS_TOTAL).increment(call.results);
+        metrics::counter!(names::RETRIEVAL_TOKENS_TOTAL).increment(call.tokens);
+        let kept = call.examined.saturating_sub(call.duplicates);
+        let missed = call.lookups.saturating_sub(call.cache_hits);
+        for (name, outcome, count) in [
+            (names::RETRIEVAL_DEDUPLICATED_TOTAL, "kept", kept),
+            (
+                names::RETRIEVAL_DEDUPLICATED_TOTAL,
+                "duplicate",
+                call.duplicates,
+            ),
+            (names::RETRIEVAL_CACHE_TOTAL, "hit", call.cache_hits),
+            (names::RETRIEVAL_CACHE_TOTAL, "miss", missed),
+        ] {
+            metrics::counter!(name, "outcome" => outcome).increment(count);
+        }
     }
 
     pub fn of(&self, space: &Space) -> RetrievalMetrics {

@@ -349,6 +349,7 @@ impl MemoryRetrieval {
     ) -> Result<Found, SearchError> {
         let begun = Instant::now();
         let retrieval = &policy.settings().retrieval;
+        let group = memory_group(&input.user_id);
         let query = EntryQuery {
             owner_kind: OwnerKind::Memory,
             text: &input.query,
@@ -361,9 +362,10 @@ impl MemoryRetrieval {
             min_score: None,
             by_group: false,
             scope: None,
+            group: Some(&group),
         };
         let filter = Filter {
-            groups: Some(HashMap::from([(memory_group(&input.user_id), 0)])),
+            groups: Some(HashMap::from([(group.clone(), 0)])),
             ..Filter::default()
         };
         let found = self.search.find(session, space, query, filter).await?;

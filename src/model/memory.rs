@@ -111,6 +111,12 @@ pub struct Labels {
     pub topics: Vec<String>,
     pub entities: Vec<Entity>,
     pub tags: Vec<String>,
+    /// Who speaks, where the role does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speaker: Option<String>,
+    /// Whether parts of its text were replaced before it was stored.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
 }
 
 /// What a memory rests on: the messages, and for a fact the characters of one.
@@ -259,6 +265,14 @@ impl Memory {
         self.vocabulary_version = found.vocabulary_version;
         self.enrichment_model = found.enrichment_model;
         self.enrichment_state = EnrichmentState::Done;
+    }
+
+    /// The text that words are searched in: who speaks counts.
+    pub fn searched_text(&self) -> String {
+        match &self.labels.speaker {
+            Some(speaker) => format!("{speaker}: {}", self.content),
+            None => self.content.clone(),
+        }
     }
 
     /// The name of the speaker in a composed text.

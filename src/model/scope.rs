@@ -23,6 +23,32 @@ pub enum VersionScope {
     All,
 }
 
+/// What a request searches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Searched {
+    /// The chunks of sources.
+    #[default]
+    Sources,
+    /// The memories of one end user.
+    Memories,
+    Both,
+}
+
+impl Searched {
+    pub fn memories(self) -> bool {
+        self != Self::Sources
+    }
+
+    pub fn sources(self) -> bool {
+        self != Self::Memories
+    }
+}
+
+/// Why memories need a user.
+pub const MEMORIES_NEED_A_USER: &str =
+    "is required to search memories: name the end user whose memories are searched";
+
 /// A scope as the caller sent it.
 #[derive(Debug, Clone, Default)]
 pub struct ScopeInput {

@@ -5,7 +5,7 @@ use crate::base::tokens::quarter_estimate;
 use super::candidate::{Candidate, Entry, by_score};
 use super::explain::Step;
 use super::patterns::CompiledPatterns;
-use super::settings::{Settings, SettingsFault};
+use super::settings::{RedactAt, Settings, SettingsFault};
 use super::steps::{budget, clip, deduplicate, interleave, redact, threshold};
 
 /// Settings that were checked, with their patterns compiled once.
@@ -28,6 +28,19 @@ impl Policy {
             settings,
             patterns: self.patterns.clone(),
         }
+    }
+
+    /// A text as it may be stored, if anything in it must not be.
+    pub fn redact_for_storage(&self, text: &str) -> Option<String> {
+        let wanted = self.settings.retrieval.enable_redaction
+            && self.settings.redaction.at == RedactAt::Write;
+        if !wanted {
+            return None;
+        }
+
+        let replacement = &self.settings.redaction.replacement;
+        let redacted = self.patterns.redact(text, replacement)?;
+        Some(redacted.text)
     }
 
     pub fn settings(&self) -> &Settings {

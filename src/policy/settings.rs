@@ -135,6 +135,30 @@ pub struct Redaction {
     /// Names of built-in patterns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub built_in: Vec<BuiltIn>,
+    /// `read`: what is stored stays, and what is returned is redacted. `write`: new messages and
+    /// memories are also redacted before they are stored (`redacted: true`).
+    #[serde(skip_serializing_if = "RedactAt::is_read")]
+    pub at: RedactAt,
+}
+
+/// When text is redacted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = MemoryRedactionTime)]
+pub enum RedactAt {
+    #[default]
+    Read,
+    Write,
+}
+
+impl RedactAt {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_read(&self) -> bool {
+        *self == Self::Read
+    }
 }
 
 impl Default for Redaction {
@@ -142,6 +166,7 @@ impl Default for Redaction {
         Self {
             replacement: "[REDACTED]".to_owned(),
             built_in: Vec::new(),
+            at: RedactAt::Read,
         }
     }
 }

@@ -27,8 +27,8 @@ pub struct Citation {
     pub end_char: i64,
 }
 
-/// The citations of an answer, in order, and how many numbers name no used chunk.
-pub fn resolve(answer: &str, query: &str, chunks: &[QueryChunk]) -> (Vec<Citation>, usize) {
+/// The citations of an answer, in order, and the numbers that name no used chunk.
+pub fn resolve(answer: &str, query: &str, chunks: &[QueryChunk]) -> (Vec<Citation>, HashSet<i64>) {
     let mut citations: Vec<Citation> = Vec::new();
     let mut unknown = HashSet::new();
     let mut claim_from = 0;
@@ -48,7 +48,7 @@ pub fn resolve(answer: &str, query: &str, chunks: &[QueryChunk]) -> (Vec<Citatio
         }
     }
 
-    (citations, unknown.len())
+    (citations, unknown)
 }
 
 /// Chunk numbers in brackets, such as `[12]`, `[12, 14]` or `[Chunk 12]`.
@@ -189,7 +189,7 @@ mod tests {
                 (7, "The shop opens at nine.", 0, 23)
             ]
         );
-        assert_eq!(unknown, 1);
+        assert_eq!(unknown, HashSet::from([99]));
         assert_eq!(found[0].version, 2);
     }
 
@@ -205,6 +205,9 @@ mod tests {
             found.iter().map(|one| one.chunk_id).collect::<Vec<_>>(),
             [1, 2]
         );
-        assert_eq!(resolve("Nothing [", "", &chunks), (Vec::new(), 0));
+        assert_eq!(
+            resolve("Nothing [", "", &chunks),
+            (Vec::new(), HashSet::new())
+        );
     }
 }

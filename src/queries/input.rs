@@ -13,7 +13,7 @@ use crate::config::query::{
     MOST_BUDGET, MOST_LIMIT, MOST_N, MOST_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,
 };
 use crate::model::query::QueryScope;
-use crate::model::scope::{ScopeInput, VersionScope};
+use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched, VersionScope};
 
 /// Maximum length of a query in characters.
 pub const MOST_QUERY_CHARS: usize = 100_000;
@@ -53,6 +53,7 @@ pub struct QueryInput {
     pub timeout_s: Option<i64>,
     pub reuse: Option<bool>,
     pub refill: bool,
+    pub searched: Searched,
 }
 
 /// A query with all parameters in force.
@@ -114,6 +115,10 @@ pub struct QuerySettings {
     /// `PRUNE`: whether dropped paths are put back, best first, where they fit.
     #[serde(default)]
     pub refill: bool,
+    /// `sources`, `memories` or `both`.
+    #[serde(default, rename = "scope")]
+    #[schema(value_type = String, example = "sources")]
+    pub searched: Searched,
 }
 
 fn yes() -> bool {
@@ -166,6 +171,15 @@ impl QueryInput {
     ) -> Result<QuerySettings, QueryError> {
         let mut faults = Faults::default();
         faults.check_query(&self.query);
+        if self.searched.memories() && self.scope.user_id.is_none() {
+            faults.add("user_id", MEMORIES_NEED_A_USER.to_owned());
+        }
+
+        if self.searched == Searched::Memories && !self.scope.source_ids.is_empty() {
+            let rule = "names sources: use it with another scope";
+            faults.add("source_ids", rule.to_owned());
+        }
+
         let version_scope = self.scope.version_scope;
         let scope = self.scope.resolve("", &mut faults.0);
         let strategy = self.strategy.unwrap_or(settings.strategy);
@@ -241,6 +255,7 @@ impl QueryInput {
                 .unwrap_or(settings.timeout_s),
             reuse: self.reuse.unwrap_or(true),
             refill: self.refill,
+            searched: self.searched,
             query: self.query,
         };
 

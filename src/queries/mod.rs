@@ -58,8 +58,8 @@ pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
 pub use replay::{Replay, ReplayInput};
 pub use result::{
     DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
-    QueryChunk, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization, SummarizedChunk,
-    SummaryPart, UsedChunk,
+    QueryChunk, QueryMemory, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization,
+    SummarizedChunk, SummaryPart, UsedChunk,
 };
 pub use traversal::{Choice, Level, Offer};
 
@@ -234,7 +234,9 @@ impl Queries {
         let scope = ask.scope();
         let (map, paths) = match &cursor {
             Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
-            None if ask.strategy == StrategyName::Auto => (None, Vec::new()),
+            None if ask.strategy == StrategyName::Auto || !ask.searched.sources() => {
+                (None, Vec::new())
+            }
             None => (Some(inner.map(&who.space, &scope).await?), Vec::new()),
         };
 
@@ -259,6 +261,7 @@ impl Queries {
             events,
             result: QueryResult::new(id.to_string(), ask),
             record: RunRecord::default(),
+            reserved: 0,
         };
 
         let limit = Duration::from_secs(ask.timeout_s);

@@ -29,6 +29,8 @@ impl Queries {
         let inner = &*self.inner;
         let ttl = i64::try_from(inner.settings.reuse_ttl).unwrap_or(i64::MAX);
         let wanted = ask.strategy == StrategyName::Auto && ask.reuse && ask.cursor.is_none();
+        // The write counter knows nothing of memories.
+        let wanted = wanted && !ask.searched.memories();
         if !wanted || ttl == 0 || !inner.audit.persist {
             return Ok(None);
         }

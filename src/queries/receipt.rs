@@ -28,6 +28,8 @@ pub struct Receipt {
     pub estimate: Option<PromptEstimate>,
     pub summarization: Option<SummaryRecord>,
     pub used_chunk_ids: Vec<i64>,
+    /// The memories in the prompt, each with its relevance.
+    pub memories: Vec<(String, f64)>,
     /// The helpers in the prompt: source and version.
     pub helpers: Vec<(String, i64)>,
     pub next: Option<Place>,
@@ -147,6 +149,11 @@ impl Receipt {
                 .used_chunks
                 .iter()
                 .map(|chunk| chunk.chunk_id)
+                .collect(),
+            memories: result
+                .memories
+                .iter()
+                .map(|memory| (memory.memory_id.clone(), memory.relevance))
                 .collect(),
             helpers: record
                 .helpers

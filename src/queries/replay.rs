@@ -204,6 +204,7 @@ impl Queries {
                 auto: receipt.auto.clone(),
                 levels: auto.then(|| receipt.levels.clone()),
                 page,
+                memories: Some(receipt.memories.clone()),
                 ..Known::default()
             },
             map,
@@ -212,6 +213,7 @@ impl Queries {
             events: &events,
             result: QueryResult::new(stored.id.to_string(), ask),
             record: RunRecord::default(),
+            reserved: 0,
         };
 
         let begun = std::time::Instant::now();

@@ -53,6 +53,9 @@ pub struct QueryResult {
     /// If nothing was found: the chunks that come closest, best first.
     #[serde(default)]
     pub nearest: Vec<QueryChunk>,
+    /// The memories that the answer is based on, best first; empty without a scope that has them.
+    #[serde(default)]
+    pub memories: Vec<QueryMemory>,
     /// Pass it as `cursor` to resume pagination without repeating the walk; null on the last page.
     pub next_cursor: Option<String>,
     /// The paths to the leaves that were read, in order.
@@ -138,6 +141,30 @@ pub struct QueryChunk {
     pub start_char: i64,
     /// End offset in characters, exclusive.
     pub end_char: i64,
+}
+
+/// A memory that was found.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct QueryMemory {
+    pub memory_id: String,
+    /// The end user who owns it.
+    pub user_id: String,
+    pub thread_id: Option<String>,
+    /// `message`, `fact`, `preference` or `summary`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Who said it: `user`, `assistant` or `system`.
+    pub role: String,
+    /// The text, verbatim.
+    pub text_content: String,
+    /// How well it fits the query, from 0 to 1.
+    pub relevance: f64,
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// The number by which the prompt names it; null if there was no prompt.
+    pub number: Option<i64>,
+    /// Whether the answer cites it.
+    pub cited: bool,
 }
 
 /// A range of characters.
@@ -311,6 +338,7 @@ impl QueryResult {
             used_chunks: Vec::new(),
             chunks: Vec::new(),
             nearest: Vec::new(),
+            memories: Vec::new(),
             next_cursor: None,
             paths: Vec::new(),
             dropped_paths: Vec::new(),
@@ -382,6 +410,7 @@ impl QueryResult {
             used_chunks: self.used_chunks.clone(),
             chunks: Vec::new(),
             nearest: self.nearest.clone(),
+            memories: self.memories.clone(),
             next_cursor: self.next_cursor.clone(),
             paths: self.paths.clone(),
             dropped_paths: self.dropped_paths.clone(),

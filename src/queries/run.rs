@@ -5,6 +5,7 @@ mod auto;
 mod completing;
 mod limiting;
 mod picking;
+mod remembering;
 
 pub use picking::PICK_LEVEL;
 
@@ -45,6 +46,8 @@ pub struct QueryRun<'a> {
     pub events: &'a Events,
     pub result: QueryResult,
     pub record: RunRecord,
+    /// Tokens of the budget that memories take.
+    pub reserved: i64,
 }
 
 /// What a query need not find out, because a cursor or a record tells it.
@@ -63,6 +66,8 @@ pub struct Known {
     pub returned: i64,
     /// The last tier that `auto` may use.
     pub reach: Reach,
+    /// The memories in the record, for a replay.
+    pub memories: Option<Vec<(String, f64)>>,
 }
 
 /// The content of the prompt.
@@ -74,6 +79,15 @@ struct Material {
 
 impl QueryRun<'_> {
     pub async fn run(&mut self) -> Result<(), QueryError> {
+        if self.ask.searched.memories() && self.ask.cursor.is_none() {
+            return self.run_with_memories().await;
+        }
+
+        self.run_sources().await
+    }
+
+    /// From sources alone.
+    async fn run_sources(&mut self) -> Result<(), QueryError> {
         if self.ask.strategy == StrategyName::Auto {
             return self.run_auto().await;
         }
@@ -311,7 +325,7 @@ impl QueryRun<'_> {
             fixed_prompt_char_count: fixed.chars,
             chunks_total_char_count: content.chars,
             query_token_count: sheet.query.tokens,
-            max_token_budget: self.budget(),
+            max_token_budget: self.whole_budget(),
             final_prompt_token_count: None,
             tokenizer: self.counter.name().to_owned(),
             exact: self.counter.is_exact(),
@@ -356,21 +370,27 @@ impl QueryRun<'_> {
             .filter(|(_, used)| *used)
             .filter_map(|(helper, _)| helper);
 
+        evidence.extend(self.memory_evidence(&evidence));
         let task = Answer {
             query: self.ask.query.as_str().into(),
             contextual_helpers: helpers.collect(),
             chunks: evidence,
         };
 
+        self.send(task).await
+    }
+
+    /// Asks the model, if the prompt fits.
+    async fn send(&mut self, task: Answer) -> Result<(), QueryError> {
         let tokens = count_prompt(self.counter, self.record.mode, &task).await;
         if let Some(estimate) = &mut self.result.estimate {
             estimate.final_prompt_token_count = Some(tokens);
         }
 
-        if tokens > self.budget() {
+        if tokens > self.whole_budget() {
             return Err(QueryError::FinalPromptOverBudget {
                 tokens,
-                budget: self.budget(),
+                budget: self.whole_budget(),
             });
         }
 
@@ -401,7 +421,12 @@ impl QueryRun<'_> {
         }
     }
 
+    /// The budget of chunks.
     fn budget(&self) -> i64 {
+        self.whole_budget() - self.reserved
+    }
+
+    fn whole_budget(&self) -> i64 {
         i64::try_from(self.ask.max_token_budget).unwrap_or(i64::MAX)
     }
 }

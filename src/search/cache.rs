@@ -90,6 +90,14 @@ impl Known {
             .is_some_and(|read_at| read_at.elapsed() > MOST_IDLE)
     }
 
+    /// The counts that are known now. Other groups may have been written since: they are compared
+    /// when they are searched.
+    fn and(&self, writes: &Writes) -> Writes {
+        let mut all = self.writes.clone().unwrap_or_default();
+        all.extend(writes.clone());
+        all
+    }
+
     /// The groups that were written since.
     fn changed(&self, writes: &Writes) -> Vec<String> {
         let read = |group: &String| self.writes.as_ref().and_then(|read| read.get(group));
@@ -168,16 +176,26 @@ impl IndexCache {
         }
     }
 
-    /// The index of a space and kind with everything that was written before, with its vectors if
-    /// they are wanted.
+    /// The index of a space and kind with everything that was written before, or for a group with
+    /// everything that was written to it; with its vectors if they are wanted.
     pub async fn of(
         &self,
         space: &Space,
         kind: OwnerKind,
+        group: Option<&str>,
         vectors: bool,
     ) -> Result<Location, StoreError> {
         // Read first, so that later writes count as another change.
-        let writes = self.store.list_entry_writes(space, kind).await?;
+        let writes = match group {
+            Some(group) => {
+                let count = self.store.find_memory_writes(space, group).await?;
+                count
+                    .map(|count| (group.to_owned(), count))
+                    .into_iter()
+                    .collect()
+            }
+            None => self.store.list_entry_writes(space, kind).await?,
+        };
         if writes.values().all(|count| *count == 0) {
             // Nothing was ever written there, so nothing is cached.
             return Ok(Location::Memory(Arc::new(SpaceIndex::of(kind))));
@@ -249,7 +267,7 @@ impl IndexCache {
         if !self.fits(place, size, false).await? {
             entry.replace(Index::of(place.1, None));
             *known = Known {
-                writes: Some(writes.clone()),
+                writes: Some(known.and(writes)),
                 too_big: Some(size),
                 ..Known::default()
             };
@@ -282,7 +300,7 @@ impl IndexCache {
 
         entry.replace(updated);
         *known = Known {
-            writes: Some(writes.clone()),
+            writes: Some(known.and(writes)),
             vectors,
             vectors_too_big: wanted && !vectors,
             too_big: None,

@@ -5,7 +5,7 @@ use super::rank::Kind;
 use crate::base::field_error::FieldError;
 use crate::base::text::char_count;
 use crate::model::query::QueryScope;
-use crate::model::scope::ScopeInput;
+use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched};
 
 /// Maximum characters of a search query.
 pub const MOST_QUERY_CHARS: usize = 10_000;
@@ -13,6 +13,8 @@ pub const MOST_QUERY_CHARS: usize = 10_000;
 pub const MOST_K: i64 = 200;
 /// The default number of results.
 pub const USUAL_K: usize = 20;
+
+const OF_SOURCES: &str = "filters sources: use it with another scope";
 
 /// The query.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +27,7 @@ pub struct SearchInput {
     pub min_score: Option<f64>,
     pub scope: ScopeInput,
     pub category_id: Option<i64>,
+    pub searched: Searched,
 }
 
 /// The same after validation.
@@ -37,6 +40,7 @@ pub struct CheckedSearch {
     pub min_score: Option<f64>,
     pub scope: QueryScope,
     pub category_id: Option<i64>,
+    pub searched: Searched,
 }
 
 impl SearchInput {
@@ -69,6 +73,21 @@ impl SearchInput {
             refuse("min_score", "must be from 0 to 1".to_owned());
         }
 
+        if self.searched.memories() && self.scope.user_id.is_none() {
+            refuse("filters.user_id", MEMORIES_NEED_A_USER.to_owned());
+        }
+
+        if self.searched == Searched::Memories {
+            let only = |field: &str, named: bool| {
+                named.then(|| FieldError::new(format!("filters.{field}"), OF_SOURCES))
+            };
+            let [sources, category] = [
+                only("source_ids", !self.scope.source_ids.is_empty()),
+                only("category_id", self.category_id.is_some()),
+            ];
+            errors.extend(sources.into_iter().chain(category));
+        }
+
         let scope = self.scope.resolve("filters.", &mut errors);
         if !errors.is_empty() {
             return Err(SearchError::Invalid(errors));
@@ -85,6 +104,7 @@ impl SearchInput {
             min_score: self.min_score,
             scope,
             category_id: self.category_id,
+            searched: self.searched,
         })
     }
 }

@@ -3,7 +3,7 @@
 //! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
 //! compares meanings, `fusion` combines the two, `rank` defines queries and hits. `index` holds a
 //! space in memory and `cache` keeps it up to date; `beyond` searches in the database what does not
-//! fit. `prepare` makes what an ingestion writes, `reembed` switches a space to another embedding
+//! fit. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reembed` switches a space to another embedding
 //! model.
 
 mod beyond;
@@ -13,11 +13,13 @@ pub mod highlight;
 pub mod index;
 pub mod input;
 pub mod keywords;
+pub mod memories;
 pub mod prepare;
 pub mod rank;
 mod reembed;
 mod stem;
 pub mod terms;
+mod time_words;
 pub mod vectors;
 
 use std::collections::{HashMap, HashSet};
@@ -44,6 +46,7 @@ pub use reembed::ReembedWork;
 use beyond::Beyond;
 use cache::{IndexCache, Location, blocking};
 use highlight::Highlighter;
+use memories::{FoundMemories, FoundMemory, MemoryQuery};
 use rank::PreparedQuery;
 
 /// Query vectors that are cached, so that repeating a query calls no model.
@@ -81,6 +84,9 @@ pub struct EntryQuery<'q> {
     /// For chunks: the visible sources, for a search in the database. For an index in memory, the
     /// filter has the same effect.
     pub scope: Option<&'q QueryScope>,
+    /// For memories: the group that the filter is limited to, so that no other one is brought up to
+    /// date.
+    pub group: Option<&'q str>,
 }
 
 /// The entries found.
@@ -98,8 +104,12 @@ pub struct FoundEntries {
 
 /// The result of a search.
 pub struct Results {
-    /// Best first.
+    /// Chunks, best first.
     pub items: Vec<(Hit, Found)>,
+    /// Memories, best first.
+    pub memories: Vec<FoundMemory>,
+    /// How many of both are wanted.
+    pub k: usize,
     /// The headings above the chunks, by chunk.
     pub headings: HashMap<i64, String>,
     /// Marks the words of the query.
@@ -142,7 +152,7 @@ impl Search {
         }
     }
 
-    /// Searches the chunks of a space.
+    /// Searches the chunks of a space, the memories of a user, or both.
     ///
     /// # Errors
     /// [`SearchError::Invalid`], the model's, or the store's.
@@ -154,6 +164,21 @@ impl Search {
     ) -> Result<Results, SearchError> {
         let begun = Instant::now();
         let ask = request.resolve()?;
+        let memories = self.memories(session, space, &ask).await?;
+        if !ask.searched.sources() {
+            return Ok(Results {
+                model: memories.model.clone(),
+                in_memory: memories.in_memory,
+                total_ms: milliseconds(begun),
+                provider_ms: memories.provider_ms,
+                memories: memories.items,
+                items: Vec::new(),
+                headings: HashMap::new(),
+                highlighter: Highlighter::new(&ask.query),
+                k: ask.k,
+            });
+        }
+
         let query = EntryQuery {
             owner_kind: OwnerKind::Chunk,
             text: &ask.query,
@@ -162,6 +187,7 @@ impl Search {
             min_score: ask.min_score,
             by_group: ask.by_source,
             scope: Some(&ask.scope),
+            group: None,
         };
 
         let found = self
@@ -183,8 +209,35 @@ impl Search {
             model: found.model,
             in_memory: found.in_memory,
             total_ms: milliseconds(begun),
-            provider_ms: found.provider_ms,
+            provider_ms: found.provider_ms + memories.provider_ms,
+            memories: memories.items,
+            k: ask.k,
         })
+    }
+
+    /// The memories that a search finds, if it wants any.
+    async fn memories(
+        &self,
+        session: &Session,
+        space: &Space,
+        ask: &CheckedSearch,
+    ) -> Result<FoundMemories, SearchError> {
+        let user_id = ask.scope.user_id.as_deref();
+        let Some(user_id) = user_id.filter(|_| ask.searched.memories()) else {
+            return Ok(FoundMemories::default());
+        };
+        let query = MemoryQuery {
+            user_id,
+            text: &ask.query,
+            kind: ask.kind,
+            k: ask.k,
+            min_score: ask.min_score,
+            tags: &ask.scope.tags,
+            as_of: ask.scope.as_of,
+            since: None,
+            exclude: None,
+        };
+        self.find_memories(session, space, query).await
     }
 
     /// Ranks the chunks of a scope by words and meaning, best first, without reading them.
@@ -206,6 +259,7 @@ impl Search {
             min_score: None,
             by_group: false,
             scope: Some(scope),
+            group: None,
         };
 
         self.find_filtered(session, space, query, self.filter(space, scope, None))
@@ -255,6 +309,7 @@ impl Search {
                 min_score: None,
                 by_group: true,
                 scope: Some(&scope),
+                group: None,
             };
 
             let filter = Filter {
@@ -300,7 +355,7 @@ impl Search {
         let mut provider_ms = 0.0;
         let opening = inner
             .cache
-            .of(space, ask.owner_kind, ask.kind != Kind::Keyword);
+            .of(space, ask.owner_kind, ask.group, ask.kind != Kind::Keyword);
         let (location, filter) = tokio::join!(opening, filter);
         let (mut location, mut filter) = (location?, filter?);
         let text = ask.text.to_owned();
@@ -367,7 +422,10 @@ impl Search {
                 });
             }
 
-            location = inner.cache.of(space, ask.owner_kind, true).await?;
+            location = inner
+                .cache
+                .of(space, ask.owner_kind, ask.group, true)
+                .await?;
         }
 
         let cause = "the embedding model of the space keeps changing".to_owned();

@@ -91,14 +91,24 @@ pub fn evidence(hits: &[Hit]) -> f64 {
 }
 
 /// Gives hits, which are ordered by how they compare with each other, scores that can be compared
-/// between queries: how well each fits, where the order contradicts it averaged over neighbours, so
-/// that scores never rise down the list.
+/// between queries: how well each fits.
 fn grade(hits: &mut [Hit]) {
+    let fits: Vec<f64> = hits
+        .iter()
+        .map(|hit| fit(hit.keyword, hit.semantic))
+        .collect();
+    for (hit, score) in hits.iter_mut().zip(falling(&fits)) {
+        hit.score = score;
+    }
+}
+
+/// Values that never rise down the list: averaged over neighbours where they would.
+pub fn falling(values: &[f64]) -> Vec<f64> {
     // Pools of neighbours: the sum of their values, and their number.
-    let mut pools: Vec<(f64, u32)> = Vec::with_capacity(hits.len());
+    let mut pools: Vec<(f64, u32)> = Vec::with_capacity(values.len());
     let mean = |pool: (f64, u32)| pool.0 / f64::from(pool.1);
-    for hit in hits.iter() {
-        let mut pool = (fit(hit.keyword, hit.semantic), 1);
+    for value in values {
+        let mut pool = (*value, 1);
         while let Some(before) = pools.pop_if(|before| mean(*before) < mean(pool)) {
             pool = (before.0 + pool.0, before.1 + pool.1);
         }
@@ -106,12 +116,10 @@ fn grade(hits: &mut [Hit]) {
         pools.push(pool);
     }
 
-    let scores = pools
+    pools
         .iter()
-        .flat_map(|pool| std::iter::repeat_n(mean(*pool), pool.1 as usize));
-    for (hit, score) in hits.iter_mut().zip(scores) {
-        hit.score = score;
-    }
+        .flat_map(|pool| std::iter::repeat_n(mean(*pool), pool.1 as usize))
+        .collect()
 }
 
 /// The best results: ordered, above the minimum score, one per source if wanted, at most `k`.

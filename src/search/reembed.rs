@@ -1,4 +1,4 @@
-//! Switches a space to another embedding model: every chunk gets a vector of the new model, then
+//! Switches a space to another embedding model: every text gets a vector of the new model, then
 //! searches switch to it, then the previous vectors are deleted. Until then, searches and new texts
 //! use the previous model. Safe to run again from any point: existing vectors stay.
 
@@ -18,8 +18,10 @@ use crate::store::{JobPage, NewEmbedding};
 
 /// The name of this kind of job.
 pub const KIND: &str = "reembed";
-/// Chunks embedded and written together.
+/// Texts embedded and written together.
 const PART: usize = 256;
+/// What has vectors.
+const KINDS: [OwnerKind; 2] = [OwnerKind::Chunk, OwnerKind::Memory];
 
 /// Runs the job.
 #[derive(Clone)]
@@ -100,7 +102,7 @@ impl Search {
         let request = context.take_request();
         let new = request["to"].as_str().unwrap_or(&inner.settings.model);
         let session = inner.llm.job_session(space, context.id()).await?;
-        let mut done = 0;
+        let (mut done, mut memories) = (0, 0);
 
         while let Some(old) = inner
             .store
@@ -108,34 +110,57 @@ impl Search {
             .await?
             .filter(|old| old != new)
         {
-            let chunks = inner.store.list_unembedded(space, &old, new, PART).await?;
-            if chunks.is_empty() {
+            let Some((kind, texts)) = self.next_part(space, &old, new).await? else {
                 self.turn(context, &old, new).await?;
                 continue;
+            };
+
+            let each: Vec<&str> = texts.iter().map(|one| one.text.as_str()).collect();
+            let vectors = inner.llm.embed(&session, new, &each).await?;
+            self.keep(context, (kind, new), &texts, &vectors).await?;
+            context.note_progress();
+            if kind == OwnerKind::Chunk {
+                done += texts.len();
+            } else {
+                memories += texts.len();
             }
 
-            let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
-
-            let vectors = inner.llm.embed(&session, new, &texts).await?;
-            self.keep(context, new, &chunks, &vectors).await?;
-            context.note_progress();
-            done += chunks.len();
-
-            context.report("embedding", json!({"chunks": done, "model": new}));
+            context.report(
+                "embedding",
+                json!({"chunks": done, "memories": memories, "model": new}),
+            );
         }
 
         while inner.store.remove_other_embeddings(space).await? > 0 {}
         let spent = session.spent();
         Ok(Outcome::Done(json!({
-            "model": new, "chunks": done, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
+            "model": new, "chunks": done, "memories": memories, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
         })))
     }
 
-    /// Writes vectors of chunks that still exist.
+    /// The next texts without a vector of the new model: chunks first, then memories.
+    async fn next_part(
+        &self,
+        space: &Space,
+        old: &str,
+        new: &str,
+    ) -> Result<Option<(OwnerKind, Vec<Unembedded>)>, JobError> {
+        for kind in KINDS {
+            let store = &self.inner.store;
+            let texts = store.list_unembedded(space, kind, old, new, PART).await?;
+            if !texts.is_empty() {
+                return Ok(Some((kind, texts)));
+            }
+        }
+
+        Ok(None)
+    }
+
+    /// Writes vectors of texts that still exist.
     async fn keep(
         &self,
         context: &JobContext,
-        model: &str,
+        (kind, model): (OwnerKind, &str),
         entries: &[Unembedded],
         vectors: &[Vec<f32>],
     ) -> Result<(), JobError> {
@@ -145,7 +170,7 @@ impl Search {
             let mut tx = inner.store.begin().await?;
             // Locked, so that no entry is deleted between the check and the write.
             let ids: Vec<i64> = entries.iter().map(|entry| entry.entry_id).collect();
-            let there = tx.hold_entries(space, OwnerKind::Chunk, &ids).await?;
+            let there = tx.hold_entries(space, kind, &ids).await?;
             let new: Vec<NewEmbedding<'_>> = entries
                 .iter()
                 .zip(vectors.iter().zip(&bytes))
@@ -157,7 +182,7 @@ impl Search {
                 })
                 .collect();
 
-            tx.add_embeddings(space, OwnerKind::Chunk, model, &new, context.clock().now())
+            tx.add_embeddings(space, kind, model, &new, context.clock().now())
                 .await?;
 
             // A step, so that a process that takes over the job knows that it made progress.
@@ -183,7 +208,7 @@ impl Search {
         }
     }
 
-    /// Switches searches to the new model, unless there are chunks without its vectors.
+    /// Switches searches to the new model, unless there are texts without its vectors.
     async fn turn(&self, context: &JobContext, old: &str, new: &str) -> Result<(), JobError> {
         let (inner, space) = (&*self.inner, context.space());
         let turned = inner.store.retry("turn_space", || async {
@@ -191,7 +216,12 @@ impl Search {
             tx.lock_chunks(space).await?;
             let now = context.clock().now();
             let unchanged = tx.lock_embedding_model(space).await?.as_deref() == Some(old);
-            if unchanged && !tx.has_unembedded(space, old, new).await? {
+            let mut left = false;
+            for kind in KINDS {
+                left |= tx.has_unembedded(space, kind, old, new).await?;
+            }
+
+            if unchanged && !left {
                 tx.update_embedding_model(space, new, now).await?;
                 tx.count_all_entry_writes(space).await?;
             }

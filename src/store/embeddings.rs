@@ -225,22 +225,34 @@ impl Store {
         .await
     }
 
-    /// Chunks with a vector of one model and none of another, by ascending id.
+    /// Texts with a vector of one model and none of another, by ascending id.
     pub async fn list_unembedded(
         &self,
         space: &Space,
+        kind: OwnerKind,
         old: &str,
         new: &str,
         limit: usize,
     ) -> Result<Vec<Unembedded>, StoreError> {
-        let sql = concat!(
+        const CHUNKS: &str = concat!(
             "SELECT e.entry_id, c.text_content FROM embeddings e \
              JOIN search_entries t ON t.id = e.entry_id JOIN chunks c ON c.id = t.owner_id",
             unembedded!(),
             " ORDER BY e.entry_id LIMIT ?"
         );
+        const MEMORIES: &str = concat!(
+            "SELECT e.entry_id, m.content AS text_content FROM embeddings e \
+             JOIN search_entries t ON t.id = e.entry_id JOIN memories m ON m.seq = t.owner_id",
+            unembedded!(),
+            " ORDER BY e.entry_id LIMIT ?"
+        );
+        let sql = if kind == OwnerKind::Memory {
+            MEMORIES
+        } else {
+            CHUNKS
+        };
         self.retry("list_unembedded", || async {
-            let query = of_model(self.sql(sql), space, OwnerKind::Chunk, old)
+            let query = of_model(self.sql(sql), space, kind, old)
                 .bind(new.to_owned())
                 .bind(row_limit(limit));
             let rows = self.fetch_all(query).await?;
@@ -420,6 +432,7 @@ impl Tx {
     pub async fn has_unembedded(
         &mut self,
         space: &Space,
+        kind: OwnerKind,
         old: &str,
         new: &str,
     ) -> Result<bool, StoreError> {
@@ -428,7 +441,7 @@ impl Tx {
             unembedded!(),
             " LIMIT 1"
         );
-        let query = of_model(self.sql(sql), space, OwnerKind::Chunk, old).bind(new.to_owned());
+        let query = of_model(self.sql(sql), space, kind, old).bind(new.to_owned());
         Ok(self.fetch_optional(query).await?.is_some())
     }
 }

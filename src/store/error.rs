@@ -136,7 +136,8 @@ impl StoreError {
 
     fn from_mysql(number: u16, place: String, cause: String) -> Self {
         match number {
-            1205 | 1213 => Self::Contended { cause },
+            // A row changed since the transaction read it (MariaDB), lock timeout, deadlock.
+            1020 | 1205 | 1213 => Self::Contended { cause },
             1040 | 1053 | 1077 | 1158..=1161 | 1290 | 1836 | 1927 | 1969 | 3024 => {
                 Self::Unavailable { place, cause }
             }

@@ -104,6 +104,39 @@ impl Tx {
         Ok(all)
     }
 
+    /// The memories of a group that have vectors beyond the limit: the least important first, then
+    /// the oldest.
+    pub async fn list_least_important(
+        &mut self,
+        space: &Space,
+        group_id: &str,
+        limit: usize,
+    ) -> Result<Vec<Memory>, StoreError> {
+        const EMBEDDED: &str = "FROM search_entries t JOIN embeddings e ON e.space = t.space AND e.owner_kind = 'memory' \
+             AND e.entry_id = t.id JOIN settings s ON s.space = t.space AND s.name = 'embedding_model' \
+             AND e.model = s.value_json";
+        const OF_GROUP: &str = "WHERE t.space = ? AND t.owner_kind = 'memory' AND t.group_id = ?";
+        let count = format!("SELECT COUNT(*) AS number {EMBEDDED} {OF_GROUP}");
+        let count = self.backend.dialect.assembled(&count);
+        let count = count.bind(space.as_str()).bind(group_id.to_owned());
+        let row = self.fetch_optional(count).await?;
+        let number: Option<i64> = row.map(|row| row.try_get("number")).transpose()?;
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        let over = number.unwrap_or(0).saturating_sub(limit);
+        if over == 0 {
+            return Ok(Vec::new());
+        }
+
+        let sql = format!(
+            "SELECT {COLUMNS} {EMBEDDED} JOIN memories m ON m.seq = t.owner_id {OF_GROUP} \
+             ORDER BY COALESCE(m.importance, 0.5), m.created_at, m.seq LIMIT {over}"
+        );
+        let query = self.backend.dialect.assembled(&sql).persistent(false);
+        let query = query.bind(space.as_str()).bind(group_id.to_owned());
+        let rows = self.fetch_all(query).await?;
+        rows.iter().map(read_memory).collect()
+    }
+
     /// Messages of a thread with one of these contents.
     pub async fn list_same_content(
         &mut self,

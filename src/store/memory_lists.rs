@@ -101,6 +101,31 @@ impl Store {
         Ok(all)
     }
 
+    /// Memories by their ids, in no certain order; those that are gone are missing.
+    pub async fn list_memories_by_id(
+        &self,
+        space: &Space,
+        ids: &[String],
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut all = Vec::with_capacity(ids.len());
+        for some in ids.chunks(AT_ONCE) {
+            let marks = vec!["?"; some.len()].join(",");
+            let sql =
+                format!("SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.id IN ({marks})");
+            let found = self.retry("list_memories_by_id", || async {
+                let query = self.backend.dialect.assembled(&sql).persistent(false);
+                let query = query.bind(space.as_str());
+                let query = some.iter().fold(query, |query, id| query.bind(id.clone()));
+                let rows = self.fetch_all(query).await?;
+                rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
+            });
+
+            all.extend(found.await?);
+        }
+
+        Ok(all)
+    }
+
     pub async fn list_memories(
         &self,
         space: &Space,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use sqlx::Row as _;
 
 use super::{Store, StoreError, Tx};
-use crate::base::ids::{JobId, Space, ThreadId, memory_group};
+use crate::base::ids::{JobId, Space, ThreadId, context_prefix, memory_group};
 use crate::model::llm_call::Payer;
 use crate::model::search::OwnerKind;
 
@@ -85,6 +85,7 @@ impl Store {
             };
             if let RemovalScope::User(user_id) = scope {
                 rest.jobs = tx.remove_user_jobs(space, user_id).await?;
+                tx.remove_context_calls(space, user_id).await?;
             }
 
             tx.commit().await?;
@@ -215,6 +216,19 @@ impl Tx {
         let delete = self.backend.dialect.assembled(&delete);
         self.execute(delete.bind(space.as_str()).bind(format!("%{escaped}%")))
             .await
+    }
+
+    /// Deletes the model calls that contexts of an end user paid for.
+    async fn remove_context_calls(
+        &mut self,
+        space: &Space,
+        user_id: &str,
+    ) -> Result<(), StoreError> {
+        let delete = "DELETE FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id LIKE ?";
+        let kind = Payer::Context(String::new());
+        let delete = self.sql(delete).bind(space.as_str()).bind(kind.kind());
+        let delete = delete.bind(format!("{}-%", context_prefix(user_id)));
+        self.execute(delete).await.map(|_| ())
     }
 
     /// Deletes the jobs of an end user's memories.

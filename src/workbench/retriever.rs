@@ -67,6 +67,7 @@ pub async fn retrieve(
                 min_score: None,
                 by_group: false,
                 scope: Some(&pool.scope),
+                group: None,
             };
             let filter = Filter {
                 groups: Some(groups.clone()),

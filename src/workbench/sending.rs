@@ -18,7 +18,7 @@ use crate::base::ids::Space;
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::conversation::ConversationError;
-use crate::conversation::messages::{Appended, MOST_CHARS, NewMessage, PreparedMessages};
+use crate::conversation::messages::{Appended, MOST_CHARS, NewMessage, PreparedMessages, Wanted};
 use crate::llm::tasks::send::SendPrompt;
 use crate::llm::{Llm, Session, TextListener, Written};
 use crate::model::llm_call::KeyBudget;
@@ -302,9 +302,13 @@ impl Workbench {
 
         let new = asked.into_iter().chain([replied]).collect();
         let (space, user_id) = (&sender.run.space, input.user_id.as_deref());
+        let wanted = Wanted {
+            enrich: true,
+            extract: false,
+        };
         let prepared = self
             .conversation
-            .prepare_messages(space, thread, user_id, new, true, sender.now)
+            .prepare_messages(space, thread, user_id, new, wanted, sender.now)
             .await?;
         let appended = self
             .store

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::jobs::LlmCallResponse;
 use super::memories::{EntityResponse, MemoryResponse};
 use crate::base::clock::Timestamp;
-use crate::base::ids::QueryId;
+use crate::base::ids::context_id;
 use crate::base::text::char_count;
 use crate::config::llm::Caps;
 use crate::conversation::compose::LeftOut;
@@ -269,7 +269,7 @@ pub async fn create_context(
             .filter(|text| !text.trim().is_empty()),
     };
 
-    let (id, session) = context_session(&caller, &identity);
+    let (id, session) = context_session(&caller, &identity, &input.user_id);
     let context = conversation
         .context(&session, &caller.space, &input, caller.now)
         .await?;
@@ -289,13 +289,13 @@ pub async fn analyze_context(
     Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<AnalyzeRequest>,
 ) -> Result<Json<AnalyzeResponse>, ApiError> {
-    checked_user(request.user_id)?;
+    let user_id = checked_user(request.user_id)?;
     if request.thread_context.as_deref().map_or(0, char_count) > MOST_CONTEXT_CHARS {
         let rule = format!("must have at most {MOST_CONTEXT_CHARS} characters");
         return Err(ApiError::invalid_field("thread_context", rule));
     }
 
-    let (_, session) = context_session(&caller, &identity);
+    let (_, session) = context_session(&caller, &identity, &user_id);
     let context = request.thread_context.as_deref();
     let context = context.filter(|text| !text.trim().is_empty());
     let analyzed = conversation
@@ -317,9 +317,13 @@ pub async fn analyze_context(
     }))
 }
 
-/// A new context pays for its own calls.
-pub fn context_session(caller: &Caller, identity: &RequestIdentity) -> (String, Session) {
-    let id = QueryId::new().to_string();
+/// A new context pays for its own calls. Its id names the user, so that they can be deleted together.
+pub fn context_session(
+    caller: &Caller,
+    identity: &RequestIdentity,
+    user_id: &str,
+) -> (String, Session) {
+    let id = context_id(user_id);
     let payer = Payer::Context(id.clone());
     let session = Session::of(caller.space.clone(), payer, Caps::default());
     let session = session.traced_by(Some(identity.traceparent()));

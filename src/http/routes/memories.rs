@@ -188,7 +188,12 @@ pub async fn create_memory(
         return Ok(response);
     }
 
-    let new = new_memory(request)?;
+    let mut new = new_memory(request)?;
+    let policy = state.policies.current(&caller.space).await?.policy;
+    if let Some(redacted) = policy.redact_for_storage(&new.content) {
+        (new.content, new.redacted) = (redacted, true);
+    }
+
     let ready = state
         .conversation
         .prepare_memory(&caller.space, new, caller.now)
@@ -411,6 +416,7 @@ fn new_memory(request: CreateMemoryRequest) -> Result<NewMemory, ApiError> {
             mtime: moment("file_mtime", request.file_mtime.as_deref())?,
         },
         supersedes: request.supersedes,
+        redacted: false,
     })
 }
 

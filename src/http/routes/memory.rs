@@ -198,7 +198,7 @@ pub async fn retrieve_memory(
         },
     };
 
-    let (_, session) = context_session(&caller, &identity);
+    let (_, session) = context_session(&caller, &identity, &input.user_id);
     let retrieved = memory
         .retrieve(&session, &caller.space, &input, caller.now)
         .await?;

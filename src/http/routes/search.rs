@@ -5,14 +5,16 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::base::tokens::TokenCounter;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, object_or_null};
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
-use crate::model::scope::ScopeInput;
+use crate::model::scope::{ScopeInput, Searched};
 use crate::model::search::Found;
 use crate::queries::Highlight;
+use crate::search::memories::FoundMemory;
 use crate::search::{Hit, Kind, Results, Search, SearchInput};
 
 /// A search.
@@ -26,7 +28,9 @@ pub struct SearchRequest {
     /// How to match chunks; `hybrid` if omitted.
     #[serde(default, rename = "type")]
     pub kind: Option<SearchType>,
-    /// Whether to return chunks (`chunks`, the default) or sources ranked by their best chunk.
+    /// What to search: the chunks of sources (`chunks`, the default), the same with only the best
+    /// chunk of each source (`sources`), the memories of the end user in `filters.user_id`
+    /// (`memories`), or chunks and memories (`both`).
     #[serde(default)]
     pub scope: Option<SearchScope>,
     /// Maximum number of items; 20 if omitted.
@@ -51,30 +55,33 @@ pub enum SearchType {
     Hybrid,
 }
 
-/// Whether to return chunks or sources.
+/// What to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchScope {
     Chunks,
     Sources,
+    Memories,
+    Both,
 }
 
-/// Filters, all of which must match. Sources that are not eligible are never searched.
+/// Filters, all of which must match. Sources that are not eligible are never searched. `tags`,
+/// `user_id` and `as_of` also limit memories; a scope with memories needs `user_id`.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchFilters {
-    /// Only sources that have all of these tags.
+    /// Only sources and memories that have all of these tags.
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
     /// Only these sources.
     #[schema(max_items = 100)]
     pub source_ids: Vec<String>,
-    /// Only sources of this end user.
+    /// Only sources and memories of this end user.
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// Only chunks under this category or its descendants.
     pub category_id: Option<i64>,
-    /// Uses the source versions that were current at this time.
+    /// Uses the source versions that were current at this time, and the memories that counted then.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
 }
@@ -92,7 +99,8 @@ pub struct SearchResponse {
     pub timings: SearchTimingsResponse,
 }
 
-/// A chunk; with the scope `sources`, the best chunk of its source.
+/// A chunk, with the scope `sources` the best chunk of its source; or a memory. `owner` tells which:
+/// fields that only the other one has are null.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchItemResponse {
     /// Starts at 1, which is the best.
@@ -103,28 +111,39 @@ pub struct SearchItemResponse {
     /// can be compared between searches.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
-    pub source_id: String,
+    /// What the text belongs to: `source` or `memory`.
+    #[schema(example = "source")]
+    pub owner: &'static str,
+    pub source_id: Option<String>,
     /// The source version that created the chunk; later versions with the same text share it.
-    pub source_version: i64,
-    pub filename: String,
-    pub path: String,
+    pub source_version: Option<i64>,
+    pub filename: Option<String>,
+    pub path: Option<String>,
     /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     pub heading: Option<String>,
+    /// The end user who owns the source or the memory.
     pub user_id: String,
-    pub chunk_id: i64,
+    pub chunk_id: Option<i64>,
     /// `retrieval`: split for search; `taxonomy`: filed under the hierarchy.
-    pub profile: String,
+    pub profile: Option<String>,
     /// Position in the source, starting at 1.
-    pub ordinal: i64,
-    /// The chunk, verbatim.
+    pub ordinal: Option<i64>,
+    pub memory_id: Option<String>,
+    /// The thread of a memory, if it has one.
+    pub thread_id: Option<String>,
+    /// `message`, `fact`, `preference` or `summary`.
+    pub memory_type: Option<String>,
+    /// Who said it: `user`, `assistant` or `system`.
+    pub role: Option<String>,
+    /// The chunk or the memory, verbatim.
     pub text_content: String,
     /// Where words of the query stand in `text_content`.
     pub highlights: Vec<Highlight>,
     pub token_count: i64,
     /// Start offset in the text of the version, in characters.
-    pub start_char: i64,
+    pub start_char: Option<i64>,
     /// End offset in characters, exclusive.
-    pub end_char: i64,
+    pub end_char: Option<i64>,
     /// The leaf that the chunk is filed under, if any.
     pub category_id: Option<i64>,
     #[schema(format = DateTime)]
@@ -146,6 +165,13 @@ pub struct ScorePartsResponse {
     /// For `hybrid`: the same for the semantic score, after the query vector has been moved towards
     /// the best chunk of a first round.
     pub semantic_standing: Option<f64>,
+    /// For memories: how much what was said before and after it adds to the mean of the two
+    /// standings, which orders memories; in standard deviations.
+    pub neighbours: Option<f64>,
+    /// For memories: how much it gains because the query names who speaks.
+    pub speaker: Option<f64>,
+    /// For memories: how much it gains because the query names its time (`in May 2024`).
+    pub time: Option<f64>,
 }
 
 /// Timings in milliseconds.
@@ -159,9 +185,10 @@ pub struct SearchTimingsResponse {
     pub own_ms: f64,
 }
 
-/// Search chunks or sources
+/// Search chunks, sources or memories
 ///
-/// Finds chunks of the current source versions by keyword, by meaning, or both. A search does not
+/// Finds chunks of the current source versions, memories of one end user, or both, by keyword, by
+/// meaning, or both. No request finds the memories of two users. A search does not
 /// walk the hierarchy and calls no model except the embedding model for the query, which runs in
 /// this process by default.
 #[utoipa::path(
@@ -199,6 +226,11 @@ impl From<SearchRequest> for SearchInput {
                 SearchType::Hybrid => Kind::Hybrid,
             }),
             by_source: request.scope == Some(SearchScope::Sources),
+            searched: match request.scope {
+                Some(SearchScope::Memories) => Searched::Memories,
+                Some(SearchScope::Both) => Searched::Both,
+                _ => Searched::Sources,
+            },
             k: request.k,
             min_score: request.min_score,
             scope: ScopeInput {
@@ -220,15 +252,25 @@ impl From<Results> for SearchResponse {
             provider_ms: results.provider_ms,
             own_ms: (results.total_ms - results.provider_ms).max(0.0),
         };
+        let chunks = results.items.into_iter().map(|(hit, found)| {
+            let heading = results.headings.get(&found.chunk_id).cloned();
+            let ranges = results.highlighter.ranges(&found.text);
+            item(hit, found, (heading, ranges))
+        });
+        let memories = results.memories.into_iter().map(|found| {
+            let ranges = results.highlighter.ranges(&found.memory.content);
+            memory_item(found, ranges)
+        });
+        let mut items: Vec<SearchItemResponse> = chunks.chain(memories).collect();
+        // Stable: chunks and memories keep their own order.
+        items.sort_by(|a, b| b.score.total_cmp(&a.score));
+        items.truncate(results.k);
+        for (rank, item) in (1..).zip(&mut items) {
+            item.rank = rank;
+        }
+
         Self {
-            items: (1..)
-                .zip(results.items)
-                .map(|(rank, (hit, found))| {
-                    let heading = results.headings.get(&found.chunk_id).cloned();
-                    let ranges = results.highlighter.ranges(&found.text);
-                    item(rank, hit, found, (heading, ranges))
-                })
-                .collect(),
+            items,
             embedding_model: results.model,
             index: if results.in_memory {
                 "memory"
@@ -241,38 +283,95 @@ impl From<Results> for SearchResponse {
 }
 
 fn item(
-    rank: usize,
     hit: Hit,
     found: Found,
     (heading, ranges): (Option<String>, Vec<(usize, usize)>),
 ) -> SearchItemResponse {
     SearchItemResponse {
-        rank,
+        rank: 0,
         score: hit.score,
-        score_parts: ScorePartsResponse {
-            keyword: hit.keyword,
-            semantic: hit.semantic,
-            keyword_standing: hit.standing.map(|standing| standing.keyword),
-            semantic_standing: hit.standing.map(|standing| standing.semantic),
-        },
-        source_id: found.source_id.to_string(),
-        source_version: found.source_version,
-        filename: found.filename,
-        path: found.path,
+        score_parts: parts(hit),
+        owner: "source",
+        source_id: Some(found.source_id.to_string()),
+        source_version: Some(found.source_version),
+        filename: Some(found.filename),
+        path: Some(found.path),
         heading,
         user_id: found.user_id,
-        chunk_id: found.chunk_id,
-        profile: found.profile,
-        ordinal: found.ordinal,
+        chunk_id: Some(found.chunk_id),
+        profile: Some(found.profile),
+        ordinal: Some(found.ordinal),
+        memory_id: None,
+        thread_id: None,
+        memory_type: None,
+        role: None,
         text_content: found.text,
-        highlights: ranges
-            .into_iter()
-            .map(|(start, end)| Highlight { start, end })
-            .collect(),
+        highlights: highlights(ranges),
         token_count: found.token_count,
-        start_char: found.start_char,
-        end_char: found.end_char,
+        start_char: Some(found.start_char),
+        end_char: Some(found.end_char),
         category_id: found.category_id,
         created_at: found.created_at.to_string(),
     }
+}
+
+fn memory_item(found: FoundMemory, ranges: Vec<(usize, usize)>) -> SearchItemResponse {
+    let FoundMemory {
+        memory,
+        hit,
+        neighbours,
+        speaker,
+        time,
+        score,
+        ..
+    } = found;
+    let tokens = TokenCounter::for_model(None).count(&memory.content);
+    SearchItemResponse {
+        rank: 0,
+        score,
+        score_parts: ScorePartsResponse {
+            neighbours: Some(neighbours),
+            speaker: Some(speaker),
+            time: Some(time),
+            ..parts(hit)
+        },
+        owner: "memory",
+        source_id: None,
+        source_version: None,
+        filename: None,
+        path: None,
+        heading: None,
+        user_id: memory.user_id,
+        chunk_id: None,
+        profile: None,
+        ordinal: None,
+        memory_id: Some(memory.id.to_string()),
+        thread_id: memory.thread_id.map(|id| id.to_string()),
+        memory_type: Some(memory.kind.as_str().to_owned()),
+        role: Some(memory.role),
+        text_content: memory.content,
+        highlights: highlights(ranges),
+        token_count: i64::try_from(tokens).unwrap_or(i64::MAX),
+        start_char: None,
+        end_char: None,
+        category_id: None,
+        created_at: memory.created_at.to_string(),
+    }
+}
+
+fn parts(hit: Hit) -> ScorePartsResponse {
+    ScorePartsResponse {
+        keyword: hit.keyword,
+        semantic: hit.semantic,
+        keyword_standing: hit.standing.map(|standing| standing.keyword),
+        semantic_standing: hit.standing.map(|standing| standing.semantic),
+        neighbours: None,
+        speaker: None,
+        time: None,
+    }
+}
+
+fn highlights(ranges: Vec<(usize, usize)>) -> Vec<Highlight> {
+    let highlight = |(start, end)| Highlight { start, end };
+    ranges.into_iter().map(highlight).collect()
 }

@@ -14,6 +14,7 @@ use super::super::tasks::classify::{ClassifiedChunk, Classify, ClassifyOutput};
 use super::super::tasks::enrich::{
     ClassifiedMessage, ClassifiedMessages, EnrichMany, NamedEntity, NumberedMessage,
 };
+use super::super::tasks::extract::{Extract, ExtractedFact, ExtractedFacts};
 use super::super::tasks::helper::{Helper, HelperOutput};
 use super::super::tasks::helper_many::{HelperMany, HelperManyOutput, NumberedHelper};
 use super::super::tasks::probe::ProbeOutput;
@@ -135,6 +136,7 @@ fn answer_to(task: &AnyTask) -> String {
         AnyTask::Nli(task) => written(embedded_prompts::nli(task)),
         AnyTask::Condense(task) => written(embedded_prompts::condense(task)),
         AnyTask::Audit(task) => written(embedded_prompts::audit(task)),
+        AnyTask::Extract(task) => written(extract(task)),
         AnyTask::Probe(_) => written(ProbeOutput {
             word: "ready".to_owned(),
         }),
@@ -344,6 +346,26 @@ fn roll_up(task: &Rollup) -> RolledUp {
     RolledUp {
         title: summary(80).trim_end_matches(['.', '…']).to_owned(),
         summary: summary(task.max_chars),
+    }
+}
+
+/// Simple statements of the user about themselves, word for word.
+fn extract(task: &Extract) -> ExtractedFacts {
+    let known: Vec<&str> = task.known.iter().map(|(_, text)| &**text).collect();
+    let found = EmbeddedModel::statements(&task.message, &known);
+    let facts = found.into_iter().map(|one| ExtractedFact {
+        kind: if one.is_preference {
+            "preference"
+        } else {
+            "fact"
+        }
+        .to_owned(),
+        content: one.text.to_owned(),
+        quote: one.text.to_owned(),
+        replaces: one.replaces.map(|place| task.known[place].0),
+    });
+    ExtractedFacts {
+        facts: facts.collect(),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod answer;
 pub mod classify;
 pub mod condense;
 pub mod enrich;
+pub mod extract;
 pub mod helper;
 pub mod helper_many;
 pub mod judge;
@@ -21,6 +22,7 @@ use answer::Answer;
 use classify::Classify;
 use condense::Condense;
 use enrich::{EnrichMany, EnrichOne};
+use extract::Extract;
 use helper::Helper;
 use helper_many::HelperMany;
 use judge::{Nli, Rerank};
@@ -47,6 +49,7 @@ pub const STAGES: &[&str] = &[
     "nli",
     "condense",
     "audit",
+    "extract",
 ];
 
 /// A task as a value, for a provider that computes its answer instead of reading its prompt.
@@ -68,6 +71,7 @@ pub enum AnyTask {
     Nli(Nli),
     Condense(Condense),
     Audit(Audit),
+    Extract(Extract),
     Probe(Probe),
 }
 
@@ -83,7 +87,7 @@ macro_rules! from_task {
 
 from_task!(
     Helper, HelperMany, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze,
-    Rollup, Shape, Rerank, Nli, Condense, Audit, SendPrompt, Probe
+    Rollup, Extract, Shape, Rerank, Nli, Condense, Audit, SendPrompt, Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.

@@ -38,8 +38,13 @@ impl QueryRun<'_> {
 
     /// Resolves the chunk numbers in an answer.
     pub(super) fn cite(&mut self, answer: &str) {
-        let (citations, unknown) = resolve(answer, &self.ask.query, &self.result.chunks);
+        let (citations, mut unknown) = resolve(answer, &self.ask.query, &self.result.chunks);
         self.result.citations = citations;
+        for memory in &mut self.result.memories {
+            memory.cited = memory.number.is_some_and(|number| unknown.remove(&number));
+        }
+
+        let unknown = unknown.len();
         if unknown > 0 {
             let message = format!(
                 "the answer names {unknown} chunk number(s) that it was not given; they are not \

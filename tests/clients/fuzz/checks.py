@@ -32,6 +32,9 @@ IN_WORDS = {
     "is required unless external_reply is given",
     "is required for an external reply",
     "is required for user_message",
+    "is required to search memories: name the end user whose memories are searched",
+    "filters sources: use it with another scope",
+    "names sources: use it with another scope",
 }
 
 # The same for messages that contain the given value or a limit of the installation.

@@ -1,8 +1,14 @@
 //! Conversations over HTTP: threads, messages, the vocabulary, enrichment and contexts.
 
+mod analyzing;
 mod context;
 mod enrichment;
+mod extracting;
+mod importing;
+mod keeping;
+mod kills;
 mod layers;
+mod searching;
 mod storing;
 mod vocabulary;
 

@@ -89,6 +89,7 @@ impl Desk {
             min_score: None,
             by_group: false,
             scope: None,
+            group: None,
         };
 
         let found = self

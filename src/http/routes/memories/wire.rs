@@ -18,6 +18,8 @@ pub struct MemoryResponse {
     pub kind: String,
     /// `user`, `assistant` or `system`.
     pub role: String,
+    /// Who speaks, if the message named it.
+    pub name: Option<String>,
     pub title: Option<String>,
     /// The text, verbatim.
     pub content: String,
@@ -39,6 +41,8 @@ pub struct MemoryResponse {
     pub important: bool,
     pub pinned: bool,
     pub tags: Vec<String>,
+    /// Whether parts of the text were replaced before it was stored (`redaction.at`).
+    pub redacted: bool,
     /// `short_term` (up to a day), `mid_term` (up to 30 days) or `long_term`.
     pub tier: String,
     /// How often it was delivered in a context.
@@ -122,6 +126,7 @@ impl MemoryResponse {
             thread_id: memory.thread_id.as_ref().map(ToString::to_string),
             kind: memory.kind.as_str().to_owned(),
             role: memory.role.clone(),
+            name: memory.labels.speaker.clone(),
             title: memory.title.clone(),
             content: memory.content.clone(),
             content_hash: memory.content_hash.clone(),
@@ -135,6 +140,7 @@ impl MemoryResponse {
             important: memory.important,
             pinned: memory.pinned,
             tags: memory.labels.tags.clone(),
+            redacted: memory.labels.redacted,
             tier: memory.tier(now).as_str().to_owned(),
             access_count: memory.access_count,
             enrichment_state: memory.enrichment_state.as_str().to_owned(),

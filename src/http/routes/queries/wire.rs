@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::query::{Overflow, PromptLimiting, StrategyName};
-use crate::model::scope::{ScopeInput, VersionScope};
+use crate::model::scope::{ScopeInput, Searched, VersionScope};
 use crate::queries::input::Mode;
 use crate::queries::{Bound, Estimates, LevelBound, QueryInput};
 
@@ -61,7 +61,7 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
-    /// Only sources of this end user.
+    /// Only sources and memories of this end user.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
@@ -112,6 +112,19 @@ pub struct QueryRequest {
     /// recent (`query.reuse_ttl`) and nothing was written to the space since; true if omitted.
     #[serde(default)]
     pub reuse: Option<bool>,
+    /// What to answer from: sources (`sources`, the default), the memories of the end user `user_id`
+    /// (`memories`), or both. With `both`, memories take at most a third of the budget.
+    #[serde(default)]
+    pub scope: Option<QueryScopeName>,
+}
+
+/// What to answer from.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueryScopeName {
+    Sources,
+    Memories,
+    Both,
 }
 
 /// What to do with the chunks that were found.
@@ -219,6 +232,11 @@ impl From<QueryRequest> for QueryInput {
             timeout_s: request.timeout_s,
             reuse: request.reuse,
             refill: request.refill,
+            searched: match request.scope {
+                Some(QueryScopeName::Memories) => Searched::Memories,
+                Some(QueryScopeName::Both) => Searched::Both,
+                _ => Searched::Sources,
+            },
         }
     }
 }

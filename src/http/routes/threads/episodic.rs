@@ -94,8 +94,9 @@ pub async fn select_episodic(
         max_tokens: request.max_tokens,
         k: request.k,
     };
-    let (_, session) = context_session(&caller, &identity);
     let user_id = query.user_id.as_deref();
+    let thread = conversation.thread(&caller.space, &id, user_id).await?;
+    let (_, session) = context_session(&caller, &identity, &thread.user_id);
     let episodes = conversation
         .episodic(&session, &caller.space, &id, user_id, &input, caller.now)
         .await?;

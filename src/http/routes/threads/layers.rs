@@ -144,8 +144,12 @@ pub async fn create_summary(
         max_chars: request.max_chars,
         pinned: request.pinned.unwrap_or(false),
     };
-    let (_, session) = context_session(&caller, &identity);
     let user_id = query.user_id.as_deref();
+    let thread = state
+        .conversation
+        .thread(&caller.space, &id, user_id)
+        .await?;
+    let (_, session) = context_session(&caller, &identity, &thread.user_id);
     let ready = state
         .conversation
         .roll_up(&session, &caller.space, &id, user_id, &input, caller.now)

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::base::ids::MemoryId;
 use crate::conversation::Conversation;
 use crate::conversation::context::ContextInput;
-use crate::conversation::messages::{Appended, NewMessage};
+use crate::conversation::messages::{Appended, NewMessage, Wanted};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonListBody, PathId, QueryParams, moment, object_list, objects};
@@ -34,6 +34,10 @@ pub struct MessageRequest {
     /// `user` (the default), `assistant` or `system`.
     #[serde(default)]
     pub role: Option<String>,
+    /// Who speaks, if several people share a role; words of a question find it too.
+    #[serde(default)]
+    #[schema(max_length = 100)]
+    pub name: Option<String>,
     /// What was said, verbatim.
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub content: String,
@@ -65,6 +69,10 @@ pub struct CreateMessagesRequest {
     /// `user` (the default), `assistant` or `system`.
     #[serde(default)]
     pub role: Option<String>,
+    /// Who speaks, if several people share a role; words of a question find it too.
+    #[serde(default)]
+    #[schema(max_length = 100)]
+    pub name: Option<String>,
     /// What was said, verbatim.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
@@ -95,6 +103,10 @@ pub struct CreateMessagesRequest {
     /// Whether a model classifies the messages in the background; true if omitted.
     #[serde(default)]
     pub enrich: Option<bool>,
+    /// Whether a model takes facts about the user from what the user says, as a job; each names the
+    /// message and the characters that it rests on. False if omitted.
+    #[serde(default)]
+    pub extract: Option<bool>,
     /// Whether the response contains the context of the message; only for a single one.
     #[serde(default)]
     pub with_context: Option<bool>,
@@ -126,6 +138,7 @@ impl<'de> Deserialize<'de> for MessagesBody {
                 let messages = object_list(SeqAccessDeserializer::new(seq))?;
                 Ok(CreateMessagesRequest {
                     role: None,
+                    name: None,
                     content: None,
                     source: None,
                     created_at: None,
@@ -135,6 +148,7 @@ impl<'de> Deserialize<'de> for MessagesBody {
                     file_mtime: None,
                     messages: Some(messages),
                     enrich: None,
+                    extract: None,
                     with_context: None,
                     max_tokens: None,
                 })
@@ -152,6 +166,8 @@ pub struct CreatedMessageResponse {
     pub memory: MemoryResponse,
     /// Whether it was stored before; then this is the earlier one.
     pub duplicate: bool,
+    /// The job that takes facts from it; null without `extract`.
+    pub extraction_job_id: Option<String>,
     /// The context of the message, without the message itself; null without `with_context`.
     pub context: Option<ContextResponse>,
 }
@@ -200,6 +216,10 @@ pub struct ListMessagesQuery {
 /// background (`enrichment_state`), those of one request together. A message from elsewhere
 /// (`source: external`) or with its own `created_at` is stored once, however often it is sent.
 ///
+/// With `extract`, a model also takes facts from the messages of the user, as the job
+/// `extraction_job_id`. Nothing is stored that its quote does not carry; a fact that changes an
+/// earlier one replaces it (`GET /v1/memories`).
+///
 /// With `with_context`, the response also contains the context of the message, as `POST
 /// /v1/context` would return it just before the message was stored.
 #[utoipa::path(
@@ -234,8 +254,18 @@ pub async fn create_messages(
 
     let max_tokens = request.max_tokens;
     let content = request.content.clone();
-    let enrich = request.enrich.unwrap_or(true);
-    let new = new_messages(request)?;
+    let wanted = Wanted {
+        enrich: request.enrich.unwrap_or(true),
+        extract: request.extract.unwrap_or(false),
+    };
+    let mut new = new_messages(request)?;
+    let policy = state.policies.current(&caller.space).await?.policy;
+    for message in &mut new {
+        if let Some(redacted) = policy.redact_for_storage(&message.content) {
+            (message.content, message.redacted) = (redacted, true);
+        }
+    }
+
     let ready = state
         .conversation
         .prepare_messages(
@@ -243,7 +273,7 @@ pub async fn create_messages(
             &id,
             query.user_id.as_deref(),
             new,
-            enrich,
+            wanted,
             caller.now,
         )
         .await?;
@@ -336,6 +366,7 @@ fn new_messages(request: CreateMessagesRequest) -> Result<Vec<NewMessage>, ApiEr
         (Some(messages), None) => messages,
         (None, content) => vec![MessageRequest {
             role: request.role,
+            name: request.name,
             content: content.ok_or_else(|| {
                 ApiError::invalid_field("content", "send `content` or `messages`")
             })?,
@@ -351,10 +382,12 @@ fn new_messages(request: CreateMessagesRequest) -> Result<Vec<NewMessage>, ApiEr
     let each = list.into_iter().map(|message| {
         Ok(NewMessage {
             role: message.role,
+            name: message.name,
             content: message.content,
             source: message.source,
             created_at: moment("created_at", message.created_at.as_deref())?,
             tags: message.tags,
+            redacted: false,
             file: FileHint {
                 path: message.file_path,
                 sha256: message.file_sha256,
@@ -371,6 +404,7 @@ fn shown(appended: &[Appended], many: bool, caller: &Caller) -> MessagesResponse
         .map(|one| CreatedMessageResponse {
             memory: MemoryResponse::of(&one.memory, caller.now),
             duplicate: one.duplicate,
+            extraction_job_id: one.extraction_job.clone(),
             context: None,
         })
         .collect();
@@ -412,7 +446,7 @@ async fn add_context(
         ..ContextInput::default()
     };
 
-    let (id, session) = context_session(caller, identity);
+    let (id, session) = context_session(caller, identity, &input.user_id);
     let context = state
         .conversation
         .context(&session, &caller.space, &input, caller.now)

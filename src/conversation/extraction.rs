@@ -1,0 +1,309 @@
+//! The job that takes facts from what a user said: one call for each message, its facts written with
+//! the step that remembers them, so that a message gives its facts once.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde_json::{Value, json};
+
+use super::enrichment::is_of_message;
+use super::{Conversation, ConversationError, fact_check};
+use crate::base::clock::Timestamp;
+use crate::base::hash::sha256_hex;
+use crate::base::ids::{MemoryId, Space};
+use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::llm::Session;
+use crate::llm::tasks::extract::{Extract, ExtractedFact};
+use crate::model::job::{NewJob, Record};
+use crate::model::memory::{
+    EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
+};
+use crate::search::SearchError;
+use crate::store::{MemoryFilter, MemoryPage};
+
+/// The name of this kind of job.
+pub const KIND: &str = "extract";
+/// Known facts that the model sees.
+const MOST_KNOWN: usize = 50;
+
+/// Runs the job.
+#[derive(Clone)]
+pub struct ExtractWork {
+    pub conversation: Conversation,
+}
+
+impl Work for ExtractWork {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
+        let conversation = self.conversation.clone();
+        async move { conversation.extract(&context).await }.boxed()
+    }
+}
+
+/// The job for some messages.
+pub fn new_job(user_id: &str, message_ids: &[&str], max_attempts: i64) -> NewJob {
+    NewJob {
+        is_small: false,
+        kind: KIND,
+        user_id: user_id.to_owned(),
+        source_id: None,
+        request: json!({"message_ids": message_ids}).to_string(),
+        max_attempts,
+    }
+}
+
+/// What became of the facts of a message.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    facts: u64,
+    replaced: u64,
+    /// Not carried by their quotes.
+    rejected: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, saved: &Value) {
+        let number = |name: &str| saved[name].as_u64().unwrap_or(0);
+        self.facts += number("facts");
+        self.replaced += number("replaced");
+        self.rejected += number("rejected");
+        self.failed += number("failed");
+    }
+
+    fn json(self) -> Value {
+        json!({
+            "facts": self.facts, "replaced": self.replaced, "rejected": self.rejected,
+            "failed": self.failed,
+        })
+    }
+}
+
+impl Conversation {
+    async fn extract(&self, context: &JobContext) -> Result<Outcome, JobError> {
+        let request = context.take_request();
+        let ids = request["message_ids"].as_array().into_iter().flatten();
+        let ids: Vec<String> = ids
+            .filter_map(|id| id.as_str().map(ToOwned::to_owned))
+            .collect();
+        let session = self.llm.job_session(context.space(), context.id()).await?;
+        let mut all = Counts::default();
+        for (done, id) in (1..).zip(&ids) {
+            let step = format!("extracted/{id}");
+            let found = match context.saved(&step) {
+                Some(saved) => saved,
+                None => self.extract_one(context, &session, id, step).await?,
+            };
+            all.add(&found);
+            let mut progress = all.json();
+            progress["messages"] = json!(done);
+            context.report("extracting", progress);
+        }
+
+        // Its calls are recorded before it ends.
+        self.llm.flush().await?;
+        let spent = session.spent();
+        let mut result = all.json();
+        result["messages"] = json!(ids.len());
+        result["llm_calls"] = json!(spent.calls);
+        result["tokens"] = json!(spent.tokens);
+        result["cost_usd"] = json!(spent.usd);
+        Ok(Outcome::Done(result))
+    }
+
+    /// Asks for the facts of one message and stores those that hold.
+    async fn extract_one(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        id: &str,
+        step: String,
+    ) -> Result<Value, JobError> {
+        let space = context.space();
+        let id = MemoryId::from_stored(id.to_owned());
+        let Some(message) = self.store.find_memory(space, &id).await? else {
+            // It was deleted.
+            return Ok(json!({}));
+        };
+
+        let known = self.known_facts(space, &message.user_id).await?;
+        let task = Extract {
+            message: message.content.as_str().into(),
+            known: (1..)
+                .zip(&known)
+                .map(|(number, fact)| (number, Arc::from(fact.content.as_str())))
+                .collect(),
+        };
+        let mut counts = Counts::default();
+        let found = match self.llm.ask(session, task).await {
+            Ok(answered) => answered.value.facts,
+            Err(error) if is_of_message(&error) => {
+                counts.failed = 1;
+                Vec::new()
+            }
+            Err(error) => return Err(error.into()),
+        };
+
+        let now = context.clock().now();
+        let asked = found.len();
+        let facts: Vec<Memory> = found
+            .into_iter()
+            .filter_map(|fact| checked(&message, fact, &known, now))
+            .collect();
+        counts.rejected = (asked - facts.len()) as u64;
+        let facts = without_repeats(facts, &known);
+        self.keep_facts(context, session, &message, facts, (step, counts))
+            .await
+    }
+
+    /// The newest facts about a user that count.
+    async fn known_facts(&self, space: &Space, user_id: &str) -> Result<Vec<Memory>, JobError> {
+        let filter = MemoryFilter {
+            user_id: Some(user_id.to_owned()),
+            kinds: vec![MemoryKind::Fact.as_str(), MemoryKind::Preference.as_str()],
+            ..MemoryFilter::default()
+        };
+        let page = MemoryPage {
+            from: None,
+            newest_first: true,
+            limit: MOST_KNOWN,
+        };
+        Ok(self.store.list_memories(space, &filter, &page).await?)
+    }
+
+    /// Writes facts, marks what they replace, and remembers the message, all or nothing.
+    async fn keep_facts(
+        &self,
+        context: &JobContext,
+        session: &Session,
+        message: &Memory,
+        facts: Vec<Memory>,
+        (step, counts): (String, Counts),
+    ) -> Result<Value, JobError> {
+        let space = context.space();
+        let prepared = self
+            .prepare_fully(session, space, &facts)
+            .await
+            .map_err(job_error)?;
+        let now = context.clock().now();
+        let kept = self.store.retry("keep_facts", || async {
+            let mut tx = self.store.begin().await?;
+            let mut counts = counts;
+            let there = tx.hold_memories(space, &[message.id.to_string()]).await?;
+            if !there.is_empty() {
+                for fact in &facts {
+                    counts.replaced += self.mark_replaced(&mut tx, space, fact, now).await?;
+                }
+
+                self.write_memories(&mut tx, space, &facts, &prepared, now)
+                    .await?;
+                counts.facts = facts.len() as u64;
+            }
+
+            let ours = context
+                .record_in(&mut tx, Record::step(step.clone(), counts.json()))
+                .await?;
+            if ours {
+                tx.commit().await?;
+            }
+
+            Ok((ours, counts))
+        });
+
+        let (ours, counts) = kept.await?;
+        if !ours {
+            return Err(JobError::LeaseLost);
+        }
+
+        context.note_progress();
+        Ok(counts.json())
+    }
+}
+
+/// A fact as a memory, if its quote carries it.
+fn checked(
+    message: &Memory,
+    fact: ExtractedFact,
+    known: &[Memory],
+    now: Timestamp,
+) -> Option<Memory> {
+    let (start, end) = fact_check::range(&message.content, &fact.quote)?;
+    if !fact_check::carries(&fact.quote, &fact.content) {
+        return None;
+    }
+
+    let replaces = fact
+        .replaces
+        .and_then(|number| usize::try_from(number - 1).ok());
+    let replaced = replaces.and_then(|place| known.get(place));
+    let kind = MemoryKind::parse(&fact.kind)?;
+    let content = fact.content.trim().to_owned();
+    Some(Memory {
+        seq: 0,
+        id: MemoryId::new(),
+        user_id: message.user_id.clone(),
+        // Deleted with the thread, because it quotes it.
+        thread_id: message.thread_id.clone(),
+        kind,
+        role: "user".to_owned(),
+        title: None,
+        content_hash: sha256_hex(content.as_bytes()),
+        content,
+        source: "model".to_owned(),
+        file: FileHint::default(),
+        turn_index: 0,
+        labels: Labels::default(),
+        category: (kind == MemoryKind::Preference).then(|| USER_PREFERENCE.to_owned()),
+        message_type: None,
+        own_importance: None,
+        important: false,
+        pinned: false,
+        confidence: None,
+        suggested_topic: None,
+        suggested_category: None,
+        access_count: 0,
+        vocabulary_version: None,
+        enrichment_model: None,
+        enrichment_state: EnrichmentState::Off,
+        enrichment_job: None,
+        superseded_by: None,
+        superseded_at: None,
+        evidence: Some(Evidence {
+            message_ids: vec![message.id.to_string()],
+            start_char: i64::try_from(start).ok(),
+            end_char: i64::try_from(end).ok(),
+            quote: Some(fact.quote.trim().to_owned()),
+            supersedes: replaced.map(|old| old.id.to_string()),
+        }),
+        created_at: message.created_at,
+        stored_at: now,
+        updated_at: now,
+        last_access_at: None,
+    })
+}
+
+/// Facts that are not known word for word, each once.
+fn without_repeats(mut facts: Vec<Memory>, known: &[Memory]) -> Vec<Memory> {
+    let mut seen: std::collections::HashSet<String> =
+        known.iter().map(|fact| fact.content_hash.clone()).collect();
+    facts.retain(|fact| seen.insert(fact.content_hash.clone()));
+    facts
+}
+
+fn job_error(error: ConversationError) -> JobError {
+    match error {
+        ConversationError::Llm(error) | ConversationError::Search(SearchError::Llm(error)) => {
+            error.into()
+        }
+        ConversationError::Store(error) | ConversationError::Search(SearchError::Store(error)) => {
+            error.into()
+        }
+        other => JobError::fail(Failure::new(
+            crate::base::problems::INVALID_REQUEST,
+            other.to_string(),
+        )),
+    }
+}

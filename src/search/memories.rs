@@ -1,0 +1,268 @@
+//! Searches the memories of a user: by words and by meaning, with a share of what was said before
+//! and after, because "Yes, last Tuesday" means nothing alone, of who speaks, and of the time that a
+//! question names.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::rank::falling;
+use super::time_words::TimeWords;
+use super::{EntryQuery, Filter, Hit, Kind, Search, SearchError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{Space, memory_group};
+use crate::llm::Session;
+use crate::model::memory::{Memory, MemoryKind};
+use crate::model::search::OwnerKind;
+
+/// Memories that are compared.
+const CANDIDATES: usize = 300;
+/// The share of the messages next to a message, and of those beside them.
+pub const NEIGHBOUR: f64 = 1.0 / 3.0;
+const BESIDE: f64 = 0.15;
+/// What a message gains if the question names who speaks, and if it names its time; in standard
+/// deviations, like the scores that are added up.
+const SPEAKER: f64 = 1.0;
+const TIME: f64 = 0.8;
+
+/// A search among the memories of one user.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryQuery<'q> {
+    pub user_id: &'q str,
+    pub text: &'q str,
+    pub kind: Kind,
+    /// Maximum number of results.
+    pub k: usize,
+    pub min_score: Option<f64>,
+    /// Memories that have all of these tags.
+    pub tags: &'q [String],
+    /// What was known at this time.
+    pub as_of: Option<Timestamp>,
+    /// Nothing older.
+    pub since: Option<Timestamp>,
+    /// A memory that is not part of the result.
+    pub exclude: Option<&'q str>,
+}
+
+/// A memory that was found.
+#[derive(Debug, Clone)]
+pub struct FoundMemory {
+    pub memory: Memory,
+    /// Its own scores.
+    pub hit: Hit,
+    /// What orders memories: how far it is above the average one in words and meaning, with the
+    /// shares below; in standard deviations.
+    pub standing: f64,
+    /// The share of what was said before and after it.
+    pub neighbours: f64,
+    /// The share of who speaks, and of its time.
+    pub speaker: f64,
+    pub time: f64,
+    /// How well it fits, from 0 to 1.
+    pub score: f64,
+}
+
+/// The memories found.
+#[derive(Debug, Clone, Default)]
+pub struct FoundMemories {
+    /// Best first.
+    pub items: Vec<FoundMemory>,
+    /// The numbers of the messages before and after each message of the threads found.
+    pub around: HashMap<i64, Vec<i64>>,
+    pub model: Option<String>,
+    pub in_memory: bool,
+    pub provider_ms: f64,
+}
+
+impl Search {
+    /// The memories of a user that match a text best, best first.
+    ///
+    /// # Errors
+    /// The model's, or the store's.
+    pub async fn find_memories(
+        &self,
+        session: &Session,
+        space: &Space,
+        query: MemoryQuery<'_>,
+    ) -> Result<FoundMemories, SearchError> {
+        let group = memory_group(query.user_id);
+        let entries = EntryQuery {
+            owner_kind: OwnerKind::Memory,
+            text: query.text,
+            kind: query.kind,
+            k: CANDIDATES.max(query.k),
+            min_score: None,
+            by_group: false,
+            scope: None,
+            group: Some(&group),
+        };
+        let filter = Filter {
+            groups: Some(HashMap::from([(group.clone(), 0)])),
+            ..Filter::default()
+        };
+        let found = self.find(session, space, entries, filter).await?;
+        let hits: HashMap<i64, Hit> = found.hits.iter().map(|hit| (hit.owner.id, *hit)).collect();
+        let seqs: Vec<i64> = found.hits.iter().map(|hit| hit.owner.id).collect();
+        let mut memories = self.inner.store.list_memories_at(space, &seqs).await?;
+        memories.retain(|memory| query.allows(memory));
+
+        let around = self.neighbours(space, &memories).await?;
+        let mut items = rank(memories, &hits, &around, query.text);
+        items.retain(|one| query.min_score.is_none_or(|least| one.score >= least));
+        items.truncate(query.k);
+
+        Ok(FoundMemories {
+            items,
+            around,
+            model: found.model,
+            in_memory: found.in_memory,
+            provider_ms: found.provider_ms,
+        })
+    }
+
+    /// The numbers of the messages before and after each message, in the threads of memories.
+    async fn neighbours(
+        &self,
+        space: &Space,
+        memories: &[Memory],
+    ) -> Result<HashMap<i64, Vec<i64>>, SearchError> {
+        let mut threads: Vec<String> = memories
+            .iter()
+            .filter_map(|memory| memory.thread_id.as_ref().map(ToString::to_string))
+            .collect();
+        threads.sort_unstable();
+        threads.dedup();
+        let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
+        let seqs = self.inner.store.list_thread_seqs(space, &threads).await?;
+        for seqs in seqs.values() {
+            for pair in seqs.windows(2) {
+                around.entry(pair[0]).or_default().push(pair[1]);
+                around.entry(pair[1]).or_default().push(pair[0]);
+            }
+        }
+
+        Ok(around)
+    }
+}
+
+impl MemoryQuery<'_> {
+    /// Whether a memory may be part of the result. The user is checked again, because the group of
+    /// an entry is only a hash.
+    fn allows(&self, memory: &Memory) -> bool {
+        let counts = match self.as_of {
+            Some(moment) => {
+                memory.created_at <= moment && memory.superseded_at.is_none_or(|end| end > moment)
+            }
+            None => memory.superseded_by.is_none(),
+        };
+        let tagged = |tag: &String| memory.labels.tags.contains(tag);
+
+        counts
+            && memory.user_id == self.user_id
+            && self.exclude != Some(memory.id.as_str())
+            && self.since.is_none_or(|since| memory.created_at >= since)
+            && self.tags.iter().all(tagged)
+    }
+}
+
+/// Memories in their order, each with its shares.
+fn rank(
+    memories: Vec<Memory>,
+    hits: &HashMap<i64, Hit>,
+    around: &HashMap<i64, Vec<i64>>,
+    text: &str,
+) -> Vec<FoundMemory> {
+    let own = standings(hits);
+    let speaker = named_speaker(&memories, text);
+    let time = TimeWords::of(text);
+    let mut items: Vec<FoundMemory> = memories
+        .into_iter()
+        .filter_map(|memory| {
+            let hit = *hits.get(&memory.seq)?;
+            let own_standing = own.get(&memory.seq).copied()?;
+            let neighbours = if memory.kind == MemoryKind::Message {
+                near(memory.seq, &own, around)
+            } else {
+                // A fact needs nothing beside it to be understood.
+                NEIGHBOUR * own_standing.max(0.0)
+            };
+            let speaks = speaker.is_some() && memory.labels.speaker == speaker;
+            let speaker = if speaks { SPEAKER } else { 0.0 };
+            let time = time.map_or(0.0, |words| TIME * words.fit(memory.created_at));
+            Some(FoundMemory {
+                standing: own_standing + neighbours + speaker + time,
+                neighbours,
+                speaker,
+                time,
+                score: hit.score,
+                hit,
+                memory,
+            })
+        })
+        .collect();
+
+    items.sort_by(|a, b| {
+        b.standing
+            .total_cmp(&a.standing)
+            .then_with(|| a.memory.seq.cmp(&b.memory.seq))
+    });
+    let fits: Vec<f64> = items
+        .iter()
+        .map(|one| one.hit.score.clamp(0.0, 1.0))
+        .collect();
+    for (one, score) in items.iter_mut().zip(falling(&fits)) {
+        one.score = score;
+    }
+
+    items
+}
+
+/// How far each hit is above the average one: in both parts of a hybrid search, or in its score.
+fn standings(hits: &HashMap<i64, Hit>) -> HashMap<i64, f64> {
+    let count = f64::from(u32::try_from(hits.len().max(1)).unwrap_or(u32::MAX));
+    let mean = hits.values().map(|hit| hit.score).sum::<f64>() / count;
+    let spread = hits.values().map(|hit| (hit.score - mean).powi(2));
+    let deviation = (spread.sum::<f64>() / count).sqrt();
+    let standing = |hit: &Hit| match hit.standing {
+        Some(standing) => f64::midpoint(standing.keyword, standing.semantic),
+        None if deviation < 1e-12 => 0.0,
+        None => (hit.score - mean) / deviation,
+    };
+    hits.iter()
+        .map(|(seq, hit)| (*seq, standing(hit)))
+        .collect()
+}
+
+/// The share of the messages around one; what is worse than average does not count against it.
+fn near(seq: i64, own: &HashMap<i64, f64>, around: &HashMap<i64, Vec<i64>>) -> f64 {
+    let value = |seq: &i64| own.get(seq).copied().unwrap_or(0.0).max(0.0);
+    let next = around.get(&seq).map_or(&[][..], Vec::as_slice);
+    let beside = next
+        .iter()
+        .filter_map(|one| around.get(one))
+        .flatten()
+        .filter(|other| **other != seq);
+    NEIGHBOUR * next.iter().map(value).sum::<f64>() + BESIDE * beside.map(value).sum::<f64>()
+}
+
+/// The only speaker whose name, or a part of it, a question names.
+fn named_speaker(memories: &[Memory], text: &str) -> Option<String> {
+    let words = |text: &str| -> HashSet<String> {
+        let lower = text.to_lowercase();
+        let words = lower.split(|c: char| !c.is_alphanumeric());
+        words
+            .filter(|word| !word.is_empty())
+            .map(ToOwned::to_owned)
+            .collect()
+    };
+    let asked = words(text);
+    let speakers: BTreeSet<&String> = memories
+        .iter()
+        .filter_map(|memory| memory.labels.speaker.as_ref())
+        .collect();
+    let mut named = speakers
+        .into_iter()
+        .filter(|speaker| !words(speaker).is_disjoint(&asked));
+    match (named.next(), named.next()) {
+        (Some(only), None) => Some(only.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! `memoir chat import`, run as a user runs it.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::Desk;
+
+fn import(desk: &Desk, file: &std::path::Path, more: &[&str]) -> (bool, String, String) {
+    let server = format!("http://{}", desk.app.address);
+    let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .args(["chat", "import"])
+        .arg(file)
+        .args(["--user", "ann", "--no-enrich", "--server", &server])
+        .args(more)
+        .env_clear()
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+async fn messages(desk: &Desk, title: &str) -> Vec<Value> {
+    let threads = desk.app.get("/v1/threads?user_id=ann").await.json();
+    let threads = threads["items"].as_array().unwrap().clone();
+    let thread = threads.iter().find(|thread| thread["title"] == title);
+    let id = thread.unwrap()["id"].as_str().unwrap();
+    let path = format!("/v1/threads/{id}/messages?limit=500");
+    let list = desk.app.get(&path).await.json();
+    list["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_imported_once_however_often_it_is_sent() {
+    let desk = Desk::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("turns.jsonl");
+    let lines: Vec<String> = (0..1203)
+        .map(|number| {
+            let role = if number % 2 == 0 { "user" } else { "assistant" };
+            json!({"thread": "long", "role": role, "content": "ok", "created_at": "2024-05-01T10:00:00Z"})
+                .to_string()
+        })
+        .collect();
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let (fine, told, problem) = import(&desk, &file, &[]);
+    assert!(fine, "{problem}");
+    assert_eq!(
+        told,
+        "1 thread(s): 1203 message(s) stored, 0 already there, 0 skipped\n"
+    );
+    assert!(problem.contains("thread 1/1: 1203 of 1203"), "{problem}");
+
+    let (_, again, _) = import(&desk, &file, &["--json"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(
+        (&again["stored"], &again["duplicates"]),
+        (&json!(0), &json!(1203))
+    );
+    desk.app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_between_people_keeps_who_spoke() {
+    let desk = Desk::open().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("family.txt");
+    let chat = "[29.12.2023, 00:51:12] Ann Lee: I bought a kayak\nin blue\n\
+                [29.12.2023, 00:51:40] Bob: Nice\n";
+    std::fs::write(&file, chat).unwrap();
+    let (fine, _, problem) = import(&desk, &file, &["--me", "Ann Lee"]);
+    assert!(fine, "{problem}");
+    let stored = messages(&desk, "family").await;
+    let shown: Vec<Value> = stored
+        .iter()
+        .map(|one| json!([one["role"], one["name"], one["content"]]))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            json!(["user", "Ann Lee", "I bought a kayak\nin blue"]),
+            json!(["assistant", "Bob", "Nice"]),
+        ]
+    );
+    assert_eq!(stored[0]["created_at"], "2023-12-29T00:51:12.000000Z");
+
+    // A question finds who spoke.
+    let ask = json!({"query": "Bob", "scope": "memories", "type": "keyword", "filters": {"user_id": "ann"}});
+    let found = desk.app.post("/v1/search", &ask).await.json();
+    assert_eq!(found["items"][0]["text_content"], "Nice", "{found}");
+
+    let other = folder.path().join("other.txt");
+    std::fs::write(&other, "only a text").unwrap();
+    let (fine, _, problem) = import(&desk, &other, &[]);
+    assert!(!fine && problem.contains("--format"), "{problem}");
+    desk.app.finish().await;
+}

@@ -1,0 +1,136 @@
+//! What is kept and what is not: redacted texts, evicted vectors, the calls of a deleted user, and
+//! vectors of another model.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::Desk;
+use crate::support::app::send;
+use crate::support::database::TestDatabase;
+use crate::support::ingest::count;
+
+#[tokio::test]
+async fn redaction_on_writing_changes_what_is_stored_and_says_so() {
+    let desk = Desk::open().await;
+    let thread = desk.thread("ann", None).await;
+    let said = json!({"content": "Write to ann@example.com", "enrich": false});
+    let before = desk.say(&thread, &said).await;
+    assert_eq!(
+        (&before["content"], &before["redacted"]),
+        (&json!("Write to ann@example.com"), &json!(false))
+    );
+
+    let body = json!({"retrieval": {"enableRedaction": true}, "redaction": {"at": "write"}});
+    let put = desk.app.request(Method::PUT, "/v1/admin/memory-settings");
+    let put = send(put.json(&body)).await;
+    assert!(put.status.is_success(), "{}", put.text);
+
+    let after = desk.say(&thread, &said).await;
+    assert_eq!(
+        (&after["content"], &after["redacted"]),
+        (&json!("Write to [REDACTED]"), &json!(true))
+    );
+    let fact = json!({"user_id": "ann", "content": "Reach her at ann@example.com"});
+    let fact = desk.app.post("/v1/memories", &fact).await.json();
+    assert_eq!(
+        (&fact["content"], &fact["redacted"]),
+        (&json!("Reach her at [REDACTED]"), &json!(true)),
+        "{fact}"
+    );
+    let id = after["id"].as_str().unwrap();
+    assert_eq!(desk.memory(id).await["content"], "Write to [REDACTED]");
+    let clean = json!({"content": "nothing to hide", "enrich": false});
+    assert_eq!(desk.say(&thread, &clean).await["redacted"], false);
+    desk.app.finish().await;
+}
+
+#[tokio::test]
+async fn the_least_important_vector_goes_first_on_every_engine() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("MEMORY__MAX_VECTORS", "3")]).await;
+        for (content, importance) in [
+            ("The red kite flies", 0.9),
+            ("The blue boat sails", 0.1),
+            ("The green train rolls", 0.7),
+            ("The white horse runs", 0.8),
+        ] {
+            let body = json!({"user_id": "ann", "content": content, "importance": importance});
+            let reply = desk.app.post("/v1/memories", &body).await;
+            assert_eq!(reply.status.as_u16(), 201, "{}", reply.text);
+        }
+
+        let ask = |kind: &str| json!({"query": "boat train kite horse", "type": kind, "scope": "memories", "filters": {"user_id": "ann"}});
+        let texts = async |kind: &str| {
+            let found = desk.app.post("/v1/search", &ask(kind)).await.json();
+            let mut texts: Vec<String> = found["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["text_content"].as_str().unwrap().to_owned())
+                .collect();
+            texts.sort();
+            texts
+        };
+        let kept = [
+            "The green train rolls",
+            "The red kite flies",
+            "The white horse runs",
+        ];
+        assert_eq!(texts("semantic").await, kept);
+        assert_eq!(texts("keyword").await.len(), 4, "its text is still found");
+        let sql = "SELECT COUNT(*) FROM embeddings WHERE owner_kind = 'memory'";
+        assert_eq!(count(&desk.app.database, sql).await, 3);
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_user_leaves_no_calls_on_any_engine() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        for user in ["ann", "bob"] {
+            desk.context(&json!({"query": "What about my order?", "user_id": user}))
+                .await;
+        }
+
+        let sql = "SELECT COUNT(*) FROM llm_calls WHERE payer_kind = 'context'";
+        for _ in 0..100 {
+            if count(&desk.app.database, sql).await == 2 {
+                break;
+            }
+
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+
+        assert_eq!(count(&desk.app.database, sql).await, 2);
+        desk.delete("/v1/users/ann").await;
+        assert_eq!(count(&desk.app.database, sql).await, 1);
+        desk.delete("/v1/users/bob").await;
+        assert_eq!(count(&desk.app.database, sql).await, 0);
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_figures_of_retrieval_are_there_for_prometheus() {
+    let desk = Desk::open().await;
+    let thread = desk.thread("ann", None).await;
+    desk.say(&thread, &json!({"content": "hello kite", "enrich": false}))
+        .await;
+    let ask =
+        json!({"userId": "ann", "sessionId": thread, "query": "hello kite", "useMemory": true});
+    let reply = desk.app.post("/v1/memory/retrieve", &ask).await;
+    assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+    let text = desk.app.get("/metrics").await.text;
+    for name in [
+        "memoir_retrieval_duration_seconds",
+        "memoir_retrieval_results_total",
+        "memoir_retrieval_tokens_total",
+        "memoir_retrieval_deduplicated_total",
+        "memoir_retrieval_cache_total",
+    ] {
+        assert!(text.contains(name), "{name}");
+    }
+
+    desk.app.finish().await;
+}

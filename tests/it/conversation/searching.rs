@@ -1,0 +1,173 @@
+//! Searches and queries over memories: only those of the user who is named.
+
+use serde_json::{Value, json};
+
+use super::Desk;
+use crate::support::database::TestDatabase;
+
+/// A source, and messages of two users about the same thing.
+async fn furnish(desk: &Desk) -> (String, String) {
+    let body = json!({"text": "The harbour office opens at nine. Ships report to the harbour office first.",
+        "filename": "harbour.md", "wait": true, "user_id": "ann", "options": {"indexes": ["semantic"]}});
+    let reply = desk.app.post("/v1/ingestions", &body).await;
+    assert!(reply.status.is_success(), "{}", reply.text);
+    let (ann, bob) = (
+        desk.thread("ann", Some("Harbour")).await,
+        desk.thread("bob", None).await,
+    );
+    for (thread, who) in [(&ann, "ann"), (&bob, "bob")] {
+        desk.say(
+            thread,
+            &json!({"messages": [
+                {"content": format!("My boat lies at the harbour, says {who}"), "tags": ["boat"]},
+                {"role": "assistant", "content": "Yes, at pier seven"},
+                {"content": "Let us talk about the garden"},
+            ], "enrich": false}),
+        )
+        .await;
+    }
+
+    (ann, bob)
+}
+
+async fn search(desk: &Desk, body: &Value) -> Vec<Value> {
+    let reply = desk.app.post("/v1/search", body).await;
+    assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+    reply.json()["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_search_of_memories_finds_those_of_one_user_on_every_engine() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("LLM__MODEL", "local:embedded")]).await;
+        let (ann, _) = furnish(&desk).await;
+        let ask = |scope: &str, user: &str| json!({"query": "harbour boat", "scope": scope, "filters": {"user_id": user}});
+
+        let memories = search(&desk, &ask("memories", "ann")).await;
+        assert_eq!(
+            memories[0]["text_content"],
+            "My boat lies at the harbour, says ann"
+        );
+        for item in &memories {
+            assert_eq!(
+                (&item["owner"], &item["user_id"]),
+                (&json!("memory"), &json!("ann"))
+            );
+            assert_eq!(item["thread_id"], ann);
+            assert_eq!(item["source_id"], Value::Null);
+            assert!(!item["text_content"].as_str().unwrap().contains("bob"));
+        }
+
+        assert_eq!(memories[0]["highlights"][0]["start"], 3);
+        assert!(memories[0]["score_parts"]["neighbours"].as_f64().unwrap() >= 0.0);
+
+        let both = search(&desk, &ask("both", "ann")).await;
+        let owners: Vec<&str> = both
+            .iter()
+            .map(|item| item["owner"].as_str().unwrap())
+            .collect();
+        assert!(
+            owners.contains(&"source") && owners.contains(&"memory"),
+            "{owners:?}"
+        );
+        let scores: Vec<f64> = both
+            .iter()
+            .map(|item| item["score"].as_f64().unwrap())
+            .collect();
+        assert!(scores.is_sorted_by(|a, b| a >= b), "best first: {scores:?}");
+        assert!(both.iter().all(|item| item["user_id"] == "ann"));
+
+        // Bob has no source, and nobody has what Carol has.
+        let bob = search(&desk, &ask("both", "bob")).await;
+        assert!(
+            bob.iter()
+                .all(|item| item["user_id"] == "bob" && item["owner"] == "memory")
+        );
+        assert!(search(&desk, &ask("memories", "carol")).await.is_empty());
+        let plain = search(&desk, &json!({"query": "harbour boat"})).await;
+        assert!(plain.iter().all(|item| item["owner"] == "source"));
+
+        let tagged = json!({"query": "harbour", "scope": "memories", "filters": {"user_id": "ann", "tags": ["boat"]}});
+        assert_eq!(search(&desk, &tagged).await.len(), 1);
+        let before = json!({"query": "harbour", "scope": "memories", "filters": {"user_id": "ann", "as_of": "2001-01-01T00:00:00Z"}});
+        assert!(search(&desk, &before).await.is_empty());
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn memories_without_a_user_are_refused() {
+    let desk = Desk::open().await;
+    for scope in ["memories", "both"] {
+        let reply = desk
+            .app
+            .post("/v1/search", &json!({"query": "x", "scope": scope}))
+            .await;
+        reply.assert_problem(422, "invalid_request");
+        assert_eq!(reply.json()["errors"][0]["field"], "filters.user_id");
+        let reply = desk
+            .app
+            .post("/v1/queries", &json!({"query": "x", "scope": scope}))
+            .await;
+        reply.assert_problem(422, "invalid_request");
+        assert_eq!(reply.json()["errors"][0]["field"], "user_id");
+    }
+
+    let mixed =
+        json!({"query": "x", "scope": "memories", "filters": {"user_id": "ann", "category_id": 1}});
+    let reply = desk.app.post("/v1/search", &mixed).await;
+    reply.assert_problem(422, "invalid_request");
+    assert_eq!(reply.json()["errors"][0]["field"], "filters.category_id");
+    desk.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_query_answers_from_memories_of_one_user_on_every_engine() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("LLM__MODEL", "local:embedded")]).await;
+        furnish(&desk).await;
+        let run = async |body: Value| {
+            let reply = desk.app.post("/v1/queries", &body).await;
+            assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+            reply.json()
+        };
+
+        let own =
+            run(json!({"query": "Where does my boat lie?", "scope": "memories", "user_id": "ann"}))
+                .await;
+        assert_eq!(own["parameters"]["scope"], "memories");
+        assert_eq!(own["found"], true, "{own}");
+        assert!(own["answer"].as_str().unwrap().contains("harbour"), "{own}");
+        assert_eq!(own["chunks"], json!([]));
+        let memories = own["memories"].as_array().unwrap();
+        assert!(memories.iter().all(|memory| memory["user_id"] == "ann"));
+        assert_eq!(memories[0]["number"], 1);
+        assert_eq!(memories[0]["cited"], true, "{own}");
+        assert_eq!(own["warnings"], json!([]));
+
+        let both = run(
+            json!({"query": "Where does my boat lie, and when does the harbour office open?",
+            "scope": "both", "user_id": "ann"}),
+        )
+        .await;
+        assert!(!both["memories"].as_array().unwrap().is_empty());
+        let none = run(
+            json!({"query": "Where does my boat lie?", "scope": "memories", "user_id": "carol"}),
+        )
+        .await;
+        assert_eq!(
+            (&none["found"], &none["answer"], &none["memories"]),
+            (&json!(false), &Value::Null, &json!([]))
+        );
+
+        // The record proves the answer.
+        let id = own["id"].as_str().unwrap();
+        let replay = desk
+            .app
+            .post(&format!("/v1/queries/{id}/replay"), &json!({}))
+            .await
+            .json();
+        assert_eq!(replay["identical"], true, "{replay}");
+        desk.app.finish().await;
+    }
+}
