@@ -210,7 +210,7 @@ impl Arguments {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let answers = is_query && !self.retrieve;
         let found = result["found"].as_bool().filter(|_| is_query);
-        let last = calls.last().unwrap_or(&Value::Null);
+        let answering = calls.last().unwrap_or(&Value::Null);
 
         Item {
             question: case.question.clone(),
@@ -229,14 +229,15 @@ impl Arguments {
             cost_usd: calls
                 .iter()
                 .filter_map(|call| call["cost_usd"].as_f64())
-                .sum(),
+                .sum::<f64>()
+                + 0.0,
             elapsed_ms: result["elapsed_ms"]
                 .as_f64()
                 .or_else(|| result["timings"]["total_ms"].as_f64())
                 .unwrap_or_default(),
             error: None,
-            model: text(&last["provider"])
-                .zip(text(&last["model"]))
+            model: text(&answering["provider"])
+                .zip(text(&answering["model"]))
                 .map(|(provider, model)| format!("{provider}:{model}")),
         }
     }
@@ -311,7 +312,8 @@ impl Run {
             calls: items.iter().map(|item| item.calls).sum(),
             tokens_sent: items.iter().map(|item| item.tokens_sent).sum(),
             tokens_received: items.iter().map(|item| item.tokens_received).sum(),
-            cost_usd: items.iter().map(|item| item.cost_usd).sum(),
+            // The sum of nothing is -0.0.
+            cost_usd: items.iter().map(|item| item.cost_usd).sum::<f64>() + 0.0,
             p50_ms: times.get(times.len() / 2).copied().unwrap_or_default(),
             items,
         }

@@ -23,6 +23,7 @@ Files must have been ingested; a name without a folder is taken from the current
 and cost to stderr.";
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Arguments {
     /// What the prompt asks for
     #[arg(value_name = "TASK")]

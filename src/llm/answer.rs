@@ -37,7 +37,7 @@ pub fn judge<T: Task>(
     validator: &Validator,
     text: &str,
 ) -> (Verdict<T::Output>, Option<Value>) {
-    if let Some(output) = task.from_text(text) {
+    if let Some(output) = task.read_text(text) {
         // Not recorded: it belongs to its caller alone.
         let faults = task.check(&output);
         let verdict = if faults.is_empty() {

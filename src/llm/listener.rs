@@ -195,7 +195,7 @@ impl MemberReader {
             (Place::Value, '"') => Place::Inside,
             // The name was a value, or its value is not a string.
             (Place::Named | Place::Value | Place::Between, _) => Place::Between,
-            (Place::Inside, '"') => Place::Done,
+            (Place::Inside, '"') | (Place::Done, _) => Place::Done,
             (Place::Inside, '\\') => {
                 self.token.clear();
                 Place::Escape
@@ -205,7 +205,6 @@ impl MemberReader {
                 Place::Inside
             }
             (Place::Escape, _) => self.escape(symbol, found),
-            (Place::Done, _) => Place::Done,
         }
     }
 

@@ -25,7 +25,7 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// uses tools wherever the model supports them.
     const TOOL: Option<&'static str> = None;
 
-    /// Whether the answer is free text, without a schema; then [`Task::from_text`] reads it.
+    /// Whether the answer is free text, without a schema; then [`Task::read_text`] reads it.
     const FREE_TEXT: bool = false;
     /// Whether an answer may have more fields than the schema; the task reports them.
     const LENIENT: bool = false;
@@ -39,7 +39,7 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     fn check(&self, output: &Self::Output) -> Vec<Fault>;
 
     /// The answer as a free text.
-    fn from_text(&self, _text: &str) -> Option<Self::Output> {
+    fn read_text(&self, _text: &str) -> Option<Self::Output> {
         None
     }
 

@@ -123,6 +123,9 @@ impl ReadyPrompt {
     }
 }
 
+/// Gets a reply while it is written.
+pub type Tell<'a> = &'a (dyn Fn(Written) + Send + Sync);
+
 /// Who sends, and when.
 pub struct Sender<'a> {
     pub session: &'a Session,
@@ -194,7 +197,7 @@ impl Workbench {
         &self,
         sender: &Sender<'_>,
         ready: ReadyPrompt,
-        tell: Option<&(dyn Fn(Written) + Send + Sync)>,
+        tell: Option<Tell<'_>>,
     ) -> Result<SentPrompt, WorkbenchError> {
         let ReadyPrompt {
             input,
@@ -202,12 +205,12 @@ impl Workbench {
             begun,
         } = ready;
         let first = Mutex::new(None);
-        let (reply, external) = match &input.external_reply {
-            Some(reply) => (reply.clone(), true),
-            None => {
-                let asking = self.ask(sender.session, &input, (tell, begun, &first));
-                (sender.run.unless_cancelled(asking).await?, false)
-            }
+        let external = input.external_reply.is_some();
+        let reply = if let Some(reply) = &input.external_reply {
+            reply.clone()
+        } else {
+            let asking = self.ask(sender.session, &input, tell, (begun, &first));
+            sender.run.unless_cancelled(asking).await?
         };
 
         let mut warnings = Vec::new();
@@ -248,11 +251,8 @@ impl Workbench {
         &self,
         session: &Session,
         input: &SendInput,
-        (tell, begun, first): (
-            Option<&(dyn Fn(Written) + Send + Sync)>,
-            Instant,
-            &Mutex<Option<f64>>,
-        ),
+        tell: Option<Tell<'_>>,
+        (begun, first): (Instant, &Mutex<Option<f64>>),
     ) -> Result<String, WorkbenchError> {
         let task = SendPrompt {
             system: input.system.as_deref().unwrap_or_default().into(),

@@ -21,7 +21,7 @@ use crate::llm::{Llm, Session, Written};
 use crate::model::llm_call::Payer;
 use crate::workbench::ceiling::PromptEstimate;
 use crate::workbench::runs::{PromptRun, RunKind};
-use crate::workbench::sending::{EstimateInput, ReadyPrompt, SendInput, Sender, SentPrompt};
+use crate::workbench::sending::{EstimateInput, ReadyPrompt, SendInput, Sender, SentPrompt, Tell};
 use crate::workbench::{Workbench, WorkbenchError};
 
 /// A reply and the model calls that it took.
@@ -130,7 +130,7 @@ impl Sending {
     async fn send(
         &self,
         ready: ReadyPrompt,
-        tell: Option<&(dyn Fn(Written) + Send + Sync)>,
+        tell: Option<Tell<'_>>,
     ) -> Result<SendPromptResponse, WorkbenchError> {
         let sender = Sender {
             session: &self.session,

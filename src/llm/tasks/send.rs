@@ -37,7 +37,7 @@ impl Task for SendPrompt {
         Some(self.system.to_string())
     }
 
-    fn from_text(&self, text: &str) -> Option<SentReply> {
+    fn read_text(&self, text: &str) -> Option<SentReply> {
         let text = text.to_owned();
         Some(SentReply { text })
     }

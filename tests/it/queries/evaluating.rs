@@ -42,8 +42,8 @@ async fn measures_questions_by_strategy() {
 
     let strategies = ["--strategy", "wide_branch", "--strategy", "one_shot"];
     let given = [&strategies[..], &["-k", "3", "--json", file]].concat();
-    let (fine, text, problem) = eval(&given, &server);
-    assert!(fine, "{problem}");
+    let (succeeded, text, problem) = eval(&given, &server);
+    assert!(succeeded, "{problem}");
     let report: Value = serde_json::from_str(&text).unwrap();
     let runs = report["runs"].as_array().unwrap();
     let names: Vec<&Value> = runs.iter().map(|run| &run["strategy"]).collect();
@@ -85,13 +85,13 @@ async fn names_the_line_that_is_wrong_and_the_problem_that_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("questions.jsonl");
     std::fs::write(&file, "{\"question\": \"Why?\"}\n{\"query\": \"Why?\"}\n").unwrap();
-    let (fine, _, problem) = eval(&[file.to_str().unwrap()], &server);
-    assert!(!fine && problem.contains("line 2 of"), "{problem}");
+    let (succeeded, _, problem) = eval(&[file.to_str().unwrap()], &server);
+    assert!(!succeeded && problem.contains("line 2 of"), "{problem}");
 
     std::fs::write(&file, "{\"question\": \"Why?\"}\n").unwrap();
     let given = ["--strategy", "guess", file.to_str().unwrap()];
-    let (fine, text, problem) = eval(&given, &server);
-    assert!(!fine && problem.contains("`guess`"), "{problem}");
+    let (succeeded, text, problem) = eval(&given, &server);
+    assert!(!succeeded && problem.contains("`guess`"), "{problem}");
     assert!(text.contains("guess"), "{text}");
     desk.close().await;
 }

@@ -55,14 +55,14 @@ pub async fn stream(
     let queries = state.queries.clone();
     let (events, steps) = Events::channel();
     let work = async move {
-        let answering = async {
-            let answering = queries.answer_aloud(id, &who, &ask, &events);
+        let answering = Box::pin(async {
+            let answering = Box::pin(queries.answer_aloud(id, &who, &ask, &events));
             let outcome = match &run {
                 Some(run) => run.during(answering).await,
                 None => answering.await,
             };
             outcome.map_err(ApiError::from)
-        };
+        });
 
         match running.unless_cancelled(answering).await {
             Ok(result) => {
