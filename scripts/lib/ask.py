@@ -1,5 +1,5 @@
 """How well queries find evidence: starts memoir with the embedded model, ingests conversations (each message a text of
-its own) and asks their questions.
+its own) and asks their questions with `memoir eval`.
 
 Prints, per group of chats, the share of the evidence that `auto` returns within 8,000 tokens (mode `retrieve`) and that
 a search has in its first 20, and how well `confidence` tells questions of a chat from questions of other collections
@@ -57,12 +57,25 @@ class Service:
             return json.load(reply)
 
 
+def path_of(message_id):
+    return "/" + message_id.replace(":", "_") + ".txt"
+
+
 def ingest(service, message):
-    path = "/" + message["id"].replace(":", "_") + ".txt"
-    body = {"text": message["text"], "path": path, "wait": True}
+    body = {"text": message["text"], "path": path_of(message["id"]), "wait": True}
     job = service.post("/v1/ingestions", body, message["thread"])
     assert job["state"] == "succeeded", job
-    return job["source_id"], message["id"]
+
+
+def evaluate(binary, service, space, cases):
+    """The plain search and `auto`, as `memoir eval` measures them."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+        file.writelines(json.dumps(case) + "\n" for case in cases)
+        file.flush()
+        options = ["--strategy", "auto", "--retrieve", "--budget", str(BUDGET), "-k", "20", "--json"]
+        connection = ["--server", f"http://{service.address}", "--space", space]
+        command = [binary, "eval", *connection, *options, file.name]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["runs"]
 
 
 def area(positive, negative):
@@ -96,30 +109,25 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         service = Service(binary, folder)
         try:
-            measure(service, messages, questions, evidence, foreign)
+            measure(binary, service, messages, questions, evidence, foreign)
         finally:
             service.process.terminate()
             service.process.wait()
 
 
-def measure(service, messages, questions, evidence, foreign):
+def measure(binary, service, messages, questions, evidence, foreign):
     pool = concurrent.futures.ThreadPoolExecutor(8)
-    names = dict(pool.map(lambda message: ingest(service, message), messages))
+    list(pool.map(lambda message: ingest(service, message), messages))
+    threads = sorted({question["thread"] for question in questions})
+    level = lambda item: LEVELS[item["confidence"]] if item["found"] else 0
+    asked = []
+    for thread in threads:
+        own = [one for one in questions if one["thread"] == thread]
+        known = [{"question": one["text"], "sources": [path_of(message) for message in sorted(evidence[one["id"]])]} for one in own]
+        search, auto = evaluate(binary, service, thread, known)
+        for one, other in zip(auto["items"], search["items"]):
+            asked.append((thread, one["evidence"], one["evidence_at_k"], other["evidence_at_k"], level(one), one["elapsed_ms"]))
 
-    def ask(thread, text):
-        body = {"query": text, "mode": "retrieve", "max_token_budget": BUDGET, "reuse": False}
-        result = service.post("/v1/queries", body, thread)
-        level = LEVELS[result["confidence"]] if result["found"] else 0
-        return result["chunks"], level, result["elapsed_ms"]
-
-    def both(question):
-        chunks, level, elapsed = ask(question["thread"], question["text"])
-        items = service.post("/v1/search", {"query": question["text"], "k": 20}, question["thread"])["items"]
-        known = evidence[question["id"]]
-        share = lambda found: len(known & {names[one["source_id"]] for one in found}) / len(known)
-        return question["thread"], share(chunks), share(chunks[:20]), share(items), level, elapsed, len(chunks)
-
-    asked = list(pool.map(both, questions))
     mean = lambda values: sum(values) / max(len(values), 1)
     faults = []
     print(f"evidence recall: auto within {BUDGET} tokens / its first 20 / search@20")
@@ -139,18 +147,17 @@ def measure(service, messages, questions, evidence, foreign):
                 faults.append(f"auto below search on {chat}")
 
     own = [row[4] for row in asked]
-    print(f"answerable: {sum(level > 0 for level in own) / len(own):.3f} found, {sum(level == 3 for level in own) / len(own):.3f} high")
-    threads = sorted({question["thread"] for question in questions})
+    print(f"answerable: {sum(one > 0 for one in own) / len(own):.3f} found, {sum(one == 3 for one in own) / len(own):.3f} high")
     for name, texts in foreign.items():
-        pairs = [(thread, text) for thread in threads for text in texts]
-        levels = [level for _, level, _ in pool.map(lambda pair: ask(*pair), pairs)]
+        cases = [{"question": text, "found": False} for text in texts]
+        levels = [level(item) for thread in threads for item in evaluate(binary, service, thread, cases)[1]["items"]]
         auc, by_confidence = area(own, levels), area([max(one, 1) for one in own], [max(one, 1) for one in levels])
-        nothing = sum(level == 0 for level in levels) / len(levels)
+        nothing = sum(one == 0 for one in levels) / len(levels)
         print(f"foreign ({name}): AUC {auc:.3f} with found, {by_confidence:.3f} by confidence alone; {nothing:.3f} not found")
         if by_confidence < WANTED_AUC:
             faults.append(f"AUC on {name} below {WANTED_AUC}")
     times = sorted(row[5] for row in asked)
-    print(f"time: p50 {times[len(times) // 2]:.1f} ms, p99 {times[len(times) * 99 // 100]:.1f} ms; {mean([row[6] for row in asked]):.0f} chunks")
+    print(f"time: p50 {times[len(times) // 2]:.1f} ms, p99 {times[len(times) * 99 // 100]:.1f} ms")
     if faults:
         sys.exit("; ".join(faults))
 

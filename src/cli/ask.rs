@@ -1,11 +1,13 @@
 //! `memoir ask`: runs a query and prints the answer, the sources it rests on, and the walk.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Connection, post_once, pretty};
-use super::{CommandError, print};
+use super::client::{Client, Connection, post_once, pretty};
+use super::events::follow;
+use super::{CommandError, print, runtime};
 use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
@@ -42,6 +44,9 @@ pub struct Arguments {
     /// Print the chunks instead of an answer
     #[arg(long)]
     retrieve: bool,
+    /// Print the answer while it is written; the default on a terminal
+    #[arg(long, conflicts_with = "json")]
+    stream: bool,
     /// Print the whole result as JSON
     #[arg(long)]
     json: bool,
@@ -50,6 +55,11 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
+    let on_terminal = std::io::stdout().is_terminal() && !arguments.json;
+    if arguments.stream || on_terminal {
+        return run_aloud(arguments, origin);
+    }
+
     let result = post_once(
         &arguments.connection,
         origin,
@@ -63,6 +73,40 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
         told(&result)
     });
 
+    Ok(())
+}
+
+/// Prints the answer while it is written, then the rest.
+fn run_aloud(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
+    let mut written = String::new();
+    let step = |name: &str, data: &Value| match name {
+        "answer" => {
+            let piece = plain(data["text"].as_str().unwrap_or_default());
+            print(&piece);
+            written.push_str(&piece);
+        }
+        "answer_restarted" => {
+            print("\n(the model begins again)\n\n");
+            written.clear();
+        }
+        _ => {}
+    };
+
+    let result = runtime()?.block_on(async {
+        let client = Client::open(&arguments.connection, origin).await?;
+        let answered = follow(&client, "/v1/queries", &arguments.request(), step).await;
+        client.close().await;
+        answered.map_err(CommandError::from)
+    })?;
+
+    let mut rest = told(&result);
+    if let Some(left) = rest.strip_prefix(&written) {
+        rest = left.to_owned();
+    } else if !written.is_empty() {
+        rest.insert_str(0, "\n\n");
+    }
+
+    print(&rest);
     Ok(())
 }
 

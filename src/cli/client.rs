@@ -161,7 +161,7 @@ impl Client {
         })
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let mut request = self.http.request(method, format!("{}{path}", self.base));
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
@@ -225,14 +225,23 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {
-        let reply = request.send().await.with_context(|| {
+        let reply = self.begin(request).await?;
+        self.read(reply).await
+    }
+
+    /// Sends a request and returns before the body of its response.
+    pub(super) async fn begin(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+        request.send().await.with_context(|| {
             format!(
                 "no response from {}: start memoir there, set --server (or MEMOIR_SERVER), \
                  or use --local",
                 self.base
             )
-        })?;
+        })
+    }
 
+    /// Reads a whole response.
+    pub(super) async fn read(&self, reply: Response) -> anyhow::Result<Value> {
         let status = reply.status();
         let retry_after = retry_after(&reply);
         let text = reply.text().await.context("the response ended early")?;

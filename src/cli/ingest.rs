@@ -227,7 +227,7 @@ fn read_piped() -> anyhow::Result<String> {
 }
 
 /// The canonical path of the file: as given, unless it has a detour.
-fn place(file: &Path) -> std::io::Result<PathBuf> {
+pub(super) fn place(file: &Path) -> std::io::Result<PathBuf> {
     let detour = file.components().any(|part| part == Component::ParentDir);
     if detour {
         file.canonicalize()

@@ -6,11 +6,14 @@ mod config;
 mod context;
 mod doc;
 mod doctor;
+mod eval;
+mod events;
 mod healthcheck;
 mod ingest;
 mod list;
 mod migrate;
 mod openapi;
+mod prompt;
 mod rm;
 #[cfg(feature = "testing")]
 mod scripted_model;
@@ -69,6 +72,12 @@ enum Command {
     /// Run a query
     #[command(after_help = ask::EXAMPLES)]
     Ask(ask::Arguments),
+    /// Compose a prompt for a task, and send it
+    #[command(after_help = prompt::EXAMPLES)]
+    Prompt(prompt::Arguments),
+    /// Ask questions with known answers, and count what is right and what it costs
+    #[command(after_help = eval::EXAMPLES)]
+    Eval(eval::Arguments),
     /// Print one version of a source, selected by name, topic and time
     #[command(after_help = doc::EXAMPLES)]
     Doc(doc::Arguments),
@@ -153,6 +162,8 @@ pub fn run() -> ExitCode {
         Command::Worker => with_config(&origin, worker::run),
         Command::Ingest(arguments) => ingest::run(&arguments, &origin),
         Command::Ask(arguments) => ask::run(&arguments, &origin),
+        Command::Prompt(arguments) => prompt::run(&arguments, &origin),
+        Command::Eval(arguments) => eval::run(&arguments, &origin),
         Command::Doc(arguments) => doc::run(&arguments, &origin),
         Command::Search(arguments) => search::run(&arguments, &origin),
         Command::Context(arguments) => context::run(&arguments, &origin),
@@ -206,7 +217,9 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
 
 /// Writes data to stdout; a closed pipe is not an error.
 fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
 }
 
 /// Writes a line to stderr.

@@ -10,6 +10,7 @@ mod body;
 mod body_budget;
 mod error;
 mod etag;
+mod event_stream;
 mod extract;
 mod host;
 mod idempotency;
@@ -39,9 +40,9 @@ pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    admin, categories, chunks, context, docs, documents, health, info, ingestions, jobs, lexicon,
-    manifest, memories, memory, metrics, models, policies, prompts, queries, runs, search, sources,
-    threads, tokens, usage, users, vocabulary, web, workspace,
+    admin, categories, chunks, context, docs, documents, exports, health, info, ingestions, jobs,
+    lexicon, manifest, memories, memory, metrics, models, policies, prompt_sending, prompts,
+    queries, runs, search, sources, threads, tokens, usage, users, vocabulary, web, workspace,
 };
 
 /// Every route in the OpenAPI document.
@@ -155,6 +156,9 @@ fn api() -> OpenApiRouter<AppState> {
             workspace::update_workspace
         ))
         .routes(routes!(prompts::compose_prompt))
+        .routes(routes!(prompt_sending::estimate_prompt))
+        .routes(routes!(prompt_sending::send_prompt))
+        .routes(routes!(exports::create_export))
         .routes(routes!(runs::cancel_run))
         // Background jobs.
         .routes(routes!(jobs::list_jobs))

@@ -13,10 +13,12 @@ const READING: &[&str] = &[
     "/v1/context",
     "/v1/context/analyze",
     "/v1/documents/retrieve",
+    "/v1/exports",
     "/v1/memory/retrieve",
     "/v1/policies/try",
     // It stores nothing, and a run ends without a trace.
     "/v1/prompts",
+    "/v1/prompts/estimate",
     "/v1/queries",
     "/v1/queries/estimate",
     // With `mode: live` it calls models again and requires `user`, which the handler checks.

@@ -37,6 +37,17 @@ pub fn judge<T: Task>(
     validator: &Validator,
     text: &str,
 ) -> (Verdict<T::Output>, Option<Value>) {
+    if let Some(output) = task.from_text(text) {
+        // Not recorded: it belongs to its caller alone.
+        let faults = task.check(&output);
+        let verdict = if faults.is_empty() {
+            Verdict::Good(output)
+        } else {
+            bad(faults)
+        };
+        return (verdict, None);
+    }
+
     let Some(value) = find_json(text).map(|value| unwrapped(value, T::TOOL.unwrap_or(T::STAGE)))
     else {
         return (bad(vec![Fault::whole(no_json(text))]), None);

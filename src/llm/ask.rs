@@ -5,6 +5,7 @@
 //! model once.
 
 use super::answer::{self, MOST_FAULTS, Verdict};
+use super::listener::Listener;
 use super::provider::Finish;
 use super::record::Attempts;
 use super::send::{Sent, Target, TaskRequest};
@@ -83,11 +84,24 @@ impl Llm {
         session: &Session,
         task: T,
     ) -> Result<Answered<T::Output>, LlmError> {
+        self.ask_aloud(session, task, None).await
+    }
+
+    /// The same, and passes the text of the answer on while it is written.
+    ///
+    /// # Errors
+    /// As [`Llm::ask`].
+    pub async fn ask_aloud<T: Task>(
+        &self,
+        session: &Session,
+        task: T,
+        listener: Option<&dyn Listener>,
+    ) -> Result<Answered<T::Output>, LlmError> {
         let Partly {
             value,
             calls,
             error,
-        } = self.ask_partly(session, task).await?;
+        } = self.ask_heard(session, task, listener).await?;
         match (value, error) {
             (Some(value), None) => Ok(Answered { value, calls }),
             (_, Some(error)) => Err(error),
@@ -109,8 +123,17 @@ impl Llm {
         session: &Session,
         task: T,
     ) -> Result<Partly<T::Output>, LlmError> {
+        self.ask_heard(session, task, None).await
+    }
+
+    async fn ask_heard<T: Task>(
+        &self,
+        session: &Session,
+        task: T,
+        listener: Option<&dyn Listener>,
+    ) -> Result<Partly<T::Output>, LlmError> {
         let (target, fallback) = self.targets(session, &task)?;
-        let attempts = Attempts::new(self, session);
+        let attempts = Attempts::new(self, session).heard_by(listener);
         let retries = self.settings().validation_retries;
         let item_repairs = task.item_retries().unwrap_or(retries);
         let mut pending = vec![Round {

@@ -102,6 +102,7 @@ impl Llm {
                     ignored_tool: false,
                     finish,
                     usage: reply.usage,
+                    counted: false,
                     model: reply.model,
                     id: None,
                 })

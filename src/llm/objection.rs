@@ -43,6 +43,7 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
         ("max_tokens", Parameter::MaxTokens),
         ("temperature", Parameter::Temperature),
         ("seed", Parameter::Seed),
+        ("stream_options", Parameter::StreamOptions),
     ];
 
     let minds = says(&[
@@ -72,7 +73,7 @@ pub fn objection(message: &str, mode: Mode) -> Option<Objection> {
         }
     }
 
-    if mode == Mode::Prompted {
+    if matches!(mode, Mode::Prompted | Mode::Text) {
         return None;
     }
 

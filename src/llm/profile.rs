@@ -47,6 +47,8 @@ pub enum Parameter {
     MaxTokens,
     /// `max_completion_tokens`, the new name.
     MaxCompletionTokens,
+    /// `stream_options`, with which a stream reports its tokens.
+    StreamOptions,
 }
 
 impl Profile {

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::LlmError;
+use super::listener::Listener;
 use super::tasks::AnyTask;
 
 /// A provider of models.
@@ -18,6 +19,20 @@ pub trait Provider: Send + Sync {
         &'a self,
         request: &'a Request<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
+
+    /// Sends one request and passes on the text while it is written. Protocols without streams pass
+    /// it on as a whole.
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        listener: &'a dyn Listener,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(async move {
+            let reply = self.complete(request).await?;
+            listener.piece(&reply.text);
+            Ok(reply)
+        })
+    }
 
     /// Sends one request for the vectors of texts; only some protocols support this.
     fn embed<'a>(
@@ -84,6 +99,8 @@ pub struct Parameters {
     /// OpenAI renamed the last one; its newer models accept only the new name, most others only the
     /// old one.
     pub new_name_for_max: bool,
+    /// Whether a stream is asked to report its tokens.
+    pub stream_usage: bool,
 }
 
 /// How the schema of an answer is enforced.
@@ -92,6 +109,8 @@ pub enum Mode {
     Native,
     Tool,
     Prompted,
+    /// Free text, without a schema.
+    Text,
     /// Computed in this process, so it always matches the schema.
     Embedded,
 }
@@ -102,6 +121,7 @@ impl Mode {
             Self::Native => "native",
             Self::Tool => "tool",
             Self::Prompted => "prompted",
+            Self::Text => "text",
             Self::Embedded => "embedded",
         }
     }
@@ -111,7 +131,7 @@ impl Mode {
         match self {
             Self::Native => Some(Self::Tool),
             Self::Tool => Some(Self::Prompted),
-            Self::Prompted | Self::Embedded => None,
+            Self::Prompted | Self::Text | Self::Embedded => None,
         }
     }
 }
@@ -126,6 +146,8 @@ pub struct Reply {
     pub finish: Finish,
     /// `None` if the provider did not report it.
     pub usage: Option<Usage>,
+    /// Whether memoir has counted the tokens, because the provider reported none.
+    pub counted: bool,
     /// The model that responded, as reported by the provider.
     pub model: Option<String>,
     pub id: Option<String>,

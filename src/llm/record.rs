@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::listener::{Counting, Listener};
 use super::provider::{Mode, ProviderError, Reply, Usage};
 use super::recall::Recalled;
 use super::send::Target;
@@ -26,6 +27,8 @@ const MOST_OUTPUT_BYTES: usize = 256 * 1024;
 pub struct Attempts<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
+    /// Gets the replies while they are written.
+    pub listener: Option<Counting<'a>>,
     calls: Mutex<Vec<LlmCall>>,
 }
 
@@ -34,8 +37,15 @@ impl<'a> Attempts<'a> {
         Self {
             llm,
             session,
+            listener: None,
             calls: Mutex::default(),
         }
+    }
+
+    /// Passes replies on while they are written.
+    pub fn heard_by(mut self, listener: Option<&'a dyn Listener>) -> Self {
+        self.listener = listener.map(Counting::new);
+        self
     }
 
     pub fn into_calls(self) -> Vec<LlmCall> {
@@ -160,6 +170,10 @@ impl<'a> Call<'a> {
             return;
         };
         record.latency_ms = milliseconds(self.begun);
+        if reply.counted {
+            record.provider_params["usage"] = "counted".into();
+        }
+
         let usage = reply.usage.unwrap_or_else(|| {
             record.provider_params["usage"] = "estimated".into();
             let completion = crate::base::tokens::quarter_estimate(&reply.text);
@@ -216,13 +230,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The provider may have done the work without a response, so the sent tokens are counted.
+    /// The provider may have done the work without a response, so the sent tokens are counted, and
+    /// what arrived of a stream.
     fn estimate(&self, record: &mut LlmCall) {
+        let heard = self.attempts.listener.as_ref().map_or(0, Counting::chars);
         record.tokens_prompt = self.plan.expected_tokens;
+        record.tokens_completion = i64::try_from(heard.div_ceil(4)).unwrap_or(i64::MAX);
         record.provider_params["usage"] = "estimated".into();
         let usage = Usage {
-            prompt: self.plan.expected_tokens,
-            ..Usage::default()
+            prompt: record.tokens_prompt,
+            completion: record.tokens_completion,
+            cached: 0,
         };
 
         record.cost_usd = self.target.profile.cost(&self.target.model, usage);

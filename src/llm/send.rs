@@ -8,15 +8,18 @@ use serde_json::{Value, json};
 
 use super::explain::explain;
 use super::gate::NoEntry;
+use super::listener::Listener;
 use super::objection::{Objection, objection};
 use super::profile::{Learnt, Parameter, Profile};
-use super::provider::{Capabilities, Mode, Parameters, ProviderError, Reply, Request};
+use super::provider::{
+    Capabilities, Mode, Parameters, Provider, ProviderError, Reply, Request, Usage,
+};
 use super::record::{Attempts, Call, Plan};
 use super::task::Task;
 use super::{Llm, LlmError, embed, measure, schema};
 use crate::base::backoff::with_jitter;
 use crate::base::ids::random_fraction;
-use crate::base::tokens::quarter_estimate;
+use crate::base::tokens::{TokenCounter, quarter_estimate};
 
 /// A provider and one of its models.
 pub struct Target {
@@ -103,7 +106,7 @@ impl Llm {
                 Ok(sent) => {
                     // Remembered only now: if the next mode is rejected too, the mode was not the
                     // reason.
-                    if T::TOOL.is_some() {
+                    if T::TOOL.is_some() || T::FREE_TEXT {
                         // That it takes no tools says nothing about its best mode.
                         learnt.mode = before.mode;
                     }
@@ -159,7 +162,10 @@ impl Llm {
         learnt: &Learnt,
     ) -> Result<Sent<'a>, SendError> {
         let schema = self.schema_for(message.task, learnt);
-        let system = system_in::<T>(mode, &schema);
+        let system = match message.task.own_system() {
+            Some(own) => own,
+            None => system_in::<T>(mode, &schema),
+        };
         let (parameters, params) = self.parameters(message.deterministic, learnt);
         let task = || message.task.clone().into();
         let request = Request {
@@ -194,15 +200,15 @@ impl Llm {
 
         let mut count = 1;
         loop {
-            let error = match self
-                .attempt(
-                    attempts,
-                    target,
-                    target.profile.client().complete(&request),
-                    plan(),
-                )
-                .await?
-            {
+            let client = target.profile.client();
+            let asking = async {
+                match &attempts.listener {
+                    Some(listener) => streamed(client, &request, listener).await,
+                    None => client.complete(&request).await,
+                }
+            };
+
+            let error = match self.attempt(attempts, target, asking, plan()).await? {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
@@ -358,6 +364,7 @@ impl Llm {
             seed: (deterministic && takes(Parameter::Seed)).then_some(SEED),
             max_output_tokens: max.then_some(settings.max_output_tokens),
             new_name_for_max: !takes(Parameter::MaxTokens),
+            stream_usage: takes(Parameter::StreamOptions),
         };
 
         let shown = |sent: Option<Value>| sent.unwrap_or_else(|| "unsupported".into());
@@ -372,6 +379,29 @@ impl Llm {
 
         (parameters, params)
     }
+}
+
+/// Sends a request whose text is passed on while it is written. If the provider does not report the
+/// tokens, they are counted.
+async fn streamed(
+    client: &dyn Provider,
+    request: &Request<'_>,
+    listener: &dyn Listener,
+) -> Result<Reply, ProviderError> {
+    listener.begin();
+    let mut reply = client.stream(request, listener).await?;
+    if reply.usage.is_none() {
+        let counter = TokenCounter::for_model(Some(request.model));
+        let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
+        reply.counted = true;
+        reply.usage = Some(Usage {
+            prompt: count(request.system) + count(request.user),
+            completion: count(&reply.text),
+            cached: 0,
+        });
+    }
+
+    Ok(reply)
 }
 
 /// Any number, as long as it never changes.
@@ -443,6 +473,8 @@ fn downgrade(
 /// The mode for a task: one with its own tool does not use a better one.
 fn suited<T: Task>(mode: Mode) -> Mode {
     match mode {
+        Mode::Embedded => mode,
+        _ if T::FREE_TEXT => Mode::Text,
         Mode::Native if T::TOOL.is_some() => Mode::Tool,
         mode => mode,
     }

@@ -25,6 +25,8 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// uses tools wherever the model supports them.
     const TOOL: Option<&'static str> = None;
 
+    /// Whether the answer is free text, without a schema; then [`Task::from_text`] reads it.
+    const FREE_TEXT: bool = false;
     /// Whether an answer may have more fields than the schema; the task reports them.
     const LENIENT: bool = false;
 
@@ -35,6 +37,16 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
 
     /// Checks that a schema cannot express.
     fn check(&self, output: &Self::Output) -> Vec<Fault>;
+
+    /// The answer as a free text.
+    fn from_text(&self, _text: &str) -> Option<Self::Output> {
+        None
+    }
+
+    /// The instruction, for a task that does not have the same for every call.
+    fn own_system(&self) -> Option<String> {
+        None
+    }
 
     /// The level of the hierarchy, if there is one.
     fn level(&self) -> Option<i64> {

@@ -2,7 +2,7 @@
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::{Queries, QuerySettings, Who};
+use super::{Events, Queries, QuerySettings, Who};
 use crate::base::ids::QueryId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
@@ -50,7 +50,9 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
         budget,
     };
 
-    let result = queries.answer_as(id, &who, &ask, Some(told)).await?;
+    let result = queries
+        .answer_as(id, &who, &ask, Some(told), &Events::default())
+        .await?;
     Ok(Outcome::Done(
         serde_json::to_value(result).unwrap_or_default(),
     ))

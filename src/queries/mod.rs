@@ -12,6 +12,7 @@ mod candidates;
 mod citations;
 mod error;
 mod estimate;
+mod events;
 pub mod input;
 mod job;
 mod page;
@@ -51,6 +52,7 @@ pub use auto::Tier;
 pub use citations::Citation;
 pub use error::{Failed, QueryError};
 pub use estimate::{Bound, Estimates, LevelBound};
+pub use events::{Events, QueryEvent};
 pub use input::{QueryInput, QuerySettings};
 pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
@@ -175,7 +177,23 @@ impl Queries {
     /// # Errors
     /// Every way in which a query can fail, with what was done for it.
     pub async fn answer(&self, who: &Who, ask: &QuerySettings) -> Result<QueryResult, Failed> {
-        self.answer_as(QueryId::new(), who, ask, None).await
+        let events = Events::default();
+        self.answer_as(QueryId::new(), who, ask, None, &events)
+            .await
+    }
+
+    /// The same under a given id, and tells every step while it happens.
+    ///
+    /// # Errors
+    /// As [`Queries::answer`].
+    pub async fn answer_aloud(
+        &self,
+        id: QueryId,
+        who: &Who,
+        ask: &QuerySettings,
+        events: &Events,
+    ) -> Result<QueryResult, Failed> {
+        self.answer_as(id, who, ask, None, events).await
     }
 
     /// The same for a job under its own id, resuming with the answers of an earlier attempt.
@@ -185,6 +203,7 @@ impl Queries {
         who: &Who,
         ask: &QuerySettings,
         told: Option<Vec<LlmCall>>,
+        events: &Events,
     ) -> Result<QueryResult, Failed> {
         let begun = Instant::now();
         let inner = &*self.inner;
@@ -197,7 +216,9 @@ impl Queries {
             ..
         }) = reuse
         {
-            return Ok(self.recall(who, ask, id, *earlier, (begun, of_job)).await);
+            let recalled = self.recall(who, ask, id, *earlier, (begun, of_job)).await;
+            recalled.tell(events);
+            return Ok(recalled);
         }
 
         let session = Session::of_query(who.space.clone(), id.to_string(), inner.caps(ask))
@@ -238,6 +259,7 @@ impl Queries {
             },
             cursor,
             counter: inner.counter(ask),
+            events,
             result: QueryResult::new(id.to_string(), ask),
             record: RunRecord::default(),
         };

@@ -5,9 +5,12 @@ use std::time::Instant;
 
 use super::auto::{AutoRecord, Tier};
 use super::receipt::{Receipt, RunRecord};
-use super::{Queries, QueryError, QueryResult, QuerySettings, Who, count, milliseconds};
+use super::{
+    Events, Queries, QueryError, QueryEvent, QueryResult, QuerySettings, Who, count, milliseconds,
+};
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
+use crate::llm::Written;
 
 /// A query whose result may be used again.
 pub struct Reuse {
@@ -63,6 +66,19 @@ impl Queries {
         let receipt = Receipt::new(&result, record, None);
         self.keep(who, ask, id, &result, &receipt, of_job).await;
         result
+    }
+}
+
+impl QueryResult {
+    /// Tells the steps of a recalled result.
+    pub(super) fn tell(&self, events: &Events) {
+        for tier in &self.tiers {
+            events.tell_with(|| QueryEvent::Tier(tier.clone()));
+        }
+
+        if let Some(answer) = &self.answer {
+            events.tell_with(|| QueryEvent::Answer(Written::Piece(answer.clone())));
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use super::receipt::{PathRecord, Receipt, Totals, fingerprint};
 use super::run::{Known, QueryRun};
 use super::traversal::Hierarchy;
 use super::{
-    Failed, LeafReader, Queries, QueryError, QueryResult, QuerySettings, Remembered, RunRecord, Who,
+    Events, Failed, LeafReader, Queries, QueryError, QueryResult, QuerySettings, Remembered,
+    RunRecord, Who,
 };
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
@@ -186,6 +187,7 @@ impl Queries {
 
         let auto = ask.strategy == StrategyName::Auto;
         let map = (cursor.is_none() && !auto).then(|| Hierarchy::Recorded(receipt.levels.clone()));
+        let events = Events::default();
         let mut run = QueryRun {
             inner,
             ask,
@@ -207,6 +209,7 @@ impl Queries {
             map,
             cursor,
             counter: inner.counter(ask),
+            events: &events,
             result: QueryResult::new(stored.id.to_string(), ask),
             record: RunRecord::default(),
         };

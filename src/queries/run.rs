@@ -25,13 +25,13 @@ use super::result::{
     PathError, PromptEstimate, QueryChunk, QueryPath, QueryResult, Retrieval, UsedChunk,
 };
 use super::traversal::{Hierarchy, Level, Path, Reason, Walk, Walker};
-use super::{Inner, QueryError};
+use super::{Events, Inner, QueryError, QueryEvent};
 use crate::base::ids::SourceId;
 use crate::base::tokens::TokenCounter;
 use crate::categories::samples::Samples;
 use crate::config::query::{PromptLimiting, StrategyName};
-use crate::llm::Session;
 use crate::llm::tasks::answer::{Answer, Evidence};
+use crate::llm::{MemberListener, Session};
 
 /// A running query.
 pub struct QueryRun<'a> {
@@ -44,6 +44,7 @@ pub struct QueryRun<'a> {
     pub known: Known,
     pub cursor: Option<Cursor>,
     pub counter: TokenCounter,
+    pub events: &'a Events,
     pub result: QueryResult,
     pub record: RunRecord,
 }
@@ -134,6 +135,7 @@ impl QueryRun<'_> {
                 strategy: self.ask.strategy(),
                 depth: self.inner.depth,
                 samples: self.samples().await?,
+                events: self.events,
             };
             outcome = walker.run(&mut walk).await;
         }
@@ -375,7 +377,16 @@ impl QueryRun<'_> {
             });
         }
 
-        let answered = self.inner.llm.ask(self.session, task).await?;
+        let llm = &self.inner.llm;
+        let answered = if self.events.are_watched() {
+            let listener = MemberListener::new("answer", |written| {
+                self.events.tell(QueryEvent::Answer(written));
+            });
+            llm.ask_aloud(self.session, task, Some(&listener)).await?
+        } else {
+            llm.ask(self.session, task).await?
+        };
+
         self.cite(&answered.value.answer);
         self.result.answer = Some(answered.value.answer);
         Ok(())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::QueryError;
 use super::strategy::Strategy;
+use super::{Events, QueryError, QueryEvent};
 use crate::base::ids::Space;
 use crate::categories::options::Options;
 use crate::categories::samples::Samples;
@@ -204,6 +204,7 @@ pub struct Walker<'a> {
     pub depth: i64,
     /// What categories contain, if the embedded model selects.
     pub samples: Option<Arc<Samples>>,
+    pub events: &'a Events,
 }
 
 impl Walker<'_> {
@@ -315,6 +316,7 @@ impl Walker<'_> {
                     ranked_relevance: *rank,
                 })
                 .collect();
+            self.events.tell_with(|| QueryEvent::Level(record.clone()));
         }
 
         let led_on: HashSet<i64> = chosen
@@ -363,6 +365,7 @@ impl Walker<'_> {
                 ranked_relevance: *rank,
             };
             record.chosen = chosen.iter().map(choice).collect();
+            self.events.tell_with(|| QueryEvent::Level(record.clone()));
         }
 
         let ranked = |(at, rank): &(usize, i64)| {

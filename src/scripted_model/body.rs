@@ -3,6 +3,7 @@
 //! response finds correct counts.
 
 use std::io;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures_util::stream;
@@ -20,6 +21,9 @@ pub(super) struct Outgoing {
     pub(super) rest: Bytes,
     pub(super) status: u16,
     pub(super) ending: Ending,
+    /// Between the events of a stream; none for other bodies.
+    pub(super) pause: Option<Duration>,
+    pub(super) begun: bool,
     pub(super) guard: InFlight,
     pub(super) switch: Switch,
     pub(super) stop: CancellationToken,
@@ -44,7 +48,17 @@ impl Outgoing {
             return self.end().await.map(Err);
         }
 
-        let piece = self.rest.split_to(self.rest.len().min(PIECE));
+        let length = match self.pause {
+            None => self.rest.len().min(PIECE),
+            Some(pause) => {
+                if std::mem::replace(&mut self.begun, true) && !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                event_length(&self.rest)
+            }
+        };
+
+        let piece = self.rest.split_to(length);
         // Recorded here, not at the end: once the announced length is reached, the body is not
         // polled again.
         if self.rest.is_empty() && self.ending == Ending::Complete {
@@ -66,4 +80,10 @@ impl Outgoing {
         self.switch.reset();
         Some(io::ErrorKind::ConnectionReset.into())
     }
+}
+
+/// The bytes of the first event in a stream.
+fn event_length(rest: &[u8]) -> usize {
+    let end = rest.windows(2).position(|pair| pair == b"\n\n");
+    end.map_or(rest.len(), |end| end + 2)
 }

@@ -15,6 +15,7 @@ mod see;
 mod sensible;
 mod state;
 mod step;
+mod stream;
 mod types;
 
 use std::fmt;

@@ -10,6 +10,7 @@ use super::render::{self, Said, Spoken};
 use super::script::{Answer, Reply, Script};
 use super::see;
 use super::step::{Fault, has_parameter};
+use super::stream;
 use super::types::{OutputMode, Protocol, Seen, Usage};
 
 const PAGE: &str =
@@ -32,6 +33,8 @@ pub(super) struct Message {
     /// Sent without announcing its length.
     pub(super) chunked: bool,
     pub(super) ending: Ending,
+    /// Between the events of a stream; none for other bodies.
+    pub(super) pause: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -194,10 +197,25 @@ impl Desk<'_> {
         self.usage = Some(usage);
         let usage = (!self.script.usage.omit).then_some(usage);
 
-        json_message(
-            200,
-            &render::message(self.seen, Spoken { said, cut, usage }),
-        )
+        self.rendered(Spoken { said, cut, usage })
+    }
+
+    /// The answer in its protocol: as a whole, or as events.
+    fn rendered(&self, spoken: Spoken) -> Message {
+        let whole = render::message(self.seen, spoken);
+        if !self.seen.streamed {
+            return json_message(200, &whole);
+        }
+
+        Message {
+            content_type: "text/event-stream",
+            chunked: true,
+            pause: Some(Duration::from_millis(self.script.piece_ms)),
+            ..message(
+                200,
+                stream::events(self.seen, &whole, self.script.piece_chars),
+            )
+        }
     }
 
     /// Faults that change the model's output.
@@ -220,9 +238,10 @@ impl Desk<'_> {
 
         if let Some(said) = fixed {
             let chunked = matches!(fault, Fault::Huge { chunked: true, .. });
+            let said = self.say(said, false, None);
             return Message {
-                chunked,
-                ..self.say(said, false, None)
+                chunked: chunked || said.chunked,
+                ..said
             };
         }
 
@@ -249,17 +268,11 @@ impl Desk<'_> {
     }
 
     fn without_usage(&self, said: Said) -> Message {
-        json_message(
-            200,
-            &render::message(
-                self.seen,
-                Spoken {
-                    said,
-                    cut: false,
-                    usage: None,
-                },
-            ),
-        )
+        self.rendered(Spoken {
+            said,
+            cut: false,
+            usage: None,
+        })
     }
 
     /// The same for embeddings, where only the body can be changed.
@@ -323,6 +336,7 @@ fn message(status: u16, body: String) -> Message {
         body,
         chunked: false,
         ending: Ending::Complete,
+        pause: None,
     }
 }
 

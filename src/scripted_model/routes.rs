@@ -63,17 +63,12 @@ async fn generate(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    match call.strip_suffix(":generateContent") {
+    let whole = call.strip_suffix(":generateContent");
+    let streamed = call.strip_suffix(":streamGenerateContent");
+    match whole.or(streamed) {
         Some(model) => {
-            serve(
-                app,
-                client,
-                &headers,
-                &body,
-                Protocol::Gemini,
-                Some(model.to_owned()),
-            )
-            .await
+            let path = Some((model.to_owned(), streamed.is_some()));
+            serve(app, client, &headers, &body, Protocol::Gemini, path).await
         }
         None => no_such_path(&format!("POST /v1beta/models/{call}")),
     }
@@ -85,7 +80,7 @@ async fn serve(
     headers: &HeaderMap,
     body: &[u8],
     protocol: Protocol,
-    path_model: Option<String>,
+    path: Option<(String, bool)>,
 ) -> Response {
     let arrived = Instant::now();
     let Some(body) = serde_json::from_slice::<Value>(body)
@@ -103,9 +98,7 @@ async fn serve(
     };
 
     let script = state.script();
-    let (seen, guard) = admit(
-        &state, &script, protocol, path_model, headers, body, arrived,
-    );
+    let (seen, guard) = admit(&state, &script, protocol, path, headers, body, arrived);
     let fault = plan::rejection(&script, &seen).or_else(|| state.take_fault(&seen));
     let plan = plan::plan(&script, &seen, fault);
 
@@ -118,11 +111,13 @@ fn admit(
     state: &Arc<State>,
     script: &Script,
     protocol: Protocol,
-    path_model: Option<String>,
+    path: Option<(String, bool)>,
     headers: &HeaderMap,
     body: Value,
     arrived: Instant,
 ) -> (Arc<Seen>, InFlight) {
+    let (path_model, streamed) =
+        path.map_or((None, false), |(model, streamed)| (Some(model), streamed));
     let view = see::view(protocol, &body, path_model);
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = headers
@@ -142,6 +137,7 @@ fn admit(
         schema: view.schema,
         temperature: view.temperature,
         max_tokens: view.max_tokens,
+        streamed: streamed || body["stream"] == true,
         headers,
         body,
         arrived,
@@ -188,6 +184,8 @@ fn send(state: &State, switch: Switch, guard: InFlight, message: Message) -> Res
         rest,
         status: status.as_u16(),
         ending: message.ending,
+        pause: message.pause,
+        begun: false,
         guard,
         switch,
         stop,

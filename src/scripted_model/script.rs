@@ -21,6 +21,10 @@ pub type RuleFn = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 pub struct Script {
     /// Delay of each response in milliseconds; 0 means none.
     pub latency_ms: u64,
+    /// Milliseconds between the events of a stream.
+    pub piece_ms: u64,
+    /// Characters of the text in one event.
+    pub piece_chars: usize,
     pub rule: Rule,
     pub usage: UsageScript,
     /// This provider has no native mode: it returns 400 with this body ("" for the protocol's own
@@ -43,6 +47,8 @@ impl Default for Script {
     fn default() -> Self {
         Self {
             latency_ms: 0,
+            piece_ms: 0,
+            piece_chars: 8,
             rule: Rule::default(),
             usage: UsageScript::default(),
             reject_native: None,
@@ -130,10 +136,10 @@ impl Rule {
         match self {
             Self::Sensible {
                 categories_per_parent,
-            } => Reply::json(sensible::solve(seen, *categories_per_parent)),
+            } => Reply::of(sensible::solve(seen, *categories_per_parent)),
             Self::ByStage { answers } => Reply::json(match answers.get(&seen.stage) {
                 Some(answer) => answer.clone(),
-                None => sensible::solve(seen, three()),
+                None => return Reply::of(sensible::solve(seen, three())),
             }),
             Self::Text { text } => Reply::text(text.clone()),
             Self::Closure(rule) => rule(seen),
@@ -204,6 +210,14 @@ impl Reply {
 
     /// The answer of the sensible rule, for closures that change only some answers.
     pub fn sensible(seen: &Seen) -> Self {
-        Self::json(sensible::solve(seen, three()))
+        Self::of(sensible::solve(seen, three()))
+    }
+
+    /// A string is an answer in free text, everything else is JSON.
+    fn of(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::text(text),
+            value => Self::json(value),
+        }
     }
 }

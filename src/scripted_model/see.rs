@@ -48,6 +48,11 @@ pub(super) fn view(protocol: Protocol, body: &Value, path_model: Option<String>)
     view.model = path_model.unwrap_or_else(named);
     if view.stage.is_empty() {
         Frame::read(&view.user).stage().clone_into(&mut view.stage);
+        // A prompt that is none of ours asks for free text.
+        let wants_json = view.schema.is_some() || view.system.contains("JSON");
+        if view.stage.is_empty() && !wants_json && protocol != Protocol::Embeddings {
+            "send".clone_into(&mut view.stage);
+        }
     }
 
     view

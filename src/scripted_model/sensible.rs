@@ -18,8 +18,15 @@ pub(super) fn solve(seen: &Seen, categories_per_parent: u64) -> Value {
         "summarize" => summarize(&frame),
         "answer" => answer(&frame),
         "helper" => helper(&frame),
+        "send" => reply(&seen.user),
         _ => other(seen),
     }
+}
+
+/// Free text: repeats the last line of the prompt.
+fn reply(prompt: &str) -> Value {
+    let last = prompt.lines().rfind(|line| !line.trim().is_empty());
+    format!("You asked: {}", last.unwrap_or_default().trim()).into()
 }
 
 fn classify(frame: &Frame<'_>, kinds: u64) -> Value {

@@ -59,6 +59,8 @@ pub struct Seen {
     pub schema: Option<Value>,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u64>,
+    /// Whether the answer is sent as a stream of events.
+    pub streamed: bool,
     pub headers: Vec<(String, String)>,
     pub body: Value,
     #[serde(skip)]

@@ -25,6 +25,7 @@ mod reranker;
 mod retriever;
 pub mod runs;
 pub mod safety;
+pub mod sending;
 pub mod shaper;
 pub mod stage;
 pub mod target;

@@ -15,6 +15,8 @@ use crate::base::ids::{RunId, Space};
 pub enum RunKind {
     Compose,
     Send,
+    /// A streamed query.
+    Query,
 }
 
 impl RunKind {
@@ -22,6 +24,7 @@ impl RunKind {
         match self {
             Self::Compose => "compose",
             Self::Send => "send",
+            Self::Query => "query",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Queries: run, estimate, list receipts and replay.
 
 mod receipts;
+mod streaming;
 mod wire;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::base::ids::QueryId;
 use crate::config::auth::Role;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::event_stream;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
 use crate::http::idempotency::{Idempotency, Turn};
 use crate::http::page;
@@ -66,6 +68,21 @@ pub struct ListQueriesQuery {
 /// fails, another takes over. With `audit.persist = false` memoir stores no answers, so none of
 /// this applies.
 ///
+/// With `Accept: text/event-stream` the response is a stream of server-sent events. The data of
+/// every event is JSON:
+///
+/// - `started`: `{"id"}`, at once.
+/// - `tier`: a tier of `auto` has ended, as in `tiers`.
+/// - `level`: a level of a walk or a pick was chosen, as in the receipt's `levels`.
+/// - `answer`: `{"text"}`, the next piece of the answer.
+/// - `answer_restarted`: the model begins again; discard the pieces so far.
+/// - `result`: the whole result, last.
+/// - `problem`: a problem document instead of the result, last. Errors that are found before the
+///   first event are ordinary responses.
+///
+/// A client that disconnects ends the query and its model calls, and so does
+/// `POST /v1/runs/{id}/cancel` with the id of the query.
+///
 /// If no chunk is found (`no_chunks_found`), the `context` of the problem is the partial result.
 /// These problems include the calls made so far: `budget_exceeded`, `budget_too_small`,
 /// `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
@@ -75,7 +92,10 @@ pub struct ListQueriesQuery {
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body returns the first response: a job \
          for 24 hours, an answer for one hour.")),
     responses(
-        (status = 200, description = "The answer and how it was reached.", body = QueryResult),
+        (status = 200, description = "The answer and how it was reached.", content(
+            (QueryResult = "application/json"),
+            (String = "text/event-stream"),
+        )),
         (status = 202, description = "A job that runs the query.", body = JobSummaryResponse, headers(("Location" = String, description = "The URL of the job."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
@@ -105,6 +125,11 @@ pub async fn create_query(
 
     let idempotency = Idempotency::of(&headers, ANSWERED, &bytes)?;
     let who = who(&caller, &identity);
+    if event_stream::is_wanted(&headers) {
+        let (caller, id) = (&caller, &identity.request_id);
+        return streaming::stream(&state, caller, id, &idempotency, (who, ask)).await;
+    }
+
     if !state.queries.keeps_records() {
         // No answer is stored that another request could wait for.
         if let Some(response) = idempotency.answered(&state.store, &caller).await? {

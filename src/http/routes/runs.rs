@@ -14,7 +14,7 @@ use crate::workbench::Workbench;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CancelledRunResponse {
     pub run_id: String,
-    /// `compose` or `send`.
+    /// `compose`, `send` or `query`.
     pub kind: String,
     /// Always `cancelled`.
     pub state: String,
@@ -23,7 +23,7 @@ pub struct CancelledRunResponse {
 
 /// Cancel a run
 ///
-/// Ends a run that composes or sends a prompt, at once: connections to models are closed, and the
+/// Ends a run that composes or sends a prompt, or a streamed query by its id, at once: connections to models are closed, and the
 /// request that started it gets 409 `run_cancelled`. Send a `run_id` of your own with that request to
 /// know the id before its response. Runs are held by the process that got the request and are not
 /// stored; one that has ended, or that another process runs, is not found.

@@ -18,6 +18,7 @@ use super::super::tasks::helper::{Helper, HelperOutput};
 use super::super::tasks::probe::ProbeOutput;
 use super::super::tasks::rollup::{RolledUp, Rollup};
 use super::super::tasks::select::{Select, SelectOutput, Selection};
+use super::super::tasks::send::SendPrompt;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use super::embedded_prompts;
 use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
@@ -64,6 +65,7 @@ impl Provider for Embedded {
                 ignored_tool: false,
                 finish: Finish::Complete,
                 usage: Some(usage),
+                counted: false,
                 model: None,
                 id: None,
             })
@@ -125,6 +127,7 @@ fn answer_to(task: &AnyTask) -> String {
         AnyTask::EnrichMany(task) => written(enrich_many(task)),
         AnyTask::Analyze(task) => written(analyze(task)),
         AnyTask::Rollup(task) => written(roll_up(task)),
+        AnyTask::SendPrompt(task) => reply_to(task),
         AnyTask::Shape(task) => written(embedded_prompts::shape(task)),
         AnyTask::Rerank(task) => written(embedded_prompts::rerank(task)),
         AnyTask::Nli(task) => written(embedded_prompts::nli(task)),
@@ -242,6 +245,33 @@ fn answer(task: &Answer) -> AnswerOutput {
     AnswerOutput {
         answer: EmbeddedModel::answer(&task.query, &chunks),
     }
+}
+
+/// Answers the last paragraph of a prompt, its task, with sentences of the paragraphs above it.
+fn reply_to(task: &SendPrompt) -> String {
+    let paragraphs: Vec<&str> = task
+        .prompt
+        .split("\n\n")
+        .map(str::trim)
+        .filter(|paragraph| !paragraph.is_empty())
+        .collect();
+    let Some((query, above)) = paragraphs.split_last() else {
+        return String::new();
+    };
+
+    // A composed prompt names its task.
+    let query = query.strip_prefix("Task:").unwrap_or(query);
+
+    let chunks: Vec<AnswerChunk<'_>> = (1..)
+        .zip(above)
+        .map(|(chunk_id, text)| AnswerChunk {
+            chunk_id,
+            path: "",
+            text,
+        })
+        .collect();
+
+    EmbeddedModel::answer(query, &chunks)
 }
 
 fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {

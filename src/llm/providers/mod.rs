@@ -3,7 +3,9 @@
 mod embedded;
 mod embedded_prompts;
 mod native;
+mod native_stream;
 mod openai;
+mod openai_stream;
 
 use std::time::Duration;
 

@@ -2,16 +2,19 @@
 
 use futures_util::future::BoxFuture;
 use genai::adapter::AdapterKind;
-use genai::chat::{ChatOptions, ChatRequest, ChatResponse, JsonSpec, StopReason, Tool, ToolChoice};
+use genai::chat::{
+    self, ChatOptions, ChatRequest, ChatResponse, JsonSpec, StopReason, Tool, ToolChoice,
+};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ModelSpec, ServiceTarget, webc};
 use serde_json::Value;
 
+use super::super::listener::Listener;
 use super::super::provider::{
     Finish, Mode, Provider, ProviderError, Reply, Request, Usage, codes_of, message_of,
 };
-use super::super::retry_after::retry_after;
-use crate::base::clock::{Clock as _, SystemClock};
+use super::native_stream;
+use super::openai::refusal;
 use crate::config::llm::{self as settings, Kind};
 
 pub struct Native {
@@ -40,22 +43,26 @@ impl Native {
     }
 }
 
+impl Native {
+    fn target(&self, request: &Request<'_>) -> ModelSpec {
+        ModelSpec::Target(ServiceTarget {
+            endpoint: self.endpoint.clone(),
+            auth: self.auth.clone(),
+            model: ModelIden::new(self.adapter, request.model),
+        })
+    }
+}
+
 impl Provider for Native {
     fn complete<'a>(
         &'a self,
         request: &'a Request<'a>,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(async move {
-            let target = ServiceTarget {
-                endpoint: self.endpoint.clone(),
-                auth: self.auth.clone(),
-                model: ModelIden::new(self.adapter, request.model),
-            };
-
             let (question, options) = question(request);
             match self
                 .client
-                .exec_chat(ModelSpec::Target(target), question, Some(&options))
+                .exec_chat(self.target(request), question, Some(&options))
                 .await
             {
                 Ok(answer) => Ok(read(answer, request)),
@@ -63,10 +70,27 @@ impl Provider for Native {
             }
         })
     }
+
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        listener: &'a dyn Listener,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        Box::pin(native_stream::stream(
+            &self.client,
+            self.target(request),
+            request,
+            listener,
+        ))
+    }
 }
 
-fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
-    let mut question = ChatRequest::from_user(request.user).with_system(request.system);
+pub(super) fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
+    let mut question = ChatRequest::from_user(request.user);
+    if !request.system.is_empty() {
+        question = question.with_system(request.system);
+    }
+
     // The body is needed to distinguish a blocked prompt from an invalid response.
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
@@ -82,7 +106,7 @@ fn question(request: &Request<'_>) -> (ChatRequest, ChatOptions) {
             question = question.append_tool(tool.with_schema(request.schema.clone()));
             options = options.with_tool_choice(ToolChoice::tool(request.tool));
         }
-        Mode::Prompted | Mode::Embedded => {}
+        Mode::Prompted | Mode::Text | Mode::Embedded => {}
     }
 
     let parameters = request.parameters;
@@ -112,28 +136,8 @@ fn read(answer: ChatResponse, request: &Request<'_>) -> Reply {
         other => other.to_string(),
     });
 
-    let finish = match &answer.stop_reason {
-        Some(StopReason::MaxTokens(_)) => Finish::CutOff,
-        Some(StopReason::ContentFilter(reason)) => Finish::Refused(reason.clone()),
-        _ => Finish::Complete,
-    };
-
-    let usage = answer
-        .usage
-        .prompt_tokens
-        .filter(|tokens| *tokens > 0)
-        .map(|prompt| Usage {
-            prompt: prompt.into(),
-            completion: answer.usage.completion_tokens.unwrap_or(0).into(),
-            cached: answer
-                .usage
-                .prompt_tokens_details
-                .as_ref()
-                .and_then(|details| details.cached_tokens)
-                .unwrap_or(0)
-                .into(),
-        });
-
+    let finish = finish_of(answer.stop_reason.as_ref());
+    let usage = usage_of(&answer.usage);
     let ignored_tool = request.mode == Mode::Tool && arguments.is_none();
     let text = arguments.unwrap_or_else(|| answer.texts().concat());
     Reply {
@@ -141,17 +145,60 @@ fn read(answer: ChatResponse, request: &Request<'_>) -> Reply {
         text,
         finish,
         usage,
+        counted: false,
         model: Some(answer.provider_model_iden.model_name.to_string()),
         id: answer.response_id,
     }
 }
 
-fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
+pub(super) fn finish_of(reason: Option<&StopReason>) -> Finish {
+    match reason {
+        Some(StopReason::MaxTokens(_)) => Finish::CutOff,
+        Some(StopReason::ContentFilter(reason)) => Finish::Refused(reason.clone()),
+        _ => Finish::Complete,
+    }
+}
+
+pub(super) fn usage_of(usage: &chat::Usage) -> Option<Usage> {
+    let prompt = usage.prompt_tokens.filter(|tokens| *tokens > 0)?;
+    let details = usage.prompt_tokens_details.as_ref();
+    Some(Usage {
+        prompt: prompt.into(),
+        completion: usage.completion_tokens.unwrap_or(0).into(),
+        cached: details
+            .and_then(|details| details.cached_tokens)
+            .unwrap_or(0)
+            .into(),
+    })
+}
+
+pub(super) fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
     use genai::Error;
     match error {
         Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
             Err(from_wire(webc_error))
         }
+        Error::HttpError {
+            status,
+            body,
+            headers,
+            ..
+        } => Err(refusal(status, &headers, body.as_bytes())),
+        // An error in the middle of a stream.
+        Error::ChatResponse { body, .. } => Err(ProviderError::Status {
+            status: 500,
+            message: message_of(&body.to_string()),
+            codes: codes_of(&body.to_string()),
+            retry_after: None,
+            should_retry: None,
+        }),
+        Error::WebStream { error, .. } => match error.downcast::<Error>() {
+            Ok(inner) => from_crate(*inner),
+            Err(error) => Err(match error.downcast::<reqwest::Error>() {
+                Ok(error) => ProviderError::from_client(*error),
+                Err(error) => ProviderError::Broken(error.to_string()),
+            }),
+        },
         // Gemini returns no candidate for a blocked prompt.
         Error::ChatResponseGeneration { response_body, .. }
             if response_body.get("promptFeedback").is_some() =>
@@ -164,6 +211,7 @@ fn from_crate(error: genai::Error) -> Result<Reply, ProviderError> {
                 ignored_tool: false,
                 finish: Finish::Refused(reason.to_owned()),
                 usage: None,
+                counted: false,
                 model: None,
                 id: None,
             })
@@ -181,15 +229,7 @@ fn from_wire(error: webc::Error) -> ProviderError {
             status,
             body,
             headers,
-        } => ProviderError::Status {
-            status: status.as_u16(),
-            message: message_of(&body),
-            codes: codes_of(&body),
-            retry_after: retry_after(&headers, &body, SystemClock.now()),
-            should_retry: headers
-                .get("x-should-retry")
-                .map(|value| value.as_bytes() == b"true"),
-        },
+        } => refusal(status, &headers, body.as_bytes()),
         webc::Error::Reqwest(error) => ProviderError::from_client(error),
         _ => ProviderError::Unreadable("it is not JSON".to_owned()),
     }

@@ -11,22 +11,27 @@ use async_openai::config::Config;
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
 use futures_util::future::BoxFuture;
+use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use super::super::listener::Listener;
 use super::super::provider::{
     Finish, Mode, Provider, ProviderError, Reply, Request, Usage, Vectors, codes_of, message_of,
 };
 use super::super::retry_after::retry_after;
+use super::openai_stream;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm as settings;
 
 /// Maximum bytes of a reply.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 pub struct OpenAi {
     client: Client<Address>,
+    /// For streams, which the crate would read with its own rules.
+    http: reqwest::Client,
 }
 
 impl OpenAi {
@@ -48,7 +53,8 @@ impl OpenAi {
 
         let client = Client::build(http.clone(), address);
         Self {
-            client: client.with_http_service(Wire { http }),
+            client: client.with_http_service(Wire { http: http.clone() }),
+            http,
         }
     }
 }
@@ -95,6 +101,19 @@ impl Provider for OpenAi {
                 self.client.chat().create_byot(body(request)).await;
             read(&answer.map_err(from_crate)?, request)
         })
+    }
+
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        listener: &'a dyn Listener,
+    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
+        let address = self.client.config();
+        let post = self
+            .http
+            .post(address.url("/chat/completions"))
+            .headers(address.headers());
+        Box::pin(openai_stream::stream(post, request, listener))
     }
 
     fn embed<'a>(
@@ -152,14 +171,13 @@ fn read_vectors(answer: &Value, count: usize) -> Result<Vectors, ProviderError> 
     })
 }
 
-fn body(request: &Request<'_>) -> Value {
-    let mut body = json!({
-        "model": request.model,
-        "messages": [
-            {"role": "system", "content": request.system},
-            {"role": "user", "content": request.user},
-        ],
-    });
+pub(super) fn body(request: &Request<'_>) -> Value {
+    let mut messages = vec![json!({"role": "user", "content": request.user})];
+    if !request.system.is_empty() {
+        messages.insert(0, json!({"role": "system", "content": request.system}));
+    }
+
+    let mut body = json!({"model": request.model, "messages": messages});
 
     match request.mode {
         Mode::Native => {
@@ -173,7 +191,7 @@ fn body(request: &Request<'_>) -> Value {
             }}]);
             body["tool_choice"] = json!({"type": "function", "function": {"name": request.tool}});
         }
-        Mode::Prompted | Mode::Embedded => {}
+        Mode::Prompted | Mode::Text | Mode::Embedded => {}
     }
 
     let parameters = request.parameters;
@@ -197,7 +215,7 @@ fn body(request: &Request<'_>) -> Value {
     body
 }
 
-fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
+pub(super) fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
     let choice = &answer["choices"][0];
     let message = &choice["message"];
     if !message.is_object() {
@@ -241,6 +259,7 @@ fn read(answer: &Value, request: &Request<'_>) -> Result<Reply, ProviderError> {
         ignored_tool,
         finish,
         usage: usage(&answer["usage"]),
+        counted: false,
         model: field("model"),
         id: field("id"),
     })
@@ -333,17 +352,21 @@ async fn exchange(
         return Ok(whole.into());
     }
 
-    let text = String::from_utf8_lossy(&body);
-    let should_retry = response
-        .headers()
+    Err(refusal(status, response.headers(), &body))
+}
+
+/// The error in a response with another status than success.
+pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ProviderError {
+    let text = String::from_utf8_lossy(body);
+    let should_retry = headers
         .get("x-should-retry")
         .map(|value| value.as_bytes() == b"true");
 
-    Err(ProviderError::Status {
+    ProviderError::Status {
         status: status.as_u16(),
         message: message_of(&text),
         codes: codes_of(&text),
-        retry_after: retry_after(response.headers(), &text, SystemClock.now()),
+        retry_after: retry_after(headers, &text, SystemClock.now()),
         should_retry,
-    })
+    }
 }

@@ -10,6 +10,7 @@ pub mod judge;
 pub mod probe;
 pub mod rollup;
 pub mod select;
+pub mod send;
 pub mod shape;
 pub mod summarize;
 
@@ -24,6 +25,7 @@ use judge::{Nli, Rerank};
 use probe::Probe;
 use rollup::Rollup;
 use select::Select;
+use send::SendPrompt;
 use shape::{Audit, Shape};
 use summarize::Summarize;
 
@@ -37,6 +39,7 @@ pub const STAGES: &[&str] = &[
     "enrich",
     "analyze",
     "rollup",
+    "send",
     "shape",
     "rerank",
     "nli",
@@ -56,6 +59,7 @@ pub enum AnyTask {
     EnrichMany(EnrichMany),
     Analyze(Analyze),
     Rollup(Rollup),
+    SendPrompt(SendPrompt),
     Shape(Shape),
     Rerank(Rerank),
     Nli(Nli),
@@ -76,7 +80,7 @@ macro_rules! from_task {
 
 from_task!(
     Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Shape,
-    Rerank, Nli, Condense, Audit, Probe
+    Rerank, Nli, Condense, Audit, SendPrompt, Probe
 );
 
 /// What stands between a heading and its chunk, and after the chunk.

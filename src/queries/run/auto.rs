@@ -8,7 +8,6 @@ use crate::base::ids::Space;
 use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::model::query::Candidate;
-use crate::queries::QueryError;
 use crate::queries::auto::Tier;
 use crate::queries::auto::decide::{self, NEAREST, Next, Seen};
 use crate::queries::auto::page::{MOST_CARRIED, RankedCursor};
@@ -18,6 +17,7 @@ use crate::queries::candidates::{Found, LeafReader, milliseconds};
 use crate::queries::input::Mode;
 use crate::queries::result::{DroppedChunk, QueryChunk, QueryPath, Retrieval};
 use crate::queries::traversal::Path;
+use crate::queries::{QueryError, QueryEvent};
 use crate::search::SearchError;
 use crate::search::rank::{self, Kind};
 
@@ -311,6 +311,7 @@ impl QueryRun<'_> {
             found = recorded.clone();
         }
 
+        self.events.tell_with(|| QueryEvent::Tier(found.clone()));
         self.result.tier = Some(tier.to_owned());
         self.result.tiers.push(found);
     }

@@ -115,6 +115,7 @@ impl<'a> QueryRun<'a> {
             },
             depth: self.inner.depth,
             samples: self.samples().await?,
+            events: self.events,
         })
     }
 

@@ -13,7 +13,7 @@ UNFORESEEABLE = {
     # A full level, a parent that is a leaf, an impossible date, a file that is not text.
     "category_limit", "max_depth", "not_a_leaf", "invalid_date", "unsupported_file_type",
     # Chunks that do not fit the budget.
-    "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
+    "prompt_over_ceiling", "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
 }
 
 # Rules that the OpenAPI document states only in words: in JSON Schema, they would turn the types of generated clients
@@ -28,6 +28,10 @@ IN_WORDS = {
     "send `content` or `messages`",
     "is the id of another candidate",
     "must be omitted if policy is given",
+    "must not be given with a prompt",
+    "is required unless external_reply is given",
+    "is required for an external reply",
+    "is required for user_message",
 }
 
 # The same for messages that contain the given value or a limit of the installation.

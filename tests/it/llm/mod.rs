@@ -5,5 +5,6 @@ mod caps;
 mod modes;
 mod routes;
 mod spans;
+mod streams;
 mod transport;
 mod wire;

@@ -42,6 +42,11 @@ async fn runs_a_query_on_the_command_line() {
 
     assert!(answer.contains("\n4 calls, "), "{answer}");
 
+    let stream = ["small plants that are new", "--stream", "--server", &server];
+    let (_, streamed, problem) = ask(&stream, &url);
+    let without_cost = |text: &str| text.split("\n4 calls, ").next().unwrap().to_owned();
+    assert_eq!(without_cost(&streamed), without_cost(&answer), "{problem}");
+
     let wide = [
         "small plants",
         "--strategy",

@@ -5,12 +5,14 @@ mod auto;
 mod budget;
 mod command;
 mod engines;
+mod evaluating;
 mod failures;
 mod jobs;
 mod limits;
 mod reading;
 mod receipts;
 mod settings;
+mod streaming;
 mod summaries;
 mod walk;
 

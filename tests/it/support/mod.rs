@@ -6,6 +6,7 @@ pub mod client;
 pub mod clock;
 pub mod database;
 pub mod door;
+pub mod events;
 pub mod ingest;
 pub mod library;
 pub mod postgres;

@@ -1,3 +1,5 @@
 //! The prompt workbench over HTTP.
 
+mod command;
+mod sending;
 mod workspace;

@@ -1,0 +1,441 @@
+//! Sends a prompt that its author may have edited. The reply goes to the caller, and to a thread
+//! where that is wanted; the prompt itself is stored nowhere.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ceiling::{PromptEstimate, SEND};
+use super::compose::PromptTimings;
+use super::runs::PromptRun;
+use super::workspace::{Ceilings, CeilingsInput};
+use super::{Workbench, WorkbenchError};
+use crate::base::clock::Timestamp;
+use crate::base::field_error::FieldError;
+use crate::base::ids::Space;
+use crate::base::text::char_count;
+use crate::base::tokens::TokenCounter;
+use crate::conversation::ConversationError;
+use crate::conversation::messages::{Appended, MOST_CHARS, NewMessage, PreparedMessages};
+use crate::llm::tasks::send::SendPrompt;
+use crate::llm::{Llm, Session, TextListener, Written};
+use crate::model::llm_call::KeyBudget;
+
+/// Maximum characters of a prompt and of an instruction.
+const MOST_PROMPT_CHARS: usize = 4_000_000;
+const MOST_SYSTEM_CHARS: usize = 100_000;
+
+/// A prompt whose cost is to be estimated.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schema(as = EstimatePromptRequest, example = json!({"prompt": "Name three lighthouses.", "model": "local:embedded"}))]
+pub struct EstimateInput {
+    /// The prompt, as it would be sent.
+    #[schema(required, min_length = 1, max_length = 4_000_000, pattern = "\\S")]
+    pub prompt: String,
+    /// An instruction that is sent as a system message.
+    #[schema(max_length = 100_000)]
+    pub system: Option<String>,
+    /// The model, as `provider:model`; the model of the stage `send` if omitted.
+    pub model: Option<String>,
+    /// Lower ceilings than those of the workspace; higher ones have no effect.
+    pub ceilings: Option<CeilingsInput>,
+}
+
+/// A prompt to send.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schema(as = SendPromptRequest, example = json!({"prompt": "Name three lighthouses.", "model": "local:embedded"}))]
+pub struct SendInput {
+    /// The prompt. It is sent as it is; nothing is added to it. Required unless `external_reply` is
+    /// given.
+    #[schema(min_length = 1, max_length = 4_000_000, pattern = "\\S")]
+    pub prompt: Option<String>,
+    /// An instruction that is sent as a system message.
+    #[schema(max_length = 100_000)]
+    pub system: Option<String>,
+    /// The model, as `provider:model`; the model of the stage `send` if omitted.
+    pub model: Option<String>,
+    /// Lower ceilings than those of the workspace; higher ones have no effect.
+    pub ceilings: Option<CeilingsInput>,
+    /// The thread that the reply is appended to, as a message of the assistant.
+    pub thread_id: Option<String>,
+    /// The owner of the thread; checked if given.
+    pub user_id: Option<String>,
+    /// What the user asked; appended to the thread before the reply.
+    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
+    pub user_message: Option<String>,
+    /// A reply from elsewhere. Nothing is sent; the reply is appended to the thread with
+    /// `source: external`, once, however often it is sent.
+    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
+    pub external_reply: Option<String>,
+    /// Whether the reply is sent as server-sent events, as with `Accept: text/event-stream`.
+    pub stream: bool,
+    /// A UUID for this run, to be able to cancel it before its response.
+    pub run_id: Option<String>,
+}
+
+/// A reply.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct SentPrompt {
+    pub run_id: String,
+    /// The reply, or the external reply.
+    pub reply: String,
+    /// Whether the reply came from elsewhere, so that nothing was sent.
+    pub external: bool,
+    /// Whether the reply may have been cut off, because it reached `llm.max_output_tokens`.
+    pub truncated: bool,
+    /// What was estimated before; null for an external reply.
+    pub estimate: Option<PromptEstimate>,
+    /// The messages that were appended to the thread.
+    pub messages: Vec<SentMessage>,
+    /// Milliseconds from the request to the first piece of a streamed reply; null for others.
+    pub first_token_ms: Option<f64>,
+    pub timings: PromptTimings,
+    /// What did not work, although the prompt was sent.
+    pub warnings: Vec<String>,
+}
+
+/// A message that was appended to a thread.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct SentMessage {
+    pub id: String,
+    pub role: String,
+    /// `chat` or `external`.
+    pub source: String,
+    /// Whether it was there before.
+    pub duplicate: bool,
+}
+
+/// A prompt that was checked and may be sent.
+pub struct ReadyPrompt {
+    input: SendInput,
+    estimate: Option<PromptEstimate>,
+    begun: Instant,
+}
+
+impl ReadyPrompt {
+    /// What sending it will take; none for an external reply.
+    pub fn estimate(&self) -> Option<&PromptEstimate> {
+        self.estimate.as_ref()
+    }
+}
+
+/// Who sends, and when.
+pub struct Sender<'a> {
+    pub session: &'a Session,
+    pub run: &'a PromptRun,
+    pub payer: Option<KeyBudget>,
+    pub now: Timestamp,
+}
+
+impl Workbench {
+    /// What sending a prompt would take; nothing is sent.
+    ///
+    /// # Errors
+    /// [`WorkbenchError::Invalid`], an unknown model, or the store's.
+    pub async fn estimate_prompt(
+        &self,
+        space: &Space,
+        input: &EstimateInput,
+    ) -> Result<PromptEstimate, WorkbenchError> {
+        let system = input.system.as_deref().unwrap_or_default();
+        let mut errors = Vec::new();
+        check_prompt(Some(&input.prompt), system, &mut errors);
+        refuse(errors)?;
+
+        let model = input.model.as_deref();
+        let ceilings = self.ceilings(space, input.ceilings.clone()).await?;
+        estimate(&self.llm, model, (system, &input.prompt), &ceilings)
+    }
+
+    /// Checks a prompt before it is sent: its form, its thread and its ceilings.
+    ///
+    /// # Errors
+    /// [`WorkbenchError::Invalid`], [`WorkbenchError::OverCeiling`], a thread that is not found, an
+    /// unknown model, or the store's.
+    pub async fn prepare_send(
+        &self,
+        space: &Space,
+        input: SendInput,
+    ) -> Result<ReadyPrompt, WorkbenchError> {
+        let begun = Instant::now();
+        refuse(input.faults())?;
+        if let Some(thread) = &input.thread_id {
+            self.conversation
+                .thread(space, thread, input.user_id.as_deref())
+                .await?;
+        }
+
+        let estimate = match &input.prompt {
+            Some(prompt) => {
+                let ceilings = self.ceilings(space, input.ceilings.clone()).await?;
+                let texts = (input.system.as_deref().unwrap_or_default(), prompt.as_str());
+                let model = input.model.as_deref();
+                Some(estimate(&self.llm, model, texts, &ceilings)?.check()?)
+            }
+            None => None,
+        };
+
+        Ok(ReadyPrompt {
+            input,
+            estimate,
+            begun,
+        })
+    }
+
+    /// Sends a prompt and passes the reply on while it is written, unless the run is cancelled.
+    ///
+    /// # Errors
+    /// [`WorkbenchError::Cancelled`], the model's, a cap, or the store's.
+    pub async fn send(
+        &self,
+        sender: &Sender<'_>,
+        ready: ReadyPrompt,
+        tell: Option<&(dyn Fn(Written) + Send + Sync)>,
+    ) -> Result<SentPrompt, WorkbenchError> {
+        let ReadyPrompt {
+            input,
+            estimate,
+            begun,
+        } = ready;
+        let first = Mutex::new(None);
+        let (reply, external) = match &input.external_reply {
+            Some(reply) => (reply.clone(), true),
+            None => {
+                let asking = self.ask(sender.session, &input, (tell, begun, &first));
+                (sender.run.unless_cancelled(asking).await?, false)
+            }
+        };
+
+        let mut warnings = Vec::new();
+        let messages = match self.keep(sender, &input, &reply).await {
+            Ok(messages) => messages,
+            // Nothing was paid for, so nothing is lost.
+            Err(error) if external => return Err(error.into()),
+            Err(error) => {
+                warnings.push(format!("the reply was not stored: {error}"));
+                Vec::new()
+            }
+        };
+
+        let calls = sender.session.calls();
+        let most = i64::try_from(self.llm.max_output_tokens()).unwrap_or(i64::MAX);
+        let provider_ms = calls.iter().map(|call| call.latency_ms).sum();
+        let total_ms = milliseconds(begun);
+        Ok(SentPrompt {
+            run_id: sender.run.id.to_string(),
+            reply,
+            external,
+            truncated: calls
+                .last()
+                .is_some_and(|call| call.tokens_completion >= most),
+            estimate,
+            messages,
+            first_token_ms: first.into_inner().unwrap_or_else(PoisonError::into_inner),
+            timings: PromptTimings {
+                total_ms,
+                provider_ms,
+                own_ms: (total_ms - provider_ms).max(0.0),
+            },
+            warnings,
+        })
+    }
+
+    async fn ask(
+        &self,
+        session: &Session,
+        input: &SendInput,
+        (tell, begun, first): (
+            Option<&(dyn Fn(Written) + Send + Sync)>,
+            Instant,
+            &Mutex<Option<f64>>,
+        ),
+    ) -> Result<String, WorkbenchError> {
+        let task = SendPrompt {
+            system: input.system.as_deref().unwrap_or_default().into(),
+            prompt: input.prompt.as_deref().unwrap_or_default().into(),
+        };
+
+        let Some(tell) = tell else {
+            return Ok(self.llm.ask(session, task).await?.value.text);
+        };
+        let listener = TextListener::new(|written| {
+            let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert_with(|| milliseconds(begun));
+            drop(first);
+            tell(written);
+        });
+
+        let answered = self.llm.ask_aloud(session, task, Some(&listener)).await?;
+        Ok(answered.value.text)
+    }
+
+    /// Appends the reply to its thread, after what the user asked.
+    async fn keep(
+        &self,
+        sender: &Sender<'_>,
+        input: &SendInput,
+        reply: &str,
+    ) -> Result<Vec<SentMessage>, ConversationError> {
+        let Some(thread) = &input.thread_id else {
+            return Ok(Vec::new());
+        };
+
+        let asked = input.user_message.as_ref().map(|content| NewMessage {
+            content: content.clone(),
+            ..NewMessage::default()
+        });
+        let source = if input.external_reply.is_some() {
+            "external"
+        } else {
+            "chat"
+        };
+        let replied = NewMessage {
+            role: Some("assistant".to_owned()),
+            content: reply.to_owned(),
+            source: Some(source.to_owned()),
+            ..NewMessage::default()
+        };
+
+        let new = asked.into_iter().chain([replied]).collect();
+        let (space, user_id) = (&sender.run.space, input.user_id.as_deref());
+        let prepared = self
+            .conversation
+            .prepare_messages(space, thread, user_id, new, true, sender.now)
+            .await?;
+        let appended = self
+            .store
+            .retry_as("send_prompt", || self.append(sender, &prepared))
+            .await?;
+        self.conversation.announce();
+        Ok(appended.iter().map(SentMessage::of).collect())
+    }
+
+    async fn append(
+        &self,
+        sender: &Sender<'_>,
+        prepared: &PreparedMessages,
+    ) -> Result<Vec<Appended>, ConversationError> {
+        let mut tx = self.store.begin().await?;
+        let payer = sender.payer.as_ref();
+        let appended = self
+            .conversation
+            .append(&mut tx, &sender.run.space, prepared, payer, sender.now)
+            .await?;
+        tx.commit().await?;
+        Ok(appended)
+    }
+
+    /// The ceilings of the workspace, or lower ones.
+    async fn ceilings(
+        &self,
+        space: &Space,
+        given: Option<CeilingsInput>,
+    ) -> Result<Ceilings, WorkbenchError> {
+        let workspace = self.workspaces.current(space).await?.workspace;
+        let most = workspace.ceilings.clone();
+        let wanted = most.clone().with(given);
+        let mut errors = Vec::new();
+        if wanted.tokens == 0 {
+            errors.push(FieldError::new("ceilings.tokens", "must be at least 1"));
+        }
+        if !(0.0..=1_000_000.0).contains(&wanted.cost_usd) {
+            let rule = "must be from 0 to 1000000";
+            errors.push(FieldError::new("ceilings.cost_usd", rule));
+        }
+        refuse(errors)?;
+
+        Ok(Ceilings {
+            tokens: wanted.tokens.min(most.tokens),
+            cost_usd: wanted.cost_usd.min(most.cost_usd),
+        })
+    }
+}
+
+impl SendInput {
+    fn faults(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut fault = |field: &str, rule: &str| errors.push(FieldError::new(field, rule));
+        match (&self.prompt, &self.external_reply) {
+            (Some(_), Some(_)) => fault("external_reply", "must not be given with a prompt"),
+            (None, None) => fault("prompt", "is required unless external_reply is given"),
+            _ => {}
+        }
+
+        if self.thread_id.is_none() {
+            if self.external_reply.is_some() {
+                fault("thread_id", "is required for an external reply");
+            }
+            if self.user_message.is_some() {
+                fault("thread_id", "is required for user_message");
+            }
+        }
+
+        for (field, text) in [
+            ("user_message", &self.user_message),
+            ("external_reply", &self.external_reply),
+        ] {
+            let Some(text) = text else { continue };
+            if text.trim().is_empty() || char_count(text) > MOST_CHARS {
+                let rule = format!("must have 1 to {MOST_CHARS} characters");
+                errors.push(FieldError::new(field, rule));
+            }
+        }
+
+        let system = self.system.as_deref().unwrap_or_default();
+        check_prompt(self.prompt.as_deref(), system, &mut errors);
+        errors
+    }
+}
+
+impl SentMessage {
+    fn of(appended: &Appended) -> Self {
+        Self {
+            id: appended.memory.id.to_string(),
+            role: appended.memory.role.clone(),
+            source: appended.memory.source.clone(),
+            duplicate: appended.duplicate,
+        }
+    }
+}
+
+fn check_prompt(prompt: Option<&str>, system: &str, errors: &mut Vec<FieldError>) {
+    let fits = |prompt: &str| !prompt.trim().is_empty() && char_count(prompt) <= MOST_PROMPT_CHARS;
+    if prompt.is_some_and(|prompt| !fits(prompt)) {
+        let rule = format!("must have 1 to {MOST_PROMPT_CHARS} characters");
+        errors.push(FieldError::new("prompt", rule));
+    }
+
+    if char_count(system) > MOST_SYSTEM_CHARS {
+        let rule = format!("must have at most {MOST_SYSTEM_CHARS} characters");
+        errors.push(FieldError::new("system", rule));
+    }
+}
+
+fn refuse(errors: Vec<FieldError>) -> Result<(), WorkbenchError> {
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(WorkbenchError::Invalid(errors))
+    }
+}
+
+fn estimate(
+    llm: &Llm,
+    model: Option<&str>,
+    (system, prompt): (&str, &str),
+    ceilings: &Ceilings,
+) -> Result<PromptEstimate, WorkbenchError> {
+    let name = llm.target_name(SEND, model)?;
+    let counter = TokenCounter::for_model(Some(&name));
+    let tokens = counter.count(system) + counter.count(prompt);
+    PromptEstimate::of(llm, model, (tokens, counter.is_exact()), ceilings)
+}
+
+/// Rounded to microseconds.
+fn milliseconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
+}
