@@ -43,6 +43,19 @@ def a_question_of_the_sample_leads_to_its_chunk():
     b.sees("9:15 and 14:30")
 
 
+def the_steps_of_a_query_are_shown_as_they_come():
+    b.open("#/ask?question=How%20long%20should%20the%20loaf%20wait%3F")
+    b.one("button.primary", "Ask")
+    b.js("""window.steps = []; new MutationObserver(() => {
+        for (const step of document.querySelectorAll('.waiting .tier h3')) window.steps.push(step.textContent);
+        if (document.querySelector('.waiting .answer-text')?.textContent) window.steps.push('words');
+    }).observe(document.body, {childList: true, subtree: true})""")
+    b.click("button.primary", "Ask")
+    b.one(".answer .answer-text")
+    seen = b.js("return window.steps")
+    assert "Search" in seen and "words" in seen, f"seen before the answer: {seen}"
+
+
 def the_answer_is_never_under_the_header():
     for width, height in [(1280, 900), (1280, 620), (390, 740)]:
         b.size(width, height)

@@ -10,7 +10,8 @@ use crate::web;
 
 /// Open the page
 ///
-/// The web page of the service: library, hierarchy, queries, searches, jobs and status.
+/// The web page of the service: library, hierarchy, queries, conversations, vocabulary, policy,
+/// workbench, jobs and status.
 #[utoipa::path(
     get, path = "/", tag = "system", operation_id = "get_page", security(()),
     responses((status = 200, description = "The page.", content_type = "text/html", body = String))
