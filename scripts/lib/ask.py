@@ -155,4 +155,5 @@ def measure(service, messages, questions, evidence, foreign):
         sys.exit("; ".join(faults))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -86,8 +86,10 @@ fn dividing_level(input: &OutlineInput<'_>) -> Option<u8> {
 
 /// A heading as a name: capitals become title case, marks are removed.
 pub fn section_name(heading: &str) -> Option<String> {
+    let roman = |text: &str| text.chars().all(|c| "IVXLCDM.:".contains(c));
     let shouted = |text: &str| {
-        text.chars().filter(|c| c.is_alphabetic()).count() > 3
+        !roman(text)
+            && text.chars().filter(|c| c.is_alphabetic()).count() > 3
             && !text.chars().any(char::is_lowercase)
     };
     let (part, rest) = match heading.split_once(' ') {
