@@ -266,9 +266,12 @@ fn leaf_name(sections: &[Section]) -> String {
         && from.word.eq_ignore_ascii_case(to.word)
     {
         let range = format!("{}s {}–{}", from.word, from.number, to.number);
-        let titles = format!("{range}: {} – {}", from.title, to.title);
-        let titled = !from.title.is_empty() && !to.title.is_empty();
-        return if titled { titles } else { range };
+        let named = !from.title.is_empty() && !to.title.is_empty();
+        return if named {
+            format!("{range}: {} – {}", from.title, to.title)
+        } else {
+            range
+        };
     }
 
     let all: Vec<&str> = sections
