@@ -162,4 +162,5 @@ def measure(binary, service, messages, questions, evidence, foreign):
         sys.exit("; ".join(faults))
 
 
-main()
+if __name__ == "__main__":
+    main()

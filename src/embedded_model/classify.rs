@@ -22,6 +22,8 @@ const FAMILIAR: f32 = 0.2;
 
 /// The same for a text that is not short, and whose domain is not known yet.
 const CLEAR: f32 = 0.26;
+/// The same for its subject, if no domain fitted.
+const CLEARER: f32 = 0.34;
 
 /// How much worse than a new category an existing one may fit and still be chosen.
 pub const PATIENCE: f32 = 0.1;
@@ -292,10 +294,11 @@ impl<'a> ChunkToFile<'a> {
 
         // A mood or a chance word is not a subject: a longer text must be clearly about one.
         let parent = self.input.parent.last().and_then(|name| all.find(name));
-        let least = if self.is_short() || parent.is_some() {
-            FAMILIAR
-        } else {
-            CLEAR
+        let least = match parent {
+            Some(_) => FAMILIAR,
+            None if self.is_short() => FAMILIAR,
+            None if self.input.parent.is_empty() => CLEAR,
+            None => CLEARER,
         };
         found.filter(|(_, fit)| *fit >= least)
     }
@@ -326,7 +329,9 @@ impl<'a> ChunkToFile<'a> {
     pub fn own_phrases(&self) -> impl Iterator<Item = String> + use<'_> {
         // Computed only when needed, because most chunks get a known name.
         let deep = self.input.parent.len().min(8);
-        let search = move || phrases::key_phrases(self.text, self.profile.about(), deep + 2);
+        let strict = self.profile.words > BRIEF;
+        let search =
+            move || phrases::key_phrases(self.text, self.profile.about(), deep + 2, strict);
         std::iter::once_with(search).flatten()
     }
 }
@@ -380,7 +385,7 @@ mod tests {
     fn broad_names_are_above_narrow_ones() {
         for (level, depth, parent, text, wanted) in [
             (1, 3, vec![], SHUTTLE, "Science"),
-            (2, 3, vec!["Science"], SHUTTLE, "Space"),
+            (2, 3, vec!["Science"], SHUTTLE, "Astronomy and space"),
             (1, 2, vec![], FEE, "Money"),
             (2, 2, vec!["Money"], FEE, "Payment card fees"),
         ] {

@@ -103,7 +103,7 @@ fn topic(input: &HelperInput<'_>, headers: &Headers) -> Option<String> {
 
     let text = opening(input);
     let profile = Profile::of(&text);
-    let phrases = phrases::key_phrases(&text, profile.about(), 2);
+    let phrases = phrases::key_phrases(&text, profile.about(), 2, false);
     names::tidy(phrases.first()?)
 }
 

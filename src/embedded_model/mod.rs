@@ -22,6 +22,7 @@ mod names;
 mod outline;
 mod phrases;
 mod profile;
+mod question;
 mod rank;
 mod sections;
 mod select;

@@ -14,6 +14,9 @@ const SEARCHED: usize = 4_000;
 /// Number of candidates for the expensive comparison with the whole chunk.
 const COMPARED: usize = 48;
 
+/// How well a phrase must read as a name to be offered for a longer text.
+const POOR: f32 = 0.42;
+
 struct Word {
     surface: String,
     key: String,
@@ -37,8 +40,10 @@ struct Candidate {
 
 /// Up to `limit` phrases, the most characteristic first. Phrases similar to `about`, the vector of
 /// the chunk, are preferred; if it is zero, only frequency counts.
-pub fn key_phrases(text: &str, about: &Vector, limit: usize) -> Vec<String> {
+/// With `strict`, a verb, a chance pair of words or a person is not offered at all.
+pub fn key_phrases(text: &str, about: &Vector, limit: usize, strict: bool) -> Vec<String> {
     let mut candidates = collect(opening(text));
+    candidates.retain(|candidate| !strict || candidate.as_a_name() > POOR);
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
     candidates.truncate(COMPARED);
     let mut scored: Vec<(f32, Candidate)> = candidates
@@ -262,7 +267,7 @@ mod tests {
             } else {
                 table::ZERO
             };
-            let phrases = key_phrases(text, &about, 3);
+            let phrases = key_phrases(text, &about, 3, false);
             assert_eq!(
                 phrases.first().map(String::as_str),
                 Some(wanted),
@@ -274,7 +279,10 @@ mod tests {
     #[test]
     fn an_empty_text_has_no_phrases() {
         for text in ["", "   ", "12 34", "🙂🙂"] {
-            assert!(key_phrases(text, &table::ZERO, 3).len() <= 1, "{text}");
+            assert!(
+                key_phrases(text, &table::ZERO, 3, false).len() <= 1,
+                "{text}"
+            );
         }
     }
 }

@@ -86,8 +86,10 @@ fn dividing_level(input: &OutlineInput<'_>) -> Option<u8> {
 
 /// A heading as a name: capitals become title case, marks are removed.
 pub fn section_name(heading: &str) -> Option<String> {
+    let roman = |text: &str| text.chars().all(|c| "IVXLCDM.:".contains(c));
     let shouted = |text: &str| {
-        text.chars().filter(|c| c.is_alphabetic()).count() > 3
+        !roman(text)
+            && text.chars().filter(|c| c.is_alphabetic()).count() > 3
             && !text.chars().any(char::is_lowercase)
     };
     let (part, rest) = match heading.split_once(' ') {
@@ -264,9 +266,12 @@ fn leaf_name(sections: &[Section]) -> String {
         && from.word.eq_ignore_ascii_case(to.word)
     {
         let range = format!("{}s {}–{}", from.word, from.number, to.number);
-        let titles = format!("{range}: {} – {}", from.title, to.title);
-        let titled = !from.title.is_empty() && !to.title.is_empty();
-        return if titled { titles } else { range };
+        let named = !from.title.is_empty() && !to.title.is_empty();
+        return if named {
+            format!("{range}: {} – {}", from.title, to.title)
+        } else {
+            range
+        };
     }
 
     let all: Vec<&str> = sections

@@ -14,7 +14,8 @@ const ABOVE: usize = 12;
 const LONGEST_LINE: usize = 80;
 const MOST_WORDS: usize = 10;
 
-/// A title and whether it is written in the source or given by the user, not only its file name.
+/// A title, and whether it says what the source is about: written in the source, given by the user,
+/// or a file name of several words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
     pub text: String,
@@ -45,13 +46,20 @@ pub fn of(input: &OutlineInput<'_>) -> Option<Title> {
         .or_else(|| data_title(head).and_then(written))
         .or_else(|| fields().filter(|_| !is_data(head)).and_then(written))
         .or_else(|| first_heading(input, head).and_then(written))
+        .or_else(|| letter(head).as_deref().and_then(written))
         .or_else(|| first_line(head).and_then(written))
         .or_else(|| {
+            let text = from_file_name(input.filename.or(input.path)?)?;
+            let telling = text.split(' ').filter(|word| is_word(word)).count() > 1;
             Some(Title {
-                text: from_file_name(input.filename.or(input.path)?)?,
-                is_written: false,
+                text,
+                is_written: telling,
             })
         })
+}
+
+fn is_word(word: &str) -> bool {
+    word.chars().count() >= 3 && word.chars().all(char::is_alphabetic)
 }
 
 fn head(text: &str) -> &str {
@@ -94,6 +102,15 @@ fn first_heading<'a>(input: &OutlineInput<'a>, head: &str) -> Option<&'a str> {
             .iter()
             .all(|other| other.level > first.level);
     (above <= ABOVE && alone && !is_data(head)).then_some(first.text.as_str())
+}
+
+/// "Dear Anna," as "Letter to Anna".
+fn letter(head: &str) -> Option<String> {
+    let first = head.trim_start().lines().next()?.trim();
+    let (dear, name) = first.split_once(' ')?;
+    let name = name.trim_end_matches([',', ':', '!', '.', ' ']);
+    let person = name.starts_with(char::is_uppercase) && name.split_whitespace().count() <= 4;
+    (dear.eq_ignore_ascii_case("dear") && person).then(|| format!("Letter to {name}"))
 }
 
 /// A short first line that is no sentence, before a blank line or longer lines.
@@ -204,6 +221,7 @@ mod tests {
                 "Boiler service",
             ),
             ("CHANGELOG.md", "Nothing.\n", "Changelog"),
+            ("x.txt", "Dear Anna,\n\nit rains.\n", "Letter to Anna"),
         ] {
             assert_eq!(title(filename, text).as_deref(), Some(wanted), "{text}");
         }

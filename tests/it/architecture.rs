@@ -31,6 +31,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "categories",
             "config",
             "contextual_helpers",
+            // The outline of a source is computed while it is cut, without a call.
+            "embedded_model",
             "jobs",
             "llm",
             "model",
