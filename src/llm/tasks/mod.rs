@@ -60,7 +60,7 @@ pub enum AnyTask {
     Rerank(Rerank),
     Nli(Nli),
     Condense(Condense),
-    Audit(Audit),
+    Audit(Box<Audit>),
     Probe(Probe),
 }
 
@@ -76,8 +76,14 @@ macro_rules! from_task {
 
 from_task!(
     Helper, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze, Rollup, Shape,
-    Rerank, Nli, Condense, Audit, Probe
+    Rerank, Nli, Condense, Probe
 );
+
+impl From<Audit> for AnyTask {
+    fn from(task: Audit) -> Self {
+        Self::Audit(Box::new(task))
+    }
+}
 
 /// What stands between a heading and its chunk, and after the chunk.
 pub const OPENING: &str = ":\n\"\"\"\n";

@@ -14,6 +14,8 @@ UNFORESEEABLE = {
     "category_limit", "max_depth", "not_a_leaf", "invalid_date", "unsupported_file_type",
     # Chunks that do not fit the budget.
     "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
+    # A prompt over a ceiling of its workspace.
+    "prompt_over_ceiling",
 }
 
 # Rules that the OpenAPI document states only in words: in JSON Schema, they would turn the types of generated clients
@@ -28,6 +30,7 @@ IN_WORDS = {
     "send `content` or `messages`",
     "is the id of another candidate",
     "must be omitted if policy is given",
+    "must have either source_id or path",
 }
 
 # The same for messages that contain the given value or a limit of the installation.
