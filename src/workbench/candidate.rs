@@ -64,6 +64,7 @@ pub fn kept(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
 
 /// A chunk that was found, kept or dropped.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = PromptCandidateResponse)]
 pub struct CandidateView {
     pub chunk_id: i64,
     pub source_id: String,

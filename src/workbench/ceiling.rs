@@ -12,6 +12,7 @@ pub const SEND: &str = "send";
 
 /// What sending a prompt will take.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = PromptEstimateResponse)]
 pub struct PromptEstimate {
     /// The model that it is sent to.
     pub model: String,

@@ -37,6 +37,7 @@ const HEADER_TOKENS: usize = 400;
 
 /// A composed prompt, with a reason for everything in it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ComposedPromptResponse)]
 pub struct ComposedPrompt {
     pub run_id: String,
     /// The version of the workspace that was used.
@@ -63,10 +64,8 @@ pub struct ComposedPrompt {
     pub trace: Vec<TraceEntry>,
     pub target: Target,
     /// The system part, for a target that has one of its own.
-    #[schema(value_type = Object, nullable)]
     pub system: Option<Value>,
     /// The messages for the target; null for `text`.
-    #[schema(value_type = Vec<Object>, nullable)]
     pub messages: Option<Value>,
     /// Tokens before the task block, which a provider can reuse while the inputs do not change.
     pub cache_prefix_tokens: usize,
@@ -110,7 +109,8 @@ impl Workbench {
         input: &ComposeInput,
         now: Timestamp,
     ) -> Result<ComposedPrompt, WorkbenchError> {
-        run.unless_cancelled(self.compose_all(session, run, input, now))
+        // The state of all stages together is too large for the caller's own future.
+        run.unless_cancelled(Box::pin(self.compose_all(session, run, input, now)))
             .await
     }
 
@@ -184,15 +184,13 @@ impl<'a> Composing<'a> {
     ) -> Result<Self, WorkbenchError> {
         let (scope, off) = eligibility::check(input.scope(), &input.off_source_ids)?;
         let injected = if workspace.agents.files {
-            let most = usize::try_from(workspace.settings.pack_tokens).unwrap_or(usize::MAX);
-            files::inject(
-                tools.sources,
-                tools.space,
-                &input.files,
-                most,
-                tools.counter,
-            )
-            .await?
+            let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+            let limits = files::Limits {
+                pack_tokens: whole(workspace.settings.pack_tokens),
+                ceiling_tokens: whole(workspace.ceilings.tokens),
+            };
+            let (sources, space) = (tools.sources, tools.space);
+            files::inject(sources, space, &input.files, limits, tools.counter).await?
         } else {
             Vec::new()
         };
@@ -397,7 +395,7 @@ impl<'a> Composing<'a> {
         };
         let wanted = self.trace.ran(AUDIT, 1, begun, outcome, self.tools.session);
         Ok(wanted.map_or_else(AuditReport::default, |wanted| {
-            shaper::apply(shaped, wanted, context)
+            shaper::apply(shaped, &wanted, context)
         }))
     }
 

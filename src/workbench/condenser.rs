@@ -12,7 +12,7 @@ use super::safety::neutralise;
 use super::stage::Tools;
 use crate::llm::tasks::condense::{Condense, Condensed};
 
-/// The condensed context, S_ctx.
+/// The condensed context: the block `S_ctx`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CondensedContext {
     /// What the chunks state; each with at least one citation.

@@ -42,6 +42,7 @@ pub struct Conflict {
 
 /// One side of a conflict.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ConflictSideResponse)]
 pub struct ConflictSide {
     /// `chunk`, `chat` or `❖ FILES`.
     pub kind: String,

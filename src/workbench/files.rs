@@ -86,6 +86,13 @@ impl InjectedFile {
     }
 }
 
+/// How much of a file may be injected.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub pack_tokens: usize,
+    pub ceiling_tokens: usize,
+}
+
 /// Reads the files in their order.
 ///
 /// # Errors
@@ -94,7 +101,7 @@ pub async fn inject(
     sources: &Sources,
     space: &Space,
     wanted: &[PromptFile],
-    pack_tokens: usize,
+    limits: Limits,
     counter: TokenCounter,
 ) -> Result<Vec<InjectedFile>, WorkbenchError> {
     check(wanted)?;
@@ -120,7 +127,7 @@ pub async fn inject(
                 (FileMode::Full, content, tokens)
             }
             FileMode::Pack => {
-                let (text, tokens) = pack(&content, pack_tokens, counter);
+                let (text, tokens) = pack(&content, limits.pack_tokens, counter);
                 (FileMode::Pack, text, tokens)
             }
         };
@@ -132,7 +139,12 @@ pub async fn inject(
             sha256: found.facts.sha256,
             mode,
             tokens,
-            compared: Compared::new(&text),
+            // A file over the ceiling is refused, so nothing is compared with it.
+            compared: if tokens <= limits.ceiling_tokens {
+                Compared::new(&text)
+            } else {
+                Compared::default()
+            },
             text,
             mtime: found.facts.mtime.unwrap_or(found.ingested_at),
         });
@@ -215,7 +227,7 @@ fn pack(text: &str, most: usize, counter: TokenCounter) -> (String, usize) {
     }
 
     if packed.is_empty() {
-        packed = text[..counter.prefix(text, most)].to_owned();
+        text[..counter.prefix(text, most)].clone_into(&mut packed);
     }
     let tokens = counter.count(&packed);
     (packed, tokens)

@@ -36,6 +36,7 @@ pub struct History {
 
 /// A message that a run has considered.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = HistoryItemResponse)]
 pub struct HistoryItem {
     pub memory_id: String,
     /// `window` or `episodic`.

@@ -46,7 +46,7 @@ impl PromptSearch {
 #[serde(default, deny_unknown_fields)]
 #[schema(as = ComposePromptRequest, example = json!({
     "task": "Write a plan for moving the lamp.", "files": [{"path": "/docs/lamp.md", "mode": "pack"}],
-    "settings": {"theta": 0.6}, "target": "anthropic"
+    "theta": 0.6, "target": "anthropic"
 }))]
 pub struct ComposeInput {
     /// What the prompt asks for.
@@ -75,7 +75,23 @@ pub struct ComposeInput {
     pub thread_id: Option<String>,
     /// Which stages run.
     pub agents: Option<AgentsInput>,
-    pub settings: Option<RunSettingsInput>,
+    /// Turns of the recency window.
+    #[schema(minimum = 1, maximum = 50)]
+    pub k: Option<i64>,
+    /// Maximum tokens of the episodic layer.
+    #[schema(minimum = 0, maximum = 200_000)]
+    pub episodic_tokens: Option<u64>,
+    /// Whether the prompt shows the recency window.
+    pub include_recent_history: Option<bool>,
+    /// Chunks that the retriever finds.
+    #[schema(minimum = 1, maximum = 100)]
+    pub top_k: Option<u64>,
+    /// The score that a chunk needs to pass the entailment gate.
+    #[schema(minimum = 0, maximum = 1)]
+    pub theta: Option<f64>,
+    /// Maximum tokens of a packed file.
+    #[schema(minimum = 50, maximum = 100_000)]
+    pub pack_tokens: Option<u64>,
     /// Lower ceilings than those of the workspace; higher ones have no effect.
     pub ceilings: Option<CeilingsInput>,
     pub timeouts: Option<TimeoutsInput>,
@@ -120,14 +136,35 @@ impl ComposeInput {
         let ceilings = workspace.ceilings.clone();
         let mut used = workspace.with(WorkspaceInput {
             agents: self.agents.clone(),
-            settings: self.settings.clone(),
+            settings: Some(RunSettingsInput {
+                k: self.k,
+                episodic_tokens: self.episodic_tokens,
+                include_recent_history: self.include_recent_history,
+                top_k: self.top_k,
+                theta: self.theta,
+                pack_tokens: self.pack_tokens,
+            }),
             ceilings: self.ceilings.clone(),
             timeouts: self.timeouts.clone(),
             ..WorkspaceInput::default()
         });
-        used.check()?;
+        used.check().map_err(in_request)?;
         used.ceilings.tokens = used.ceilings.tokens.min(ceilings.tokens);
         used.ceilings.cost_usd = used.ceilings.cost_usd.min(ceilings.cost_usd);
         Ok(used)
+    }
+}
+
+/// A request has no group of settings: it names each by itself.
+fn in_request(error: WorkbenchError) -> WorkbenchError {
+    match error {
+        WorkbenchError::Invalid(mut errors) => {
+            for error in &mut errors {
+                let field = error.field.strip_prefix("settings.").map(str::to_owned);
+                error.field = field.unwrap_or_else(|| error.field.clone());
+            }
+            WorkbenchError::Invalid(errors)
+        }
+        error => error,
     }
 }

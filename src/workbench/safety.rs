@@ -13,7 +13,7 @@ static INSTRUCTIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         r"(?i)\b(ignore|disregard|forget|override|bypass|skip)\b[^.!?\n]{0,40}\b(previous|prior|above|earlier|preceding|all|any|your|the|system|these|those)\b[^.!?\n]{0,30}\b(instructions?|rules?|prompts?|guidelines?|directions?|directives?|constraints?|policies|policy)\b",
         r"(?i)\b(do not|don't|never|stop)\s+(follow|obey|comply with|adhere to)\w*\b[^.!?\n]{0,40}\b(instructions?|rules?|prompts?|guidelines?|policies)\b",
-        r"(?i)\byou are (now|no longer)\b",
+        r"(?i)\byou are (now|no longer) (an?|the|my|free|dan|bound|required|in (developer|debug|admin|god) mode)\b",
         r"(?i)\bfrom now on\b[^.!?\n]{0,30}\b(you|act|respond|answer|reply)\b",
         r"(?i)\b(act|behave|respond) as (if you (are|were)|an? (unrestricted|uncensored|jailbroken))\b",
         r"(?i)\b(reveal|print|repeat|show|output|leak)\b[^.!?\n]{0,30}\b(system|hidden|initial|your)\b[^.!?\n]{0,20}\b(prompts?|instructions?|rules)\b",
@@ -77,14 +77,17 @@ pub fn neutralise(text: &str) -> Neutralised {
     }
 
     // An instruction that spans several lines has no sentence of its own.
-    if is_suspect(&safe) {
+    while is_suspect(&safe) {
         for pattern in INSTRUCTIONS.iter() {
-            safe = pattern
-                .replace_all(&safe, |found: &regex::Captures<'_>| {
-                    removed.push(found[0].chars().take(120).collect());
-                    REMOVED
-                })
-                .into_owned();
+            let Some(found) = pattern
+                .find_iter(&safe)
+                .find(|one| !is_negated(&safe, one.start()))
+            else {
+                continue;
+            };
+            removed.push(found.as_str().chars().take(120).collect());
+            let range = found.range();
+            safe.replace_range(range, REMOVED);
         }
     }
 
@@ -97,7 +100,20 @@ pub fn neutralise(text: &str) -> Neutralised {
 /// Whether a text gives the model an instruction against the rules.
 #[must_use]
 pub fn is_suspect(text: &str) -> bool {
-    INSTRUCTIONS.iter().any(|pattern| pattern.is_match(text))
+    let found = INSTRUCTIONS
+        .iter()
+        .flat_map(|pattern| pattern.find_iter(text));
+    let mut given = found.filter(|one| !is_negated(text, one.start()));
+    given.next().is_some()
+}
+
+/// Whether "do not", "never" or the like stands right before: "Do not ignore the safety rules" is
+/// what a manual says.
+fn is_negated(text: &str, start: usize) -> bool {
+    let before = text[..start].trim_end().to_lowercase();
+    ["not", "never", "n't", "n’t", "nicht"]
+        .iter()
+        .any(|word| before.ends_with(word))
 }
 
 #[cfg(test)]
@@ -138,6 +154,7 @@ mod tests {
         for text in [
             "The rules of chess are old. You may ignore the colour of the board.",
             "Instructions for the previous model are in the drawer.",
+            "Do not ignore the safety rules. You are now ready to start.",
             "Du bist jetzt zu Hause.\n\nEnde.",
             "See [Task/Mode] in the glossary.",
             "",

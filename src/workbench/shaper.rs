@@ -137,7 +137,7 @@ fn safe(mut shaped: Shaped) -> Shaped {
 }
 
 /// Applies what an audit wants, as far as it may.
-pub fn apply(current: &mut Shaped, wanted: Shaped, context: &CondensedContext) -> AuditReport {
+pub fn apply(current: &mut Shaped, wanted: &Shaped, context: &CondensedContext) -> AuditReport {
     let mut report = AuditReport {
         ran: true,
         ..AuditReport::default()
@@ -150,8 +150,8 @@ pub fn apply(current: &mut Shaped, wanted: Shaped, context: &CondensedContext) -
         report.reject(name, to, "the audit may change headers only");
     }
 
-    apply_manner(current, &wanted, &mut report);
-    apply_scope(current, &wanted, context, &mut report);
+    apply_manner(current, wanted, &mut report);
+    apply_scope(current, wanted, context, &mut report);
     report
 }
 
@@ -357,7 +357,7 @@ mod tests {
                 justification_fact_ids: ids.iter().map(|id| FactId((*id).to_owned())).collect(),
                 ..wanted
             };
-            let report = apply(&mut current, wanted.clone(), &context());
+            let report = apply(&mut current, &wanted, &context());
             assert_eq!(report.scope_changed, scope_changed, "{wanted:?}");
             assert_eq!(report.rejected.len(), rejected, "{wanted:?}");
             let changed = current.intent != "explain"
@@ -375,7 +375,7 @@ mod tests {
             wanted.beyond.insert(name.to_owned(), "x".into());
         }
 
-        let report = apply(&mut current, wanted, &context());
+        let report = apply(&mut current, &wanted, &context());
         let fields: Vec<&str> = report
             .rejected
             .iter()

@@ -60,6 +60,7 @@ impl<T> Outcome<T> {
 
 /// One stage of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = TraceEntryResponse)]
 pub struct TraceEntry {
     /// `shape`, `files`, `retrieve`, `rerank`, `nli`, `condense`, `audit` or `build`.
     pub stage: String,

@@ -37,7 +37,7 @@ pub fn merged(mut counting: Vec<Candidate>, other: Vec<Candidate>, why: &str) ->
 }
 
 /// The candidates as they are shown.
-pub fn views(candidates: &[Candidate], cited: &HashSet<i64>) -> Vec<CandidateView> {
+pub(super) fn views(candidates: &[Candidate], cited: &HashSet<i64>) -> Vec<CandidateView> {
     let (kept, dropped): (Vec<_>, Vec<_>) = candidates.iter().partition(|one| one.kept);
     kept.into_iter()
         .chain(dropped)

@@ -70,7 +70,7 @@ pub enum AnyTask {
     Rerank(Rerank),
     Nli(Nli),
     Condense(Condense),
-    Audit(Audit),
+    Audit(Box<Audit>),
     Extract(Extract),
     Probe(Probe),
 }
@@ -87,8 +87,14 @@ macro_rules! from_task {
 
 from_task!(
     Helper, HelperMany, Classify, Select, Summarize, Answer, EnrichOne, EnrichMany, Analyze,
-    Rollup, Extract, Shape, Rerank, Nli, Condense, Audit, SendPrompt, Probe
+    Rollup, Extract, Shape, Rerank, Nli, Condense, SendPrompt, Probe
 );
+
+impl From<Audit> for AnyTask {
+    fn from(task: Audit) -> Self {
+        Self::Audit(Box::new(task))
+    }
+}
 
 /// What stands between a heading and its chunk, and after the chunk.
 pub const OPENING: &str = ":\n\"\"\"\n";

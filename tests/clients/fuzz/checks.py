@@ -13,7 +13,9 @@ UNFORESEEABLE = {
     # A full level, a parent that is a leaf, an impossible date, a file that is not text.
     "category_limit", "max_depth", "not_a_leaf", "invalid_date", "unsupported_file_type",
     # Chunks that do not fit the budget.
-    "prompt_over_ceiling", "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
+    "budget_exceeded", "budget_too_small", "character_budget_not_met", "final_prompt_over_budget",
+    # A prompt over a ceiling of its workspace.
+    "prompt_over_ceiling",
 }
 
 # Rules that the OpenAPI document states only in words: in JSON Schema, they would turn the types of generated clients
@@ -35,6 +37,7 @@ IN_WORDS = {
     "is required to search memories: name the end user whose memories are searched",
     "filters sources: use it with another scope",
     "names sources: use it with another scope",
+    "must have either source_id or path",
 }
 
 # The same for messages that contain the given value or a limit of the installation.
