@@ -235,10 +235,10 @@ fn checked(
         return None;
     }
 
-    let replaces = fact
+    let old = fact
         .replaces
-        .and_then(|number| usize::try_from(number - 1).ok());
-    let replaced = replaces.and_then(|place| known.get(place));
+        .and_then(|number| usize::try_from(number - 1).ok())
+        .and_then(|place| known.get(place));
     let kind = MemoryKind::parse(&fact.kind)?;
     let content = fact.content.trim().to_owned();
     Some(Memory {
@@ -276,7 +276,7 @@ fn checked(
             start_char: i64::try_from(start).ok(),
             end_char: i64::try_from(end).ok(),
             quote: Some(fact.quote.trim().to_owned()),
-            supersedes: replaced.map(|old| old.id.to_string()),
+            supersedes: old.map(|old| old.id.to_string()),
         }),
         created_at: message.created_at,
         stored_at: now,

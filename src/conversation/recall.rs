@@ -58,13 +58,13 @@ impl Conversation {
             exclude: scope.exclude,
         };
         let found = self.search.find_memories(session, space, asked).await?;
-        let best = found.items.first().map_or(1.0, |one| one.score);
+        let best = found.items.first().map_or(0.0, |one| one.standing);
         let mut recalled: Vec<Recalled> = found
             .items
             .iter()
             .map(|one| Recalled {
                 memory: one.memory.clone(),
-                score: one.score / best.max(f64::MIN_POSITIVE),
+                score: 1.0 / (1.0 + best - one.standing),
                 neighbour_of: None,
             })
             .collect();
