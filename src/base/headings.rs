@@ -80,13 +80,13 @@ pub fn headings(text: &str) -> Vec<Heading> {
         }
 
         at += title.map_or(0, |(_, lines)| lines);
-        found.push((form, heading(&lines, line, at, level, text)));
+        found.push((form, heading(&lines, line, at, level, &text)));
     }
 
     ranked(found)
 }
 
-fn heading(lines: &[Line<'_>], line: &Line<'_>, next: usize, level: u8, text: String) -> Heading {
+fn heading(lines: &[Line<'_>], line: &Line<'_>, next: usize, level: u8, text: &str) -> Heading {
     Heading {
         start_char: line.start_char,
         start: line.start,
@@ -94,7 +94,7 @@ fn heading(lines: &[Line<'_>], line: &Line<'_>, next: usize, level: u8, text: St
             .get(next)
             .map_or_else(|| lines.last().map_or(0, Line::end), |next| next.start),
         level,
-        text: one_line(&text),
+        text: one_line(text),
     }
 }
 

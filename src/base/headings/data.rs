@@ -24,7 +24,7 @@ pub fn keys(text: &str) -> Option<Vec<Heading>> {
         };
 
         if let Some(key) = key {
-            found.push(heading(&lines, line, at + 1, 2, key.to_owned()));
+            found.push(heading(&lines, line, at + 1, 2, key));
         }
     }
 

@@ -94,7 +94,7 @@ impl Fences {
     }
 }
 
-impl<'t> Line<'t> {
+impl Line<'_> {
     pub fn end(&self) -> usize {
         self.start + self.length
     }
