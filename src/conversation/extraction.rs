@@ -150,7 +150,7 @@ impl Conversation {
         let now = context.clock().now();
         let asked = found.len();
         let facts: Vec<Memory> = found
-            .into_iter()
+            .iter()
             .filter_map(|fact| checked(&message, fact, &known, now))
             .collect();
         counts.rejected = (asked - facts.len()) as u64;
@@ -226,7 +226,7 @@ impl Conversation {
 /// A fact as a memory, if its quote carries it.
 fn checked(
     message: &Memory,
-    fact: ExtractedFact,
+    fact: &ExtractedFact,
     known: &[Memory],
     now: Timestamp,
 ) -> Option<Memory> {

@@ -95,10 +95,10 @@ fn statement<'t>(sentence: &'t str, known: &[&str]) -> Option<Statement<'t>> {
 
     let single = head.filter(|(_, single)| *single).map(|(head, _)| head);
     let replaces = single.and_then(|head| {
-        let like = |old: &&str| {
+        let like = |old: &str| {
             self::head(&self::plain(old)).is_some_and(|(other, _)| kind(&other) == kind(&head))
         };
-        known.iter().position(|old| like(&old))
+        known.iter().position(|old| like(old))
     });
 
     Some(Statement {
