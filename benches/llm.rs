@@ -118,6 +118,7 @@ fn embedded_model(folder: &str) {
                     counts: &counts,
                     may_create: true,
                     homes: &[],
+                    wishes: &[],
                     chunks: &chunks,
                 }));
             }

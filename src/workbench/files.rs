@@ -240,9 +240,10 @@ mod tests {
     #[test]
     fn a_pack_has_headings_and_leading_paragraphs_and_fits() {
         let counter = TokenCounter::for_model(None);
-        let text = (1..=40)
+        let parts: Vec<String> = (1..=40)
             .map(|n| format!("# Part {n}\n\nThis is paragraph number {n} of the text.\n\n"))
-            .collect::<String>();
+            .collect();
+        let text = parts.concat();
         let (packed, tokens) = pack(&text, 120, counter);
         assert!(tokens <= 120 && tokens > 60, "{tokens}");
         assert!(packed.starts_with("- Part 1\n- Part 2\n"), "{packed}");

@@ -47,8 +47,8 @@ async fn a_file_is_imported_once_however_often_it_is_sent() {
         })
         .collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
-    let (fine, told, problem) = import(&desk, &file, &[]);
-    assert!(fine, "{problem}");
+    let (succeeded, told, problem) = import(&desk, &file, &[]);
+    assert!(succeeded, "{problem}");
     assert_eq!(
         told,
         "1 thread(s): 1203 message(s) stored, 0 already there, 0 skipped\n"
@@ -72,8 +72,8 @@ async fn a_chat_between_people_keeps_who_spoke() {
     let chat = "[29.12.2023, 00:51:12] Ann Lee: I bought a kayak\nin blue\n\
                 [29.12.2023, 00:51:40] Bob: Nice\n";
     std::fs::write(&file, chat).unwrap();
-    let (fine, _, problem) = import(&desk, &file, &["--me", "Ann Lee"]);
-    assert!(fine, "{problem}");
+    let (succeeded, _, problem) = import(&desk, &file, &["--me", "Ann Lee"]);
+    assert!(succeeded, "{problem}");
     let stored = messages(&desk, "family").await;
     let shown: Vec<Value> = stored
         .iter()
@@ -95,7 +95,7 @@ async fn a_chat_between_people_keeps_who_spoke() {
 
     let other = folder.path().join("other.txt");
     std::fs::write(&other, "only a text").unwrap();
-    let (fine, _, problem) = import(&desk, &other, &[]);
-    assert!(!fine && problem.contains("--format"), "{problem}");
+    let (succeeded, _, problem) = import(&desk, &other, &[]);
+    assert!(!succeeded && problem.contains("--format"), "{problem}");
     desk.app.finish().await;
 }

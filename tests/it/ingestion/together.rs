@@ -58,7 +58,6 @@ async fn two_hundred_notes_share_their_calls() {
         assert_succeeded(&jobs);
 
         let calls = ingest.model.requests().len();
-        println!("{calls} calls");
         // 800 without sharing. How many texts meet depends on how fast the machine is.
         assert!(calls <= 320, "{calls} calls");
         // Every call is in the ledger once.
@@ -156,8 +155,8 @@ async fn a_cancelled_job_takes_no_other_with_it() {
 
     let notes: Vec<Value> = (0..6).map(note).collect();
     let ids = queue(&ingest, &notes).await;
-    let waited = std::time::Duration::from_secs(10);
-    assert!(ingest.model.wait_for_requests(2, waited).await);
+    let longest = std::time::Duration::from_secs(10);
+    assert!(ingest.model.wait_for_requests(2, longest).await);
     let cancelled = ingest
         .app
         .post(&format!("/v1/jobs/{}/cancel", ids[0]), &Value::Null)

@@ -23,9 +23,8 @@ impl EventReader {
             .to_str()
             .unwrap()
             .to_owned();
-        if !kind.starts_with("text/event-stream") {
-            panic!("{kind}: {}", response.text().await.unwrap());
-        }
+        let status = response.status();
+        assert!(kind.starts_with("text/event-stream"), "{status} {kind}");
 
         Self {
             response,
@@ -42,14 +41,15 @@ impl EventReader {
                     line.map(str::trim).unwrap_or_default().to_owned()
                 };
                 let (name, data) = (field("event:"), field("data:"));
-                self.rest = rest.to_owned();
+                let read = self.rest.len() - rest.len();
+                self.rest.drain(..read);
                 if name.is_empty() {
                     continue;
                 }
                 return Some((name, serde_json::from_str(&data).unwrap()));
             }
 
-            let next = tokio::time::timeout(Duration::from_secs(60), self.response.chunk());
+            let next = tokio::time::timeout(Duration::from_mins(1), self.response.chunk());
             let bytes = next.await.unwrap().unwrap()?;
             self.rest.push_str(std::str::from_utf8(&bytes).unwrap());
         }

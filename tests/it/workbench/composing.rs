@@ -316,11 +316,12 @@ async fn each_stage_can_be_switched_off() {
 #[tokio::test]
 async fn a_packed_file_fits_and_a_full_one_over_the_ceiling_is_refused_without_a_call() {
     let bench = Bench::open().await;
-    let long: String = (1..=200)
+    let parts: Vec<String> = (1..=200)
         .map(|n| {
             format!("# Part {n}\n\nParagraph {n} says that the lamp has {n} wicks of cotton.\n\n")
         })
         .collect();
+    let long = parts.concat();
     bench.file("/docs/long.md", &long).await;
     bench.test.model.clear();
     let file = |mode: &str| {

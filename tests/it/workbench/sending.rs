@@ -146,6 +146,7 @@ async fn a_cancelled_run_ends_at_once_on_the_wire() {
         });
         let run = format!("0199a7e0-0000-7000-8000-00000000000{}", u8::from(stream));
         let body = json!({"prompt": PROMPT, "stream": stream, "run_id": run});
+        #[expect(clippy::disallowed_methods, reason = "ends with the test")]
         let asking = tokio::spawn(send(sending(&desk, &body)));
         let begun = desk.model.wait_for_requests(1, Duration::from_secs(20));
         assert!(begun.await);
