@@ -55,14 +55,16 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         Kind::List => (ITEMS, CLOSE_ITEM),
         _ => (SENTENCES, CLOSE),
     };
-    let mut said: Vec<String> = Vec::new();
+    let (mut said, mut spoken) = (Vec::new(), Vec::<String>::new());
     for (_, sentence) in scored
         .iter()
         .take_while(|(s, _)| *s >= (best * close).max(ENOUGH))
     {
-        let quoted = told(sentence, kind);
-        if said.len() < most && !said.iter().any(|before| before.contains(&quoted)) {
+        let (quoted, words) = (told(sentence, kind), spoken_words(sentence.text));
+        let repeats = |before: &String| before.contains(&words) || words.contains(before);
+        if said.len() < most && !spoken.iter().any(repeats) {
             said.push(quoted);
+            spoken.push(words);
         }
     }
 
@@ -157,8 +159,39 @@ fn score(rarity: &Rarity, question: &Terms, kind: Kind, found: &Found<'_>) -> f3
     asks * brief * fitting * rank::relevance(rarity, question, &found.terms)
 }
 
+/// The words of a sentence, so that the same sentence of another chunk is recognised.
+fn spoken_words(sentence: &str) -> String {
+    let words = without_marks(sentence).to_lowercase();
+    let words = words.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The text without numbers in brackets, which would look like citations of other chunks.
+fn without_marks(text: &str) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('[') {
+        let mark = rest[at + 1..].split_once(']');
+        match mark.filter(|(mark, _)| !mark.is_empty() && mark.bytes().all(|b| b.is_ascii_digit()))
+        {
+            Some((_, after)) => {
+                kept.push_str(rest[..at].trim_end());
+                rest = after;
+            }
+            None => {
+                kept.push_str(&rest[..=at]);
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+
+    kept + rest
+}
+
 fn quote(sentence: &str, chunk_id: i64) -> String {
-    let flat = sentences::cut(&sentences::flat(sentence), LONGEST);
+    let flat = sentences::cut(&sentences::flat(&without_marks(sentence)), LONGEST);
     let bare = flat.trim_end_matches(['.', '!', '?', '。', ' ', ':', ';', ',']);
     format!("{bare} [{chunk_id}].")
 }
@@ -202,6 +235,28 @@ mod tests {
                 answer(question, &chunks)
             );
         }
+    }
+
+    #[test]
+    fn a_sentence_that_several_chunks_have_is_said_once() {
+        let chunk = |chunk_id, text| AnswerChunk {
+            chunk_id,
+            path: "",
+            text,
+        };
+        let chunks = [
+            chunk(1, "The lighthouse on the cape was built in 1843."),
+            chunk(2, "The lighthouse on the cape was built in 1843 [7]."),
+            chunk(
+                3,
+                "0.961 /notes/cape.md [50] The lighthouse on the cape was built in 1843.",
+            ),
+        ];
+        assert_eq!(
+            answer("When was the lighthouse built?", &chunks),
+            "The lighthouse on the cape was built in 1843 [1]."
+        );
+        assert_eq!(without_marks("a [1] b [x] c[23]."), "a b [x] c.");
     }
 
     #[test]

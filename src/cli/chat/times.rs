@@ -34,7 +34,8 @@ fn in_words(text: &str) -> Option<Timestamp> {
         .iter()
         .enumerate()
         .find_map(|(place, word)| Some((place, month(word)? + 1)))?;
-    let year = words.iter().find(|word| word.len() == 4)?;
+    let is_year = |word: &str| word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let year = words.iter().find(|word| is_year(word))?;
     let near = [place.checked_sub(1), Some(place + 1)];
     let day = near
         .into_iter()

@@ -276,8 +276,9 @@ fn reply_to(task: &SendPrompt) -> String {
     // A composed prompt names its task.
     let query = query.strip_prefix("Task:").unwrap_or(query);
 
+    let above: Vec<String> = above.iter().map(|text| without_labels(text)).collect();
     let chunks: Vec<AnswerChunk<'_>> = (1..)
-        .zip(above)
+        .zip(&above)
         .map(|(chunk_id, text)| AnswerChunk {
             chunk_id,
             path: "",
@@ -286,6 +287,18 @@ fn reply_to(task: &SendPrompt) -> String {
         .collect();
 
     EmbeddedModel::answer(query, &chunks)
+}
+
+/// A paragraph of a composed prompt without the lines that name its blocks and files.
+fn without_labels(paragraph: &str) -> String {
+    let is_label = |line: &str| {
+        (line.starts_with('[') && line.ends_with(']'))
+            || (line.starts_with("File: ") && line.contains("sha256"))
+            || line.starts_with("End of file: ")
+    };
+
+    let lines = paragraph.lines().filter(|line| !is_label(line.trim()));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
