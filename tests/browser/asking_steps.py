@@ -154,8 +154,8 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     assert b.one(".crumbs [aria-current]").text == "Everything"
     hues = {b.js(colour, cell).strip() for cell in b.all(".icicle .cell.level-1")}
     assert len(hues) == len(b.all(".icicle .cell.level-1")), f"branches share a hue: {hues}"
-    b.write("input[type='search']", "boats")
-    b.click(".category-list button", "Ships and boats")
+    b.write("input[type='search']", "lighthouse")
+    b.click(".category-list button", "The lighthouse")
     b.sees("lighthouse")
     b.click(".category-chunks .chunk-head a", "harbour-town.md")
     b.one(".chunk.found")

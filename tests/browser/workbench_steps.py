@@ -51,7 +51,7 @@ def a_prompt_is_composed_and_every_control_counts():
     body = compose()
     assert body["off_source_ids"] == [coffee] and body["files"][0]["mode"] == "pack", body
     assert body["agents"]["audit"] is False and body["agents"]["nli"] is True
-    assert (body["settings"]["k"], body["settings"]["episodic_tokens"]) == (2, 300), body
+    assert (body["k"], body["episodic_tokens"]) == (2, 300), body
     names = [block.get_attribute("data-block") for block in b.all(".block-text")]
     assert names[:3] == ["hard_rules", "project_memory", "files"] and names[-1] == "task", names
     assert "Answer in one sentence." in b.all(".block-text")[0].text

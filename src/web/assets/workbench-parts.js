@@ -80,7 +80,7 @@ export function readControls(form) {
     files: [...form.querySelectorAll("[data-inject]")].filter((pick) => pick.value).map((pick) => ({ source_id: pick.dataset.inject, mode: pick.value })),
     off_source_ids: [...form.querySelectorAll("[data-on]")].filter((box) => !box.checked && !box.disabled).map((box) => box.dataset.on),
     agents: Object.fromEntries(Object.keys(AGENTS).map((name) => [name, on(`agent-${name}`)])),
-    settings: { k: value("k"), episodic_tokens: value("episodic_tokens"), include_recent_history: on("include_recent_history"), theta: value("theta"), top_k: value("top_k") },
+    k: value("k"), episodic_tokens: value("episodic_tokens"), include_recent_history: on("include_recent_history"), theta: value("theta"), top_k: value("top_k"),
     ceilings: { tokens: value("tokens"), cost_usd: value("cost_usd") },
   };
   const thread = form.querySelector("[name=thread_id]");

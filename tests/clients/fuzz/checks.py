@@ -38,13 +38,14 @@ IN_WORDS = {
     "filters sources: use it with another scope",
     "names sources: use it with another scope",
     "must have either source_id or path",
+    "matches the empty text, so it would redact between all characters",
 }
 
 # The same for messages that contain the given value or a limit of the installation.
 PATTERNS = [
     re.compile(pattern)
     for pattern in (
-        r"must (not be empty|have at most|have 1 to \d+ characters|not contain control|contain a letter)",
+        r"must (not be empty|have at most|have 1 to \d+ (ASCII )?characters|not contain control|contain a letter)",
         r"must be (1 to \d+ characters|the id of a source|UTF-8 text|a timestamp|a valid date)",
         r"must be (absolute|from \d+ to \d+|a (whole )?number (of seconds )?from|greater than|less than)",
         r"there is no category|a category on level 1|level \d+ needs a parent|is on level",

@@ -70,7 +70,8 @@ const checks: Record<string, () => Promise<void>> = {
     const listed = await theSource();
     const path = { id: listed.id };
     const { data, response } = await client.GET("/v1/sources/{id}", { params: { path, header: space } });
-    assertEqual(data, listed);
+    assert(data, response.status);
+    assertEqual({ ...data, size_bytes: null, helper: null }, listed);
     const etag = response.headers.get("etag");
     assert(etag, [...response.headers]);
     const header = { ...space, "If-None-Match": etag };
@@ -88,10 +89,10 @@ const checks: Record<string, () => Promise<void>> = {
     assert(page?.items.length === 1 && page.next_cursor, page);
     const query = { limit: 1, cursor: page.next_cursor };
     const { data: last } = await client.GET("/v1/sources", { params: { header: space, query } });
-    assertEqual(last, { items: [second], next_cursor: null });
+    assertEqual(last, { items: [{ ...second, size_bytes: null, helper: null }], next_cursor: null });
     for (const query of [{ user_id: "ada" }, { filename: "b.txt" }, { eligible: false }]) {
       const { data: found } = await client.GET("/v1/sources", { params: { header: space, query } });
-      assertEqual(found?.items, [second]);
+      assertEqual(found?.items.map((item) => item.id), [second.id]);
     }
     await client.DELETE("/v1/sources/{id}", { params: { path: { id: second.id }, header: space } });
   },
