@@ -166,9 +166,27 @@ pub fn condense(task: &Condense) -> Condensed {
     condensed
 }
 
+/// Paragraphs, whose sentences may go over several lines; lists, tables and headings line by line.
+fn passages(text: &str) -> Vec<&str> {
+    let is_item = |line: &str| {
+        line.trim_start()
+            .starts_with(['-', '*', '#', '|', '•', '>'])
+    };
+    let each = text.split("\n\n").map(|paragraph| {
+        if paragraph.lines().any(is_item) {
+            paragraph.lines().collect()
+        } else {
+            vec![paragraph]
+        }
+    });
+
+    each.flatten().collect()
+}
+
 /// The best sentences of a chunk, in their order.
 fn chosen(measure: &Likeness, chunk: &JudgedChunk) -> Vec<String> {
-    let all = chunk.text.lines().flat_map(sentences).map(one_line);
+    let all = passages(&chunk.text).into_iter().flat_map(sentences);
+    let all = all.map(one_line);
     let fitting = all.filter(|text| {
         (15..=LONGEST_SENTENCE).contains(&char_count(text)) && !text.starts_with('#')
     });
