@@ -22,6 +22,7 @@ CHATGPT = [{"title": "Garden plan", "current_node": "c", "mapping": {
 
 
 def drop(name, text):
+    b.one(".import-drop")
     b.js("""const data = new DataTransfer();
         data.items.add(new File([arguments[1]], arguments[0], {type: 'text/plain'}));
         const zone = document.querySelector('.import-drop');
