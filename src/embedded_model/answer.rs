@@ -173,17 +173,15 @@ fn spoken_words(sentence: &str) -> String {
 fn without_marks(text: &str) -> String {
     let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('[') {
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let mark = rest[at + 1..].split_once(']');
-        match mark.filter(|(mark, _)| !mark.is_empty() && mark.bytes().all(|b| b.is_ascii_digit()))
-        {
-            Some((_, after)) => {
-                kept.push_str(rest[..at].trim_end());
-                rest = after;
-            }
-            None => {
-                kept.push_str(&rest[..=at]);
-                rest = &rest[at + 1..];
-            }
+        if let Some((_, after)) = mark.filter(|(mark, _)| is_number(mark)) {
+            kept.push_str(rest[..at].trim_end());
+            rest = after;
+        } else {
+            kept.push_str(&rest[..=at]);
+            rest = &rest[at + 1..];
         }
     }
 
