@@ -156,7 +156,7 @@ async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
         source_id: None,
         request: serde_json::json!({"text": "x".repeat(1000)}).to_string(),
         max_attempts: 3,
-        is_small: false,
+        group_size: 1,
     };
 
     let mut left = count;

@@ -21,7 +21,7 @@ use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::{SourceId, Space};
 use memoir::base::tokens::TokenCounter;
 use memoir::config::{Config, Origin};
-use memoir::model::category::NewCategory;
+use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
@@ -390,6 +390,7 @@ async fn make_leaves(store: &Store, space: &Space, count: usize) -> Vec<i64> {
                     level,
                     name,
                     name_key,
+                    named_by: NamedBy::Model,
                 }
             })
             .collect();

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use memoir::embedded_model::EmbeddedModel;
 use memoir::model::search::{EntryRow, OwnerKind, SearchGroup, VectorRow};
@@ -185,6 +186,7 @@ fn search(index: &Index, query: &str, kind: Kind) -> Vec<usize> {
         kind,
         terms: terms::of_query(query),
         vector,
+        fields: Arc::default(),
         k: K,
         min_score: None,
         by_group: false,

@@ -286,7 +286,7 @@ async fn fill(
         let count = PER_SOURCE.min(size - written);
         let texts: Vec<Arc<str>> = (0..count).map(|_| dice.chunk(sentences).into()).collect();
         let begun = Instant::now();
-        let prepared = search.prepare(texts.clone()).await.unwrap();
+        let prepared = search.prepare(texts.clone(), Vec::new()).await.unwrap();
         let session = Session::of_caller(space.clone());
         let vectors = search
             .embed(&session, "local:embedded", &texts)

@@ -1,13 +1,13 @@
 //! The composition root: builds a running service from the settings. The binary and the tests use
 //! the same code.
 
+mod info;
+
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ use crate::search::Search;
 use crate::sources::Sources;
 use crate::sources::retrieval::DocumentRetrieval;
 use crate::spaces::Spaces;
-use crate::store::{SCHEMA_VERSION, Store, StoreError};
+use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 use crate::workbench::{self, Workbench};
 
@@ -104,7 +104,8 @@ impl App {
             cors_origins: config.server.cors_origins.clone(),
             #[cfg(feature = "testing")]
             testing: config.testing.clone(),
-            info_json: [false, true].map(|required| info(&config, &store, required)),
+            info_json: info::render(&config, &store, &[]),
+            info_with_local_models: OnceLock::new(),
             render_metrics: Box::new(move || renderer.render()),
         };
 
@@ -229,6 +230,7 @@ impl App {
             closing.cancel();
         };
 
+        let port = listener.local_addr().map_or(0, |address| address.port());
         let serving = http::serve::run(
             listener,
             router,
@@ -243,6 +245,7 @@ impl App {
             () = prune(&state) => {}
             () = forget(&state) => {}
             () = compare_in_database(&state) => {}
+            () = info::notice_local_models(&config, &state, port) => {}
         }
 
         close(&state).await;
@@ -424,56 +427,4 @@ async fn forget(state: &AppState) {
         }
         tokio::time::sleep(FORGETTING).await;
     }
-}
-
-/// The fixed response of `GET /v1/info`.
-fn info(config: &Config, store: &Store, key_required: bool) -> Bytes {
-    let info = http::InfoResponse {
-        name: "memoir".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        database: http::DatabaseInfo {
-            engine: store.engine().name().to_owned(),
-            schema_version: SCHEMA_VERSION,
-        },
-        llm: http::LlmInfo {
-            model: config.llm.model.clone(),
-            embedded: config
-                .llm
-                .model
-                .starts_with(&format!("{}:", crate::config::llm::LOCAL)),
-        },
-        auth: http::AuthInfo {
-            required: key_required,
-        },
-        limits: http::LimitsInfo::new(config.limits.max_body_bytes),
-        settings: public_settings(config),
-    };
-    serde_json::to_vec(&info).unwrap_or_default().into()
-}
-
-/// The settings that any caller may see, without keys and without the addresses of the database and
-/// the providers.
-fn public_settings(config: &Config) -> Map<String, Value> {
-    let mut settings = config.printable().clone();
-    settings.shift_remove("auth");
-    if let Some(database) = settings.get_mut("database").and_then(Value::as_object_mut) {
-        database.shift_remove("url");
-    }
-
-    if let Some(llm) = settings.get_mut("llm").and_then(Value::as_object_mut) {
-        llm.insert("model".to_owned(), config.llm.model.as_str().into());
-        // GET /v1/models shows the public part.
-        llm.shift_remove("providers");
-        llm.shift_remove("provider_defaults");
-    }
-
-    if let Some(workbench) = settings.get_mut("workbench").and_then(Value::as_object_mut) {
-        workbench.retain(|name, _| !name.ends_with("_url") && !name.ends_with("_key"));
-    }
-
-    if let Some(telemetry) = settings.get_mut("telemetry").and_then(Value::as_object_mut) {
-        telemetry.shift_remove("otlp_endpoint");
-    }
-
-    settings
 }

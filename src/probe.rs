@@ -160,7 +160,11 @@ impl Probe {
             return Ok(());
         }
 
-        let session = self.llm.job_session(context.space(), context.id()).await?;
+        let session = self
+            .llm
+            .job_session(context.space(), context.id(), context.is_first_run())
+            .await?
+            .within(context.budget());
         for (batch, pair) in texts.chunks(2).enumerate() {
             let step = format!("answer-{batch}");
             if context.saved(&step).is_some() {

@@ -6,11 +6,12 @@ CREATE TABLE IF NOT EXISTS sources (
     filename VARCHAR(255) NOT NULL,
     filename_key VARCHAR(256) NOT NULL,  -- the name, normalised: NFKC, case, spaces
     path LONGTEXT NOT NULL,
-    path_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- sha256 of path, because a path is too long for an index
+    path_key VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- the first half of the sha256 of path, because a path is too long for an index
     type VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     eligible SMALLINT NOT NULL,  -- 0 or 1
     latest_version BIGINT NOT NULL,  -- 0 until the first ingestion
+    latest_size BIGINT NOT NULL DEFAULT 0,  -- bytes of the newest version; 0 until the first ingestion
     content_version_id BIGINT,  -- the version whose chunks are current
     created_at BIGINT NOT NULL,  -- all times are microseconds UTC
     updated_at BIGINT NOT NULL,
@@ -18,6 +19,10 @@ CREATE TABLE IF NOT EXISTS sources (
     UNIQUE KEY sources_path (space, user_id, path_key),
     KEY sources_filename (space, user_id, filename_key),
     KEY sources_created (space, created_at, id),
+    KEY sources_name (space, filename_key, id),
+    KEY sources_size (space, latest_size, id),
+    KEY sources_versions (space, latest_version, id),
+    KEY sources_updated (space, updated_at, id),
     KEY sources_eligible (space, eligible)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
@@ -54,13 +59,11 @@ CREATE TABLE IF NOT EXISTS source_versions (
     content LONGTEXT NOT NULL,  -- empty if it is the text of content_version_id or of the filed chunks, joined
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
     UNIQUE KEY source_versions_id (space, id),
-    UNIQUE KEY source_versions_version (space, source_id, version),
-    KEY source_versions_ingested (space, source_id, ingested_at)
+    UNIQUE KEY source_versions_version (space, source_id, version)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
 CREATE TABLE IF NOT EXISTS contextual_helpers (
-    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     source_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     version BIGINT NOT NULL,
@@ -75,9 +78,9 @@ CREATE TABLE IF NOT EXISTS contextual_helpers (
     tokens_prompt BIGINT NOT NULL,
     tokens_completion BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
+    PRIMARY KEY (space, source_id, version),
     CONSTRAINT contextual_helpers_origin CHECK (origin IN ('user', 'generated')),
-    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE,
-    UNIQUE KEY contextual_helpers_version (space, source_id, version)
+    FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- One narrow row per version, to find it by user, source, time or length without reading its text.

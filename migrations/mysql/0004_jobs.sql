@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     max_attempts BIGINT NOT NULL,
     losses BIGINT NOT NULL,  -- processes that died or froze while running it, since it last saved a step
     turn BIGINT NOT NULL,  -- position in the queue; spaces take turns, see store/jobs.rs
-    is_small SMALLINT NOT NULL,  -- 1: takes moments and costs nothing, so a worker runs several at once
+    group_size SMALLINT NOT NULL,  -- how many jobs like this one a worker runs at once
     run_after BIGINT NOT NULL,  -- by the database's clock, like lease_until
     waiting_since BIGINT,  -- start of the current wait for a provider, by the database's clock
     waits BIGINT NOT NULL DEFAULT 0,  -- number of waits since then
@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     created_at BIGINT NOT NULL,
     started_at BIGINT,
     finished_at BIGINT,
+    log_json LONGTEXT,  -- of a job that has succeeded: what is not in job_events, job_batches and llm_calls; see store/job_log.rs
     PRIMARY KEY (space, id),
     KEY jobs_claim (state, turn, id),
     KEY jobs_owner (lease_owner),

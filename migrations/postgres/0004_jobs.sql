@@ -16,7 +16,7 @@ CREATE TABLE jobs (
     max_attempts BIGINT NOT NULL,
     losses BIGINT NOT NULL,  -- processes that died or froze while running it, since it last saved a step
     turn BIGINT NOT NULL,  -- position in the queue; spaces take turns, see store/jobs.rs
-    is_small SMALLINT NOT NULL,  -- 1: takes moments and costs nothing, so a worker runs several at once
+    group_size SMALLINT NOT NULL,  -- how many jobs like this one a worker runs at once
     run_after BIGINT NOT NULL,  -- by the database's clock, like lease_until
     waiting_since BIGINT,  -- start of the current wait for a provider, by the database's clock
     waits BIGINT NOT NULL DEFAULT 0,  -- number of waits since then
@@ -26,12 +26,14 @@ CREATE TABLE jobs (
     created_at BIGINT NOT NULL,
     started_at BIGINT,
     finished_at BIGINT,
+    log_json TEXT,  -- of a job that has succeeded: what is not in job_events, job_batches and llm_calls; see store/job_log.rs
     PRIMARY KEY (space, id)
 );
-CREATE INDEX jobs_claim ON jobs (state, turn, id);
-CREATE INDEX jobs_owner ON jobs (lease_owner);
-CREATE INDEX jobs_lease ON jobs (lease_until);
-CREATE INDEX jobs_finished ON jobs (finished_at);
+-- Most jobs have ended, and a partial index does not contain them.
+CREATE INDEX jobs_claim ON jobs (state, turn, id) WHERE finished_at IS NULL;
+CREATE INDEX jobs_owner ON jobs (lease_owner) WHERE lease_owner IS NOT NULL;
+CREATE INDEX jobs_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX jobs_turn ON jobs (space, state, turn);
 CREATE INDEX jobs_source ON jobs (space, source_id, source_seq);
 CREATE INDEX jobs_created ON jobs (space, created_at, id);

@@ -6,11 +6,12 @@ CREATE TABLE sources (
     filename TEXT NOT NULL,
     filename_key TEXT NOT NULL,  -- the name, normalised: NFKC, case, spaces
     path TEXT NOT NULL,
-    path_key TEXT NOT NULL,  -- sha256 of path, because a path is too long for an index
+    path_key TEXT NOT NULL,  -- the first half of the sha256 of path, because a path is too long for an index
     type TEXT NOT NULL,
     kind TEXT NOT NULL,
     eligible INTEGER NOT NULL,  -- 0 or 1
     latest_version INTEGER NOT NULL,  -- 0 until the first ingestion
+    latest_size INTEGER NOT NULL DEFAULT 0,  -- bytes of the newest version; 0 until the first ingestion
     content_version_id INTEGER,  -- the version whose chunks are current
     created_at INTEGER NOT NULL,  -- all times are microseconds UTC
     updated_at INTEGER NOT NULL,
@@ -19,6 +20,10 @@ CREATE TABLE sources (
 CREATE UNIQUE INDEX sources_path ON sources (space, user_id, path_key);
 CREATE INDEX sources_filename ON sources (space, user_id, filename_key);
 CREATE INDEX sources_created ON sources (space, created_at, id);
+CREATE INDEX sources_name ON sources (space, filename_key, id);
+CREATE INDEX sources_size ON sources (space, latest_size, id);
+CREATE INDEX sources_versions ON sources (space, latest_version, id);
+CREATE INDEX sources_updated ON sources (space, updated_at, id);
 CREATE INDEX sources_eligible ON sources (space, eligible);
 
 CREATE TABLE source_tags (
@@ -56,11 +61,9 @@ CREATE TABLE source_versions (
 );
 CREATE UNIQUE INDEX source_versions_id ON source_versions (space, id);
 CREATE UNIQUE INDEX source_versions_version ON source_versions (space, source_id, version);
-CREATE INDEX source_versions_ingested ON source_versions (space, source_id, ingested_at);
 
 -- Contextual helpers: one paragraph that says what a source is, written by a model or a user.
 CREATE TABLE contextual_helpers (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,
     source_id TEXT NOT NULL,
     version INTEGER NOT NULL,
@@ -75,10 +78,10 @@ CREATE TABLE contextual_helpers (
     tokens_prompt INTEGER NOT NULL,
     tokens_completion INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
+    PRIMARY KEY (space, source_id, version),
     CONSTRAINT contextual_helpers_origin CHECK (origin IN ('user', 'generated')),
     FOREIGN KEY (space, source_id) REFERENCES sources (space, id) ON DELETE CASCADE
-);
-CREATE UNIQUE INDEX contextual_helpers_version ON contextual_helpers (space, source_id, version);
+) WITHOUT ROWID;
 
 -- One narrow row per version, to find it by user, source, time or length without reading its text.
 CREATE TABLE document_versions (

@@ -1,40 +1,31 @@
-"""Fills a service with small texts and measures what it costs as it grows: disk, ingestion, searches and queries while
-nothing is written and while texts are written, and memory. Called by scripts/bench growth.
+"""Fills a service with small texts and measures what it costs as it grows: disk, ingestion (one request each and in
+batches), searches and queries while nothing is written and while texts are written, memory, and the processor time of
+the service for each text and each question. Called by scripts/bench growth.
 
     growth.py MEMOIR_BINARY DATABASE_URL PROSE_FOLDER SIZE [SIZE ...]
 """
 
 import glob
-import http.client
+import itertools
 import json
 import multiprocessing
 import os
 import random
 import re
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
 import time
 
+from local_http import PORT, call, connect
+
 TEXT_BYTES = 1500
 CLIENTS = 2
 SECONDS = 8
-PORT = random.randrange(20000, 32000)
-
-
-def connect():
-    return http.client.HTTPConnection("127.0.0.1", PORT, timeout=120)
-
-
-def call(connection, method, path, body=None):
-    data = None if body is None else json.dumps(body)
-    connection.request(method, path, data, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    read = response.read()
-    if response.status >= 400:
-        raise SystemExit(f"{method} {path}: {response.status} {read[:500]!r}")
-    return json.loads(read) if read else None
+ONE_BY_ONE = 500
+BATCH = 200
 
 
 class Texts:
@@ -61,18 +52,22 @@ class Texts:
         return " ".join(words[start : start + 5]) or "harbour"
 
 
-def post(folder, numbers, seed):
+def post(folder, numbers, seed, batch):
     texts, connection = Texts(folder, seed), connect()
-    for number in numbers:
-        body = {"text": texts.next(number), "filename": f"note-{number}.md"}
-        call(connection, "POST", "/v1/ingestions", body)
+    items = ({"text": texts.next(number), "filename": f"note-{number}.md"} for number in numbers)
+    if batch == 1:
+        for item in items:
+            call(connection, "POST", "/v1/ingestions", item)
+        return
+    while some := list(itertools.islice(items, batch)):
+        call(connection, "POST", "/v1/ingestions/batch", {"items": some})
 
 
-def fill(folder, first, end):
-    """Ingests texts, one request each, and waits for all of them; returns texts per second."""
+def ingest(folder, first, end, batch):
+    """Ingests texts and waits for all of them; returns texts per second."""
     began, connection = time.perf_counter(), connect()
     clients = [
-        multiprocessing.Process(target=post, args=(folder, range(first + n, end, CLIENTS), first + n))
+        multiprocessing.Process(target=post, args=(folder, range(first + n, end, CLIENTS), first + n, batch))
         for n in range(CLIENTS)
     ]
     for client in clients:
@@ -82,6 +77,20 @@ def fill(folder, first, end):
     while any(call(connection, "GET", f"/v1/jobs?state={state}&limit=1")["items"] for state in ("queued", "running")):
         time.sleep(0.05)
     return (end - first) / (time.perf_counter() - began)
+
+
+def fill(folder, first, end, pid):
+    """Ingests texts, the first ones with one request each, the others in batches; returns both rates and the
+    milliseconds of processor time for each text."""
+    alone, began = min(first + ONE_BY_ONE, end), processor_seconds(pid)
+    one_by_one = ingest(folder, first, alone, 1)
+    between = processor_seconds(pid)
+    costs = [(between - began) * 1000 / (alone - first)]
+    if alone == end:
+        return one_by_one, one_by_one, costs * 2
+    in_batches = ingest(folder, alone, end, BATCH)
+    costs.append((processor_seconds(pid) - between) * 1000 / (end - alone))
+    return one_by_one, in_batches, costs
 
 
 def write(folder, rate, seconds, seed):
@@ -103,8 +112,8 @@ def ask(folder, path, body, field, seconds, seed, results):
     results.put(times)
 
 
-def measure(folder, path, body, field, rate, seed):
-    results = multiprocessing.Queue()
+def measure(folder, path, body, field, rate, seed, pid):
+    results, began = multiprocessing.Queue(), processor_seconds(pid)
     writer = multiprocessing.Process(target=write, args=(folder, rate, SECONDS + 1, seed))
     if rate:
         writer.start()
@@ -118,18 +127,28 @@ def measure(folder, path, body, field, rate, seed):
     times = sorted(t for _ in clients for t in results.get())
     for process in clients + ([writer] if rate else []):
         process.join()
+    cost = (processor_seconds(pid) - began) * 1000 / len(times)
     p99 = times[min(len(times) - 1, int(len(times) * 0.99))]
-    return len(times) / SECONDS, statistics.median(times), p99
+    return len(times) / SECONDS, statistics.median(times), p99, cost
 
 
 def disk(url):
+    """The size of the database. SQLite's log is not counted: it does not grow with the store."""
     if url.startswith("sqlite"):
-        path = url.removeprefix("sqlite://")
-        return sum(os.path.getsize(path + end) for end in ("", "-wal") if os.path.exists(path + end))
+        connection = sqlite3.connect(url.removeprefix("sqlite://"))
+        pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        connection.close()
+        return pages * size
     answer = subprocess.run(
         ["psql", "-qtA", url, "-c", "SELECT pg_database_size(current_database())"], capture_output=True, text=True
     )
     return int(answer.stdout.strip())
+
+
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid):
@@ -153,12 +172,16 @@ def main():
                 break
             except OSError:
                 time.sleep(0.05)
-        empty, filled, seed = disk(url), 0, 1
+        filled, used, seed = 0, 0, 1
         for size in map(int, sizes):
-            rate = fill(folder, filled, size)
-            filled = size
-            ratio = (disk(url) - empty) / (size * TEXT_BYTES)
-            print(f"\n{size} texts: {rate:.0f} texts/s, disk {ratio:.2f} x text, {memory(service.pid)} MiB")
+            # Texts and receipts of the measurements before are not counted.
+            before = disk(url)
+            one_by_one, in_batches, costs = fill(folder, filled, size, service.pid)
+            filled, used = size, used + disk(url) - before
+            ratio = used / (size * TEXT_BYTES)
+            print(f"\n{size} texts: disk {ratio:.2f} x text, {memory(service.pid)} MiB")
+            for name, rate, cost in zip(("one request each", "in batches"), (one_by_one, in_batches), costs):
+                print(f"  ingested {name}: {rate:.0f} texts/s, {cost:.2f} ms of processor time each")
             for name, path, body, field in [
                 ("keyword search", "/v1/search", {"type": "keyword", "k": 10}, "query"),
                 ("hybrid search", "/v1/search", {"type": "hybrid", "k": 10}, "query"),
@@ -166,8 +189,13 @@ def main():
             ]:
                 for writes in (0, 20, 100):
                     seed += 10
-                    per_second, p50, p99 = measure(folder, path, body, field, writes, seed)
-                    print(f"  {name}, {writes:3} writes/s: {per_second:5.0f}/s, p50 {p50:6.2f} ms, p99 {p99:6.2f} ms", flush=True)
+                    per_second, p50, p99, cost = measure(folder, path, body, field, writes, seed, service.pid)
+                    # While texts are written, the processor time includes theirs.
+                    print(
+                        f"  {name}, {writes:3} writes/s: {per_second:5.0f}/s, p50 {p50:6.2f} ms, p99 {p99:6.2f} ms, "
+                        f"processor {cost:5.2f} ms",
+                        flush=True,
+                    )
             print(f"  memory then: {memory(service.pid)} MiB", flush=True)
     finally:
         service.send_signal(signal.SIGTERM)

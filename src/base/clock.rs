@@ -72,7 +72,7 @@ impl Timestamp {
     /// Parses RFC 3339 with an offset; anything else is `None`.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
-        let parsed: jiff::Timestamp = text.parse().ok()?;
+        let parsed: jiff::Timestamp = text.parse().ok().or_else(|| end_of_time(text))?;
         Some(Self(parsed.as_microsecond()))
     }
 }
@@ -85,6 +85,18 @@ impl fmt::Display for Timestamp {
             Err(_) => f.write_str("out of range"),
         }
     }
+}
+
+/// One of the latest timestamps for the last two days of the year 9999: many programs write the last
+/// of them for "always", and it is beyond what can be represented.
+fn end_of_time(text: &str) -> Option<jiff::Timestamp> {
+    let rest = text
+        .strip_prefix("9999-12-31")
+        .or_else(|| text.strip_prefix("9999-12-30"))?;
+    format!("9999-12-29{rest}")
+        .parse::<jiff::Timestamp>()
+        .ok()?;
+    "9999-12-30T00:00:00Z".parse().ok()
 }
 
 /// Whether a text is a calendar day, such as `2026-11-15`.
@@ -158,6 +170,14 @@ impl Clock for SystemClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_day_that_programs_write_is_a_time() {
+        let always = Timestamp::parse_rfc3339("9999-12-31T23:59:59Z").unwrap();
+        assert!(always > Timestamp::parse_rfc3339("9999-12-29T00:00:00Z").unwrap());
+        assert_ne!(always.to_string(), "out of range");
+        assert_eq!(Timestamp::parse_rfc3339("9999-12-31 maybe"), None);
+    }
 
     #[test]
     fn a_timestamp_can_be_formatted_and_parsed() {

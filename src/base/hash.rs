@@ -14,6 +14,13 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&sha256(bytes))
 }
 
+/// The first half of the SHA-256, in hexadecimal: shorter, and still different for different bytes.
+/// For keys that nobody else sees.
+#[must_use]
+pub fn short_hash(bytes: &[u8]) -> String {
+    hex(&sha256(bytes)[..16])
+}
+
 /// Lower-case hexadecimal digits of `bytes`.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

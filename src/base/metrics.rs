@@ -118,22 +118,25 @@ pub const ALL: &[(&str, &str)] = &[
     (LLM_FALLBACKS_TOTAL, "Calls sent to the fallback model."),
     (LLM_RETRIES_TOTAL, "Model requests retried."),
     (QUERIES_FINISHED_TOTAL, "Queries that ended."),
-    (RETRIEVAL_DURATION_SECONDS, "Seconds of a memory retrieval."),
+    (
+        RETRIEVAL_DURATION_SECONDS,
+        "Seconds that a memory retrieval took.",
+    ),
     (
         RETRIEVAL_RESULTS_TOTAL,
-        "Memories that retrievals returned.",
+        "Memories that memory retrievals returned.",
     ),
     (
         RETRIEVAL_TOKENS_TOTAL,
-        "Tokens of the memories that retrievals returned.",
+        "Tokens of the memories that memory retrievals returned.",
     ),
     (
         RETRIEVAL_DEDUPLICATED_TOTAL,
-        "Memories that the deduplication of a retrieval saw.",
+        "Memories that memory retrievals checked for duplicates.",
     ),
     (
         RETRIEVAL_CACHE_TOTAL,
-        "Retrievals that looked into the cache.",
+        "Memory retrievals, by cache hit or miss.",
     ),
     (
         QUERY_OWN_DURATION_SECONDS,
@@ -145,13 +148,13 @@ pub const ALL: &[(&str, &str)] = &[
     ),
 ];
 
-/// Seconds of a memory retrieval.
+/// Seconds that a memory retrieval took.
 pub const RETRIEVAL_DURATION_SECONDS: &str = "memoir_retrieval_duration_seconds";
 
-/// Memories that retrievals returned.
+/// Memories that memory retrievals returned.
 pub const RETRIEVAL_RESULTS_TOTAL: &str = "memoir_retrieval_results_total";
 
-/// Tokens of the memories that retrievals returned.
+/// Tokens of the memories that memory retrievals returned.
 pub const RETRIEVAL_TOKENS_TOTAL: &str = "memoir_retrieval_tokens_total";
 
 /// Memories that the deduplication of a retrieval saw; label `outcome` (`kept`, `duplicate`).

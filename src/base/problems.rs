@@ -46,13 +46,13 @@ problems! {
     DOCUMENT_NOT_FOUND = 404 "document_not_found", "Source not found",
         "Check user_id and the header X-Memoir-Space, ingest the source (POST /v1/ingestions), or make it eligible (PATCH /v1/sources/{id}).";
     NO_CHUNKS_FOUND = 404 "no_chunks_found", "No chunks found",
-        "Use a wider strategy or fewer filters; if the space is empty, ingest a text first.";
+        "Use the strategy auto, a wider strategy, or fewer filters; if the space is empty, ingest a text first.";
     METHOD_NOT_ALLOWED = 405 "method_not_allowed", "Method not allowed",
         "Use one of the methods in the Allow header.";
     BODY_TIMEOUT = 408 "body_timeout", "Request body timeout",
         "Send the body faster, or raise server.body_timeout.";
     CONFLICT = 409 "conflict", "Conflict",
-        "Use the existing resource, or choose another name.";
+        "Use the existing resource, or choose another id or name.";
     SOURCE_EXISTS = 409 "source_exists", "Source already exists",
         "Use the existing source (context.source_id), or choose another path or user_id.";
     CATEGORY_EXISTS = 409 "category_exists", "Category already exists",
@@ -60,13 +60,13 @@ problems! {
     CATEGORY_NOT_EMPTY = 409 "category_not_empty", "Category not empty",
         "Delete the sources whose chunks are filed there, or keep the category.";
     WRONG_JOB_STATE = 409 "wrong_job_state", "Wrong job state",
-        "Get the job to see its current state.";
+        "Get the job to see its state. Only an unfinished job can be cancelled, only a failed or cancelled one retried.";
     NOTHING_TO_CONFIRM = 409 "nothing_to_confirm", "Nothing to confirm",
         "Send the four fields with PUT /v1/jobs/{id}/helper first and check the preview.";
     NO_TEXT = 409 "no_text", "Source has no text",
         "Ingest a text first: POST /v1/ingestions with the path or the source_id.";
     IDEMPOTENCY_KEY_IN_USE = 409 "idempotency_key_in_use", "Idempotency key in use",
-        "Repeat the request with the same key and body to get its response.";
+        "Wait until the first request has ended, then repeat it with the same key and body to get its response.";
     KEY_OF_CONFIGURATION = 409 "key_of_configuration", "Key defined in the configuration",
         "Change or delete its entry in auth.keys and restart.";
     FIRST_KEY = 409 "first_key", "First key must be an admin key",
@@ -78,7 +78,7 @@ problems! {
     RUN_EXISTS = 409 "run_exists", "Run already exists",
         "Choose another run_id, or omit it.";
     PRECONDITION_FAILED = 412 "precondition_failed", "Precondition failed",
-        "Get the source again and repeat the change with its new ETag.";
+        "Get the resource again and repeat the change with its new ETag.";
     BODY_TOO_LARGE = 413 "body_too_large", "Request body too large",
         "Send less data per request, or raise limits.max_body_bytes.";
     URI_TOO_LONG = 414 "uri_too_long", "URI too long",
@@ -96,7 +96,7 @@ problems! {
     MAX_DEPTH = 422 "max_depth", "Maximum depth reached",
         "Choose a parent that is closer to level 1.";
     CATEGORY_LIMIT = 422 "category_limit", "Category limit reached",
-        "Use an existing category, or raise taxonomy.max_categories_default or the limit of this level.";
+        "Use an existing category, or raise taxonomy.max_categories_default or, for this level, taxonomy.max_categories_per_level.";
     NOT_A_LEAF = 422 "not_a_leaf", "Not a leaf",
         "List the children of the category (GET /v1/categories?parent_id=…), level by level, until you reach a leaf.";
     BUDGET_EXCEEDED = 422 "budget_exceeded", "Budget exceeded",
@@ -108,7 +108,7 @@ problems! {
     FINAL_PROMPT_OVER_BUDGET = 422 "final_prompt_over_budget", "Final prompt over budget",
         "Raise max_token_budget, or read fewer chunks (limit, per_path_limit).";
     PROMPT_OVER_CEILING = 422 "prompt_over_ceiling", "Prompt over ceiling",
-        "Inject fewer or packed files, shorten the task, or raise the ceilings of the workspace (PUT /v1/workspace).";
+        "Inject fewer files, inject them with mode pack, shorten the task, or raise the ceilings of the workspace (PUT /v1/workspace).";
     UNKNOWN_MODEL = 422 "unknown_model", "Unknown model",
         "Name a model as provider:model; GET /v1/models lists the providers.";
     PROVIDER_NOT_CONFIGURED = 422 "provider_not_configured", "Provider not configured",
@@ -143,7 +143,7 @@ problems! {
         "Try again, raise llm.validation_retries, or choose a stronger model.";
     LLM_OUTPUT_TRUNCATED = 502 "llm_output_truncated", "Model output cut off",
         "Raise llm.max_output_tokens, or choose a model that can write longer output.";
-    LLM_REFUSED = 502 "llm_refused", "Model declined",
+    LLM_REFUSED = 502 "llm_refused", "Model refused to answer",
         "Choose another model, or change the text.";
     DATABASE_UNAVAILABLE = 503 "database_unavailable", "Database unavailable",
         "Try again shortly. If the error persists, check that the database is running and that database.url is correct (run memoir doctor).";
@@ -158,11 +158,11 @@ problems! {
     TOO_MANY_CONNECTIONS = 503 "too_many_connections", "Too many connections",
         "Try again shortly, reuse connections, or raise server.max_connections.";
     SHUTTING_DOWN = 503 "shutting_down", "Shutting down",
-        "Send the request to another instance, or try again after the restart.";
+        "Send the request to another process, or try again after the restart.";
     WORKER_LOST = 503 "worker_lost", "Worker lost",
         "Find the cause in the log of the process that ran the job, then POST /v1/jobs/{id}/retry.";
     QUERY_TIMEOUT = 504 "query_timeout", "Query timed out",
-        "Raise timeout_s, use a narrower strategy, or send wait:false.";
+        "Raise timeout_s, use a narrower strategy, or set wait to false.";
 }
 
 #[cfg(test)]

@@ -7,14 +7,16 @@ mod taxonomy;
 pub mod tree;
 pub mod tree_cache;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::base::text::{category_name, name_fault, name_key};
 use crate::config::taxonomy::LimitScope;
-use crate::model::category::{Category, CategoryPath, NewCategory};
+use crate::model::category::{
+    Category, CategoryChange, CategoryPath, NamedBy, NewCategory, Rename,
+};
 use crate::model::chunk::Chunk;
 use crate::store::{
     AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx,
@@ -51,7 +53,7 @@ pub enum CategoryError {
     #[error("the hierarchy has {depth} levels; the last level cannot have children")]
     TooDeep { depth: i64 },
     /// 409: the name exists.
-    #[error("the parent already has a category with this name")]
+    #[error("a category with this name already exists under the same parent")]
     Exists { existing: i64 },
     /// 422: the level is full.
     #[error("level {level} already has {limit} categories, which is its limit")]
@@ -233,6 +235,7 @@ impl Categories {
             level,
             name,
             name_key: key.clone(),
+            named_by: NamedBy::User,
         };
 
         tx.add_categories(space, &[new], now).await?;
@@ -243,6 +246,61 @@ impl Categories {
         Ok(made.ok_or_else(|| StoreError::Broken {
             cause: "a new category is missing".to_owned(),
         })?)
+    }
+
+    /// Gives a category the name that a user wants, inside the caller's transaction.
+    ///
+    /// # Errors
+    /// [`CategoryError::Invalid`], [`CategoryError::NotFound`], [`CategoryError::Exists`], or the
+    /// store's.
+    pub async fn rename(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        (id, name): (i64, &str),
+        now: Timestamp,
+    ) -> Result<Category, CategoryError> {
+        let name = category_name(name);
+        if let Some(fault) = name_fault(&name) {
+            return Err(CategoryError::Invalid(vec![FieldError::new("name", fault)]));
+        }
+
+        // No other transaction creates or renames a category until this is written.
+        tx.lock_chunks(space).await?;
+        let category = tx.find_category(space, id).await?;
+        let category = category.ok_or(CategoryError::NotFound(id))?;
+        let parent_id = category.parent_id.unwrap_or(0);
+        let rename = Rename {
+            id,
+            parent_id,
+            from: &category.name,
+            to: &name,
+            by: NamedBy::User,
+            reason: None,
+        };
+
+        if tx.rename_category(space, &rename, now).await?.is_none() {
+            let named = BTreeSet::from([(parent_id, name_key(&name))]);
+            let taken = tx.list_categories_named(space, &named).await?;
+            let existing = taken.into_values().next().unwrap_or(id);
+            return Err(CategoryError::Exists { existing });
+        }
+
+        Ok(Category { name, ..category })
+    }
+
+    /// Changes of the hierarchy, or of one category, newest first.
+    pub async fn changes(
+        &self,
+        space: &Space,
+        category_id: Option<i64>,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<CategoryChange>, CategoryError> {
+        let store = &self.store;
+        Ok(store
+            .list_category_changes(space, category_id, before, limit)
+            .await?)
     }
 
     /// Deletes a category with everything below it, if it has no chunks of any version.

@@ -10,7 +10,7 @@ use hashlink::LruCache;
 
 use crate::base::ids::Space;
 use crate::base::text::char_count;
-use crate::model::category::{Category, CategoryContents};
+use crate::model::category::{Category, CategoryContents, SampleText};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
 /// How many of the first and of the latest chunks are shown, and how much of each. The first ones
@@ -35,6 +35,8 @@ pub struct Samples {
     contents: HashMap<i64, CategoryContents>,
     /// Only of leaves.
     filed: HashMap<i64, Vec<Sample>>,
+    /// By chunk, so that what is known about a text outlives the next reading.
+    texts: HashMap<i64, Arc<SampleText>>,
 }
 
 impl Samples {
@@ -43,10 +45,24 @@ impl Samples {
     }
 
     /// What each of these categories contains, in order.
-    pub fn of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
+    pub fn whole_of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
         categories
             .iter()
             .map(|id| self.get(*id).cloned().unwrap_or_default())
+            .collect()
+    }
+
+    /// The same as far as a walk uses it: without copying the samples.
+    pub fn of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
+        let shown = |contents: &CategoryContents| CategoryContents {
+            count: contents.count,
+            samples: Vec::new(),
+            spread: Arc::clone(&contents.spread),
+        };
+
+        categories
+            .iter()
+            .map(|id| self.get(*id).map(shown).unwrap_or_default())
             .collect()
     }
 
@@ -90,15 +106,16 @@ impl SampleCache {
             .get(space)
             .cloned();
 
-        if let Some(kept) = known
+        if let Some(kept) = &known
             && (kept.writes == writes || kept.read.elapsed() < kept.took * SHARE)
         {
-            return Ok(kept.samples);
+            return Ok(Arc::clone(&kept.samples));
         }
-        let began = Instant::now();
 
+        let began = Instant::now();
+        let known = known.map(|kept| kept.samples).unwrap_or_default();
         // Without samples the model uses the names, which is better than not filing.
-        let samples = self.read(space).await.inspect_err(
+        let samples = self.read(space, &known).await.inspect_err(
             |error| tracing::warn!(%error, "cannot read sample chunks of the categories"),
         );
 
@@ -117,7 +134,7 @@ impl SampleCache {
         Ok(samples)
     }
 
-    async fn read(&self, space: &Space) -> Result<Samples, StoreError> {
+    async fn read(&self, space: &Space, known: &Samples) -> Result<Samples, StoreError> {
         let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
         let categories = self.store.list_categories(space, &filter, &page).await?;
         let roots = categories.iter().filter(|category| category.level == 1);
@@ -131,7 +148,7 @@ impl SampleCache {
             .list_samples(space, count(FIRST), count(READ), count(CHARS))
             .await?;
 
-        Ok(gather(&categories, samples))
+        Ok(gather(&categories, samples, known))
     }
 }
 
@@ -143,11 +160,21 @@ pub fn thin<T>(samples: &mut Vec<T>) {
 }
 
 /// A sample below a category: when it was created, its id, its text.
-type Below = (i64, i64, Arc<str>);
+type Below = (i64, i64, Arc<SampleText>);
 
 /// The samples of leaves, and of their ancestors.
-fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
-    let mut below = below(categories, &samples);
+fn gather(categories: &[Category], samples: Vec<Sample>, known: &Samples) -> Samples {
+    let texts: HashMap<i64, Arc<SampleText>> = samples
+        .iter()
+        .map(|sample| {
+            let same = known.texts.get(&sample.id).cloned();
+            let same = same.filter(|same| same.text == sample.text);
+            let text = same.unwrap_or_else(|| Arc::new(SampleText::new(Arc::clone(&sample.text))));
+            (sample.id, text)
+        })
+        .collect();
+
+    let mut below = below(categories, &samples, &texts);
     let contents = categories.iter().map(|category| {
         let texts = below.remove(&category.id).unwrap_or_default();
         (category.id, contents(category, texts))
@@ -156,11 +183,16 @@ fn gather(categories: &[Category], samples: Vec<Sample>) -> Samples {
     Samples {
         contents: contents.collect(),
         filed: filed(samples),
+        texts,
     }
 }
 
 /// The samples below each category, on whatever level.
-fn below(categories: &[Category], samples: &[Sample]) -> HashMap<i64, Vec<Below>> {
+fn below(
+    categories: &[Category],
+    samples: &[Sample],
+    texts: &HashMap<i64, Arc<SampleText>>,
+) -> HashMap<i64, Vec<Below>> {
     let parents: HashMap<i64, Option<i64>> = categories
         .iter()
         .map(|category| (category.id, category.parent_id))
@@ -168,12 +200,16 @@ fn below(categories: &[Category], samples: &[Sample]) -> HashMap<i64, Vec<Below>
 
     let mut below: HashMap<i64, Vec<Below>> = HashMap::new();
     for sample in samples {
+        let Some(text) = texts.get(&sample.id) else {
+            continue;
+        };
+
         let mut category = Some(sample.category_id);
         while let Some(id) = category {
             below.entry(id).or_default().push((
                 sample.created_at.as_micros(),
                 sample.id,
-                Arc::clone(&sample.text),
+                Arc::clone(text),
             ));
             category = parents.get(&id).copied().flatten();
         }
@@ -212,7 +248,10 @@ fn contents(category: &Category, mut texts: Vec<Below>) -> CategoryContents {
     thin(&mut texts);
     CategoryContents {
         count: usize::try_from(category.chunk_count).unwrap_or(0),
-        samples: texts.into_iter().map(|(_, _, text)| text).collect(),
+        samples: texts
+            .into_iter()
+            .map(|(_, _, text)| Arc::clone(&text.text))
+            .collect(),
         spread,
     }
 }

@@ -12,7 +12,7 @@ use super::Taxonomy;
 use super::level_room::LevelRoom;
 use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
-use crate::model::category::{Category, CategoryOption, NewCategory};
+use crate::model::category::{Category, CategoryOption, NamedBy, NewCategory};
 
 /// A node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -288,7 +288,7 @@ impl Tree {
     }
 
     /// What must be created on a level whose parents are stored.
-    pub fn new_on(&self, level: i64) -> Vec<NewCategory> {
+    pub fn new_on(&self, level: i64, named_by: NamedBy) -> Vec<NewCategory> {
         let new = self
             .entries
             .iter()
@@ -298,6 +298,7 @@ impl Tree {
             level,
             name: entry.name.clone(),
             name_key: entry.key.clone(),
+            named_by,
         })
         .collect()
     }
@@ -338,7 +339,7 @@ mod tests {
             (Some(7), vec!["Finance".to_owned()])
         );
 
-        assert!(tree.new_on(1).is_empty());
+        assert!(tree.new_on(1, NamedBy::Model).is_empty());
     }
 
     #[test]
@@ -500,6 +501,6 @@ mod tests {
         tree.load(&[stored(5, None, 1, "a")]);
         assert_eq!(tree.stored(a), Some(5));
 
-        assert!(tree.new_on(1).is_empty());
+        assert!(tree.new_on(1, NamedBy::Model).is_empty());
     }
 }

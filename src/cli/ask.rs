@@ -1,4 +1,4 @@
-//! `memoir ask`: runs a query and prints the answer, the sources it rests on, and the walk.
+//! `memoir ask`: runs a query and prints the answer, its citations, and how the chunks were found.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -18,8 +18,8 @@ Examples:
   memoir ask --retrieve --json \"…\" | jq .chunks        print the chunks as JSON
   memoir ask --server https://memoir.example.com --key $KEY --space team \"…\"
 
-Prints the answer, then the sentences it rests on with their files, then how the chunks were found and what it cost. A
-walk is drawn as a tree, with the rank of each category on its level.";
+Prints the answer, the sentences that it is based on with their files, how the chunks were found, and the cost. A walk
+is drawn as a tree, with the rank of each category on its level.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// How to find chunks: `auto` (the default), `one_shot`, `wide_branch`, `zoom_in` or `branch_out`
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// Maximum tokens of the final prompt
+    /// Maximum tokens of the final prompt; by default, `query.max_token_budget`
     #[arg(long, value_name = "TOKENS")]
     budget: Option<i64>,
     /// The model for every stage, as provider:model
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Only sources of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only sources with this tag; can be repeated
+    /// Only sources with this tag; if repeated, only sources with all of these tags
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Print the chunks instead of an answer
@@ -86,7 +86,7 @@ fn run_aloud(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError>
             written.push_str(&piece);
         }
         "answer_restarted" => {
-            print("\n(the model begins again)\n\n");
+            print("\n(the model starts again)\n\n");
             written.clear();
         }
         _ => {}
@@ -204,10 +204,7 @@ fn told(result: &Value) -> String {
     }
 
     if let Some(tier) = result["tier"].as_str() {
-        let confidence = result["confidence"].as_str().unwrap_or("unknown");
-        let count = list(&result["chunks"]).count();
-        let chunks = if count == 1 { "chunk" } else { "chunks" };
-        let _ = writeln!(text, "{count} {chunks} by {tier}, confidence {confidence}");
+        text.push_str(&found_by(tier, result));
     } else {
         tree(result).draw("", &mut text);
     }
@@ -227,9 +224,10 @@ fn told(result: &Value) -> String {
     };
 
     let calls = list(&result["responses"]).count();
+    let blank = if text.ends_with("\n\n") { "" } else { "\n" };
     let _ = writeln!(
         text,
-        "\n{calls} {}, {} tokens sent, {} received, {:.0} ms ({})",
+        "{blank}{calls} {}, {} tokens sent, {} received, {:.0} ms ({})",
         if calls == 1 { "call" } else { "calls" },
         sum("tokens_prompt"),
         sum("tokens_completion"),
@@ -238,6 +236,24 @@ fn told(result: &Value) -> String {
     );
 
     text
+}
+
+/// How `auto` found the chunks; empty if it found none.
+fn found_by(tier: &str, result: &Value) -> String {
+    let count = list(&result["chunks"]).count();
+    if count == 0 {
+        return String::new();
+    }
+
+    let chunks = if count == 1 { "chunk" } else { "chunks" };
+    let how = match tier {
+        "recalled" => "from an earlier result",
+        "pick" => "by search and a model's pick",
+        "walk" => "by search and a walk",
+        _ => "by search",
+    };
+    let confidence = result["confidence"].as_str().unwrap_or("unknown");
+    format!("{count} {chunks} {how}, confidence {confidence}\n")
 }
 
 /// The beginnings of the closest chunks: enough to see whether one of them was meant.
@@ -283,7 +299,21 @@ fn place(chunk: &Value) -> String {
     plain(&parts.join(" · "))
 }
 
-/// The sentences that the answer rests on, each with its file.
+/// The file of a cited chunk, or what a cited memory is.
+fn cited_place(result: &Value, citation: &Value) -> String {
+    let Some(id) = citation["memory_id"].as_str() else {
+        return place(citation);
+    };
+
+    let mut memories = list(&result["memories"]);
+    let memory = memories.find(|memory| memory["memory_id"] == id);
+    let part = |name: &str| memory.and_then(|memory| memory[name].as_str());
+    let day = part("created_at").and_then(|time| time.get(..10));
+    let parts = [part("type").or(Some("memory")), part("role"), day];
+    plain(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · "))
+}
+
+/// The sentences that the answer rests on, each with its file or its memory.
 fn sources(result: &Value, text: &mut String) {
     let mut any = false;
     for citation in list(&result["citations"]) {
@@ -292,8 +322,8 @@ fn sources(result: &Value, text: &mut String) {
         let _ = writeln!(
             text,
             "[{}] {}\n    “{}”",
-            citation["chunk_id"],
-            place(citation),
+            citation["number"],
+            cited_place(result, citation),
             plain(&quote)
         );
         any = true;
@@ -381,11 +411,14 @@ mod tests {
             "id": "q1", "answer": "Forty-two [7].", "elapsed_ms": 12.4, "tier": "search", "confidence": "high",
             "found": true, "chunks": [{"chunk_id": 7}],
             "citations": [
-                {"chunk_id": 7, "path": "/a.md", "heading": "Sums", "quote": "It is\nforty-two."},
+                {"number": 7, "chunk_id": 7, "path": "/a.md", "heading": "Sums", "quote": "It is\nforty-two."},
+                {"number": 101, "memory_id": "m", "quote": "Forty-two, I said."},
             ],
+            "memories": [{"memory_id": "m", "type": "message", "role": "user", "created_at": "2026-01-31T12:00:00Z"}],
         });
 
-        let wanted = "Forty-two [7].\n\n[7] /a.md · Sums\n    “It is forty-two.”\n\n\
+        let wanted = "Forty-two [7].\n\n[7] /a.md · Sums\n    “It is forty-two.”\n\
+                      [101] message · user · 2026-01-31\n    “Forty-two, I said.”\n\n\
                       1 chunk by search, confidence high\n\n0 calls, 0 tokens sent, 0 received, 12 ms (q1)\n";
         assert_eq!(told(&result), wanted);
     }
@@ -398,7 +431,7 @@ mod tests {
         });
 
         let wanted = "Nothing was found that answers this. The closest chunks:\n\n[7] /a.md · A / B\n    Text.\n\n\
-                      0 chunks by search, confidence low\n\n0 calls, 0 tokens sent, 0 received, 1 ms (q1)\n";
+                      0 calls, 0 tokens sent, 0 received, 1 ms (q1)\n";
         assert_eq!(told(&result), wanted);
     }
 }

@@ -21,12 +21,12 @@ pub const EXAMPLES: &str = "\
 Examples:
   memoir chat import conversations.json --user U-123          a ChatGPT or Claude export
   memoir chat import '_chat.txt' --user U-123 --me 'Ann Lee'   a WhatsApp export; Ann is the user
-  memoir chat import turns.jsonl --user U-123 --extract       one message per line, and take facts from them
+  memoir chat import turns.jsonl --user U-123 --extract       one message per line; also extract facts
 
 A line of a JSON Lines file is an object with `content` (or `text`), and if known `role`, `name` (or `speaker`),
 `created_at` (or `at`) and `thread`. Importing a file again stores only what is new. Times without a zone are UTC.";
 
-/// Messages and bytes of one request.
+/// Maximum messages and bytes of one request.
 const MESSAGES_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 2_000_000;
 /// The longest message that the service stores.
@@ -41,22 +41,22 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The file
+    /// The file to import
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The end user who owns the conversations
+    /// The end user who owns the conversations; by default, `default`
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// `jsonl`, `chatgpt`, `claude` or `whatsapp`; recognised if omitted
+    /// `jsonl`, `chatgpt`, `claude` or `whatsapp`; detected if omitted
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
-    /// The name of the user in a chat between people: the others get the role `assistant`
+    /// Which person is the user, in a chat between people; all others get the role `assistant`
     #[arg(long, value_name = "NAME")]
     me: Option<String>,
     /// Do not classify the messages
     #[arg(long)]
     no_enrich: bool,
-    /// Take facts from the messages of the user
+    /// Extract facts from the user's messages
     #[arg(long)]
     extract: bool,
     /// Print the result as JSON
@@ -107,7 +107,8 @@ pub fn run(command: &Command, origin: &Origin) -> Result<(), CommandError> {
 
 fn read(arguments: &Arguments) -> anyhow::Result<Vec<Chat>> {
     let path = &arguments.file;
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read(path)
+        .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
     let text =
         String::from_utf8(text).with_context(|| format!("{} is not UTF-8 text", path.display()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -180,7 +181,8 @@ async fn open_thread(client: &Client, user: &str, chat: &Chat) -> anyhow::Result
     }
 }
 
-/// The messages as the API takes them, each with a time of its own, and how many are left out.
+/// The messages in the form of the API, each with its own time, and the number of messages left
+/// out.
 fn requests(chat: &Chat, me: Option<&str>, undated: Timestamp) -> (Vec<Value>, usize) {
     let mut next = chat.started_at.unwrap_or(undated);
     let mut given: Option<(Timestamp, i64)> = None;
@@ -193,7 +195,7 @@ fn requests(chat: &Chat, me: Option<&str>, undated: Timestamp) -> (Vec<Value>, u
             continue;
         }
 
-        // Messages of one moment keep their order, and a repeated word is not a repeat.
+        // Messages with the same time keep their order, and equal messages stay different messages.
         let at = match message.at {
             Some(at) => {
                 let repeats = given

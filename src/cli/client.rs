@@ -1,5 +1,5 @@
-//! The commands for sources use the public API: of a running service, or of one inside the command
-//! (`--local`).
+//! The client of the commands. They use the public API: of a running service, or of one inside the
+//! command (`--local`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandError, runtime, tell};
+use super::{CommandError, runtime, tell, wording};
 use crate::app::App;
 use crate::base::clock::SystemClock;
 use crate::base::ids::new_uuid;
@@ -37,7 +37,7 @@ pub struct Connection {
     /// API key, if the service requires one
     #[arg(long, value_name = "KEY", env = "MEMOIR_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// The space to work in
+    /// The space to work in; by default, the space of the key, or `default`
     #[arg(long, value_name = "NAME")]
     space: Option<String>,
     /// Work in this process on the configured database, without a running service
@@ -124,7 +124,7 @@ impl Refused {
             problem["detail"].as_str()?,
             problem["remediation"].as_str()?,
         );
-        let told = in_terms_of_flags(&format!("{detail}\n  {remedy}"));
+        let told = wording::for_command_line(&format!("{detail}\n  {remedy}"));
         Some(Self {
             told,
             problem,
@@ -308,17 +308,6 @@ async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside)
     let served = tokio::spawn(app.serve(listener, stop.clone()));
 
     Ok((address, key, (stop, served)))
-}
-
-/// Names the flags of the command line where the service names HTTP headers.
-fn in_terms_of_flags(text: &str) -> String {
-    text.replace(
-        "Send the header Authorization: Bearer KEY with a key",
-        "Set --key (or MEMOIR_KEY) to a key",
-    )
-    .replace("the header X-Memoir-Space", "--space")
-    .replace("X-Memoir-Space", "--space")
-    .replace("the time given in Retry-After", "a minute")
 }
 
 /// The unspecified address cannot be called, so use loopback instead.

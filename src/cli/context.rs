@@ -17,16 +17,17 @@ pub struct Arguments {
     /// What the user asks or says
     #[arg(value_name = "QUERY")]
     query: String,
-    /// The end user
+    /// The end user; by default, `default`
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// The current thread
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// How memories are found: `staged` or `search`
+    /// How memories are found: by the vocabulary in three stages (`staged`, the default), or by
+    /// keyword and meaning (`search`)
     #[arg(long, value_name = "NAME")]
     rank: Option<String>,
-    /// Maximum tokens of the text
+    /// Maximum tokens of the text; by default, 2000
     #[arg(long, value_name = "COUNT")]
     max_tokens: Option<usize>,
     /// Print the whole result as JSON

@@ -32,22 +32,23 @@ pub struct Arguments {
     /// Where the source comes from
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// A tag that the source must have; can be repeated
+    /// A tag that the source must have; if repeated, it must have all of these tags
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// A search query, instead of the name or the topic
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
-    /// Which of the matching versions to print: `latest`, `earliest`, `longest` or `score`
+    /// Which of the matching versions to print: `latest` (the default), `earliest`, `longest`, or
+    /// `score` for the best match
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// Print the version that was current at this time, given with an offset
+    /// Print the version that was current at this time, e.g. 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
-    /// The end user who owns the source
+    /// The end user who owns the source; by default, `default`
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Maximum number of versions to score
+    /// Maximum number of versions to score; by default, 50
     #[arg(short, value_name = "COUNT")]
     k: Option<i64>,
     /// Ignore a name, a tag or a time that matches nothing, instead of failing

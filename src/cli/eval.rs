@@ -1,5 +1,5 @@
-//! `memoir eval`: asks your own questions, with known answers, and shows how many are right and
-//! what they cost, by strategy and model.
+//! `memoir eval`: asks questions with known answers, and shows how many are answered correctly and
+//! what that costs, by strategy and model.
 
 mod cases;
 
@@ -17,7 +17,7 @@ use cases::Case;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  memoir eval questions.jsonl                            the default strategy and model, beside a plain search
+  memoir eval questions.jsonl                            the default strategy and model, compared with a search
   memoir eval --strategy auto --strategy one_shot F      compare strategies
   memoir eval --model openai:gpt-4o-mini --model local F compare models; every question is paid for
   memoir eval --retrieve -k 10 F                         evidence only, without answers
@@ -25,12 +25,18 @@ Examples:
 
 Every line of FILE is a question as JSON:
   {\"question\": \"When do we ship?\", \"source\": \"plan.md\", \"quote\": \"ship on 2 May\", \"answer\": \"2 May\"}
-source (the end of the file's path) and quote (words of the chunk) say what the evidence is; sources lists several files.
-answer, a text or a list of alternatives, has to be part of the answer. \"found\": false marks a question that the store
-does not answer. The columns: evidence@k is the share of the evidence among the first k chunks, evidence among all of
-them; answer is the share of right answers; found is the share of questions that were found, or not, as expected.";
+  source   the file that contains the evidence: the end of its path; sources: several files
+  quote    words of the chunk that is the evidence
+  answer   a text that the answer must contain, or a list of alternatives
+  found    false: nothing stored answers this question
 
-/// How often the questions are asked at once.
+The result has one line per strategy and model, with these columns:
+  evidence@k   the share of the evidence in the first k chunks
+  evidence     the share of the evidence in all chunks
+  answer       the share of right answers
+  found        the share of questions for which something, or nothing, was found as expected";
+
+/// Number of questions that are asked at the same time.
 const AT_ONCE: usize = 4;
 
 #[derive(clap::Args)]
@@ -44,10 +50,10 @@ pub struct Arguments {
     /// The model for every stage, as provider:model; can be repeated
     #[arg(long = "model", value_name = "MODEL")]
     models: Vec<String>,
-    /// How many of the first chunks count for evidence@k
+    /// The k of evidence@k: how many chunks it counts
     #[arg(short, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=200))]
     k: u64,
-    /// Maximum tokens of the final prompt
+    /// Maximum tokens of the final prompt; by default, `query.max_token_budget`
     #[arg(long, value_name = "TOKENS")]
     budget: Option<i64>,
     /// Only sources of this end user
@@ -67,7 +73,7 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Run {
     strategy: String,
-    /// The model that answered, or that was asked for.
+    /// The model that answered, or the one requested.
     model: String,
     questions: usize,
     evidence_at_k: Option<f64>,
@@ -90,7 +96,7 @@ struct Item {
     evidence_at_k: Option<f64>,
     evidence: Option<f64>,
     answered: Option<bool>,
-    /// Whether it was found or not, as expected.
+    /// Whether `found` is as expected.
     found_as_expected: Option<bool>,
     found: Option<bool>,
     confidence: Option<String>,

@@ -51,7 +51,7 @@ pub struct Arguments {
     /// The title of the source; only for a single source
     #[arg(long, value_name = "TITLE")]
     title: Option<String>,
-    /// The end user who owns the sources
+    /// The end user who owns the sources; by default, `default`
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// The model to use, as provider:model
@@ -278,7 +278,7 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
             found.extend(
                 matches
                     .filter_map(Result::ok)
-                    .filter(|file| file.is_file() && is_text(file)),
+                    .filter(|file| file.is_file() && !file.is_symlink() && is_text(file)),
             );
 
             if found.len() == before {
@@ -307,8 +307,8 @@ fn find_files(paths: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
     Ok((files.into_iter().collect(), unread))
 }
 
-/// Skips hidden files and folders, and everything that is not a regular file, because reading it
-/// might never end.
+/// Skips hidden files and folders; links, which could lead out of the folder; and everything that
+/// is not a regular file, because reading it might never end.
 fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         unread.push(folder.display().to_string());
@@ -320,9 +320,12 @@ fn add_folder(folder: &Path, found: &mut BTreeSet<PathBuf>, unread: &mut Vec<Str
             continue;
         }
 
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() {
             add_folder(&path, found, unread);
-        } else if is_text(&path) && path.is_file() {
+        } else if kind.is_file() && is_text(&path) {
             found.insert(path);
         }
     }

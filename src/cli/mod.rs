@@ -22,6 +22,7 @@ mod search;
 mod serve;
 mod show;
 mod tree;
+mod wording;
 mod worker;
 
 use std::io::Write as _;
@@ -74,16 +75,16 @@ enum Command {
     /// Run a query
     #[command(after_help = ask::EXAMPLES)]
     Ask(ask::Arguments),
-    /// Compose a prompt for a task, and send it
+    /// Compose a prompt for a task, and optionally send it
     #[command(after_help = prompt::EXAMPLES)]
     Prompt(prompt::Arguments),
-    /// Ask questions with known answers, and count what is right and what it costs
+    /// Ask questions with known answers, and report how many are right and what they cost
     #[command(after_help = eval::EXAMPLES)]
     Eval(eval::Arguments),
     /// Print one version of a source, selected by name, topic and time
     #[command(after_help = doc::EXAMPLES)]
     Doc(doc::Arguments),
-    /// Search chunks or sources
+    /// Search chunks, sources or memories
     #[command(after_help = search::EXAMPLES)]
     Search(search::Arguments),
     /// Print the memories that matter for a question
@@ -209,7 +210,7 @@ where
     let runtime = runtime()?;
     let outcome = runtime.block_on(command(config));
 
-    // A computation without a client is not worth waiting for.
+    // A computation whose client is gone is not worth waiting for.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     outcome
 }

@@ -16,11 +16,11 @@ Examples:
   memoir prompt \"Draft the release notes\"                    print the prompt
   memoir prompt \"Review this plan\" --file plan.md --lock     use nothing but this file
   memoir prompt \"Review this plan\" --file plan.md --send     send it and print the reply while it is written
-  memoir prompt \"…\" --send --thread ID                       also store the task and the reply in a conversation
-  memoir prompt \"…\" --json | jq .transparency                why everything is in it
+  memoir prompt \"…\" --send --thread ID                       also store the task and the reply in a thread
+  memoir prompt \"…\" --json | jq .transparency                the reason for each part
 
-Files must have been ingested; a name without a folder is taken from the current one. The prompt goes to stdout, its size
-and cost to stderr.";
+Files must have been ingested. A relative path is relative to the current folder. The prompt goes to stdout, its token
+count and cost to stderr.";
 
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -43,13 +43,13 @@ pub struct Arguments {
     /// The model for every stage, as provider:model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// The conversation that the task belongs to
+    /// The thread that the task belongs to
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// Only sources of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only sources with this tag; can be repeated
+    /// Only sources with this tag; if repeated, only sources with all of these tags
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Print the whole result as JSON
@@ -87,7 +87,7 @@ impl Arguments {
         let step = |name: &str, data: &Value| match name {
             _ if self.json => {}
             "reply" => print(&plain(data["text"].as_str().unwrap_or_default())),
-            "reply_restarted" => print("\n(the model begins again)\n\n"),
+            "reply_restarted" => print("\n(the model starts again)\n\n"),
             _ => {}
         };
         let sent = follow(client, "/v1/prompts/send", &self.sending(&composed), step).await?;

@@ -1,4 +1,4 @@
-//! `memoir search`: searches chunks or sources by keyword, by meaning, or both.
+//! `memoir search`: searches chunks, sources or memories by keyword, by meaning, or both.
 
 use std::fmt::Write as _;
 
@@ -27,22 +27,23 @@ pub struct Arguments {
     /// Keywords or a question
     #[arg(value_name = "QUERY")]
     query: String,
-    /// How to match: `keyword`, `semantic` or `hybrid`
+    /// How to search: `keyword`, `semantic` (by meaning) or `hybrid` (the default)
     #[arg(long = "type", value_name = "NAME")]
     kind: Option<String>,
-    /// What to search: `chunks`, `sources`, `memories` or `both`; memories need --user
+    /// What to search: `chunks` (the default), `sources`, `memories`, or `both` (chunks and
+    /// memories); memories need --user
     #[arg(long, value_name = "NAME")]
     scope: Option<String>,
-    /// Maximum number of items
+    /// Maximum number of items; by default, 20
     #[arg(short, value_name = "COUNT")]
     k: Option<i64>,
     /// Omit items with a lower score, 0 to 1
     #[arg(long, value_name = "SCORE")]
     min_score: Option<f64>,
-    /// Only sources of this end user
+    /// Only sources and memories of this end user
     #[arg(long, value_name = "ID")]
     user: Option<String>,
-    /// Only sources with this tag; can be repeated
+    /// Only sources and memories with this tag; if repeated, only those with all of these tags
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Only this source; can be repeated

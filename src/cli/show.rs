@@ -15,7 +15,7 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The number of the chunk
+    /// The id of the chunk: the number by which answers cite it
     #[arg(value_name = "CHUNK")]
     chunk: i64,
     /// Print the chunk as JSON

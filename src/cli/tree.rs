@@ -19,8 +19,8 @@ Categories without chunks are left out.";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Print only so many levels
-    #[arg(long, value_name = "COUNT")]
+    /// Print only this many levels
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     levels: Option<u64>,
     /// Print the categories as JSON
     #[arg(long)]

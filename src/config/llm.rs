@@ -30,6 +30,8 @@ pub struct Llm {
     pub max_output_tokens: u64,
     pub validation_retries: u64,
     pub max_concurrency: u64,
+    /// Whether to look for model servers on this machine at the start.
+    pub notice_local_models: bool,
     /// The model of each stage; empty if the stage uses `model`.
     pub models: BTreeMap<String, String>,
     pub transport: Transport,

@@ -148,7 +148,8 @@ pub fn shown(key: &str, given: &str) -> String {
     }
 }
 
-/// The message of a parser without the quoted value, because a secret must not appear in it.
+/// The message of a parser as a rule for the value. It does not quote the value, which may be a
+/// secret.
 pub fn rule(key: &str, said: &str) -> String {
     let secret =
         SECRETS.iter().any(|secret| key.starts_with(secret)) || key.starts_with("llm.provider");
@@ -156,7 +157,10 @@ pub fn rule(key: &str, said: &str) -> String {
         return "a value such as the one in the example".to_owned();
     }
 
-    said.to_owned()
+    let allowed = said
+        .strip_prefix("unknown variant ")
+        .and_then(|rest| rest.split_once(", expected "));
+    allowed.map_or(said, |(_, allowed)| allowed).to_owned()
 }
 
 fn mask_fields(fields: &mut Map<String, Value>) {

@@ -1,9 +1,10 @@
-//! The job that gives an approved term to the memories that suggested it.
+//! The job that adds an approved term to the memories whose classification suggested it.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::json;
 
 use super::Conversation;
+use super::correcting::MOST_TOPICS;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::model::job::Record;
 use crate::model::memory::Memory;
@@ -11,9 +12,8 @@ use crate::model::vocabulary::{CATCH_ALL, SuggestionKind};
 
 /// The name of this kind of job.
 pub const KIND: &str = "backfill";
-/// Memories changed together.
+/// Memories changed in one transaction.
 const PART: usize = 200;
-const MOST_TOPICS: usize = 3;
 
 /// Runs the job.
 #[derive(Clone)]
@@ -86,7 +86,8 @@ impl Conversation {
     }
 }
 
-/// Adds the term. A fourth topic replaces the catch-all, or else the last.
+/// Adds the term. A memory has at most three topics: a fourth one replaces the catch-all topic, or
+/// else the last.
 fn give(memory: &mut Memory, kind: SuggestionKind, term: &str) {
     memory.confidence = Some("high".to_owned());
     if kind == SuggestionKind::Category {

@@ -1,17 +1,16 @@
 //! Writes scored memories as a text in sections that fits a budget. Pure.
 
-use std::collections::HashMap;
-
 use super::scoring::Scored;
 use super::stages::RetrievalSource;
 use crate::base::text::char_count;
+use crate::policy::steps::budget::{characters, cut};
+use crate::policy::steps::deduplicate::FirstOfKey;
 
 /// Characters of a memory that are shown.
 const SHOWN_CHARS: usize = 300;
 /// Characters by which duplicates are recognised.
 const KEY_CHARS: usize = 100;
 const CUT: &str = "\n[truncated]";
-const CHARS_PER_TOKEN: usize = 4;
 
 /// A section, its title and how many memories it shows.
 const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
@@ -27,11 +26,11 @@ const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
 /// Why a memory is not in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It begins like this better one.
+    /// It begins like this memory, which has a better score.
     Duplicate(String),
     SectionFull,
     OverBudget,
-    /// It gave way to what always matters.
+    /// It made room for a memory of the last stage.
     Replaced,
 }
 
@@ -56,25 +55,22 @@ pub struct Composed {
     pub truncated: bool,
 }
 
-/// The better ones of memories that begin alike, and the others with the id of the better one.
+/// Keeps the best of memories that begin alike; returns the others with the id of the one kept.
 pub fn deduplicate(scored: &[Scored]) -> (Vec<&Scored>, Vec<(String, LeftOut)>) {
-    let mut seen: HashMap<String, &str> = HashMap::new();
+    let mut seen = FirstOfKey::default();
     let (mut unique, mut others) = (Vec::new(), Vec::new());
     for one in scored {
         let id = one.memory.id.as_str();
-        let key = prefix_key(&one.memory.content);
-        if let Some(first) = seen.get(&key) {
-            others.push((id.to_owned(), LeftOut::Duplicate((*first).to_owned())));
-        } else {
-            seen.insert(key, id);
-            unique.push(one);
+        match seen.before(&prefix_key(&one.memory.content), id) {
+            Some(first) => others.push((id.to_owned(), LeftOut::Duplicate(first))),
+            None => unique.push(one),
         }
     }
 
     (unique, others)
 }
 
-/// Composes what [`deduplicate`] has kept.
+/// Composes the memories that [`deduplicate`] kept.
 pub fn compose(unique: &[&Scored], max_tokens: usize) -> Composed {
     let mut composed = Composed::default();
     let mut lines: Vec<(String, usize)> = Vec::new();
@@ -135,17 +131,16 @@ fn line(one: &Scored, show_thread: bool) -> String {
 
 /// Cuts a text to a budget, marker included; also returns how many characters stayed, if it was cut.
 fn fit(text: String, max_tokens: usize) -> (String, Option<usize>) {
-    let most = max_tokens.saturating_mul(CHARS_PER_TOKEN);
+    let most = characters(max_tokens);
     if char_count(&text) <= most {
         return (text, None);
     }
 
-    let room = most.saturating_sub(CUT.len());
-    let kept: String = text.chars().take(room).collect();
-    (format!("{kept}{CUT}"), Some(room))
+    let kept = most.saturating_sub(char_count(CUT));
+    (cut(&text, most, CUT).unwrap_or_default(), Some(kept))
 }
 
-/// The key by which contents are alike.
+/// Texts with the same key are duplicates.
 fn prefix_key(content: &str) -> String {
     let prefix: String = content.chars().take(KEY_CHARS).collect();
     prefix.to_lowercase().trim().to_owned()

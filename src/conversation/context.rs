@@ -1,4 +1,4 @@
-//! A context: the memories that matter for a question, as text that fits, with the reasons.
+//! A context: the memories that matter for a question, as text that fits a budget, and the reasons.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::base::ids::Space;
 use crate::base::tokens::{TokenCounter, quarter_estimate};
 use crate::llm::Session;
 
-/// Tokens of a context, unless the request says otherwise.
+/// Maximum tokens of a context, unless the request sets another.
 pub const USUAL_TOKENS: usize = 2000;
 const TOKEN_LIMITS: std::ops::RangeInclusive<usize> = 10..=200_000;
 
@@ -26,11 +26,12 @@ pub struct ContextInput {
     pub exclude_message_id: Option<String>,
     pub thread_context: Option<String>,
     pub rank: Rank,
-    /// How many messages before and after a found one come along; for a search.
+    /// For a search: how many messages before and after each message found are added.
     pub expand: usize,
 }
 
-/// How memories are found.
+/// How memories are found. `staged`: by the terms of the vocabulary, in three stages; `search`: by
+/// keyword and meaning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rank {
     /// By the three stages.
@@ -191,7 +192,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Counts that memories were delivered. A context is not worth less if this fails.
+    /// Counts that memories were part of a context. If this fails, the context is returned anyway.
     pub(super) async fn count_uses(&self, space: &Space, ids: &[String], now: Timestamp) {
         if ids.is_empty() {
             return;
@@ -200,7 +201,7 @@ impl Conversation {
         let counted = self.store.retry("count_uses", || async {
             let mut tx = self.store.begin().await?;
             tx.count_uses(space, ids, now).await?;
-            tx.commit().await
+            tx.commit_unflushed().await
         });
         if let Err(error) = counted.await {
             tracing::warn!(%error, "cannot count the uses of memories");

@@ -1,5 +1,5 @@
-//! The job that classifies messages: up to twenty of a thread in one call, with the vocabulary of
-//! the moment. A message that the model cannot classify is marked and keeps no invented terms.
+//! The job that classifies messages: up to twenty of a thread in one call, with the current
+//! vocabulary. A message that the model cannot classify is marked as failed and gets no terms.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Work for EnrichWork {
 /// The job for the messages that carry its id.
 pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
     NewJob {
-        is_small: false,
+        group_size: 1,
         kind: KIND,
         user_id: user_id.to_owned(),
         source_id: None,
@@ -54,7 +54,11 @@ pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
 
 impl Conversation {
     async fn enrich(&self, context: &JobContext) -> Result<Outcome, JobError> {
-        let session = self.llm.job_session(context.space(), context.id()).await?;
+        let session = self
+            .llm
+            .job_session(context.space(), context.id(), context.is_first_run())
+            .await?
+            .within(context.budget());
         let (mut done, mut failed) = (0, 0);
         loop {
             let claimed = self.store.retry("claim_pending", || async {
@@ -82,7 +86,7 @@ impl Conversation {
             context.report("enriching", json!({"messages": done, "failed": failed}));
         }
 
-        // Its calls are recorded before it ends.
+        // Its calls must be recorded before it ends.
         self.llm.flush().await?;
         let spent = session.spent();
         Ok(Outcome::Done(json!({
@@ -149,7 +153,7 @@ impl Conversation {
         })
     }
 
-    /// Vectors that could not be computed when the messages were stored.
+    /// Computes the vectors that could not be computed when the messages were stored.
     async fn vectors_for(
         &self,
         session: &Session,
@@ -267,7 +271,7 @@ impl Conversation {
     }
 }
 
-/// What a model said about messages, in their order.
+/// How a model classified messages, in their order.
 struct Found {
     model: String,
     messages: Vec<Option<ClassifiedMessage>>,

@@ -1,7 +1,7 @@
-//! The episodic layer: older turns that matter for a question, fewer and better ones first, each
-//! with the parts of its score and a reason.
+//! The episodic layer: older turns that matter for a question, best first, each with the parts of
+//! its score and a reason.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::intent::check_query;
 use super::lexicon::{mentions, other_names};
@@ -14,11 +14,12 @@ use crate::llm::Session;
 use crate::model::memory::{Memory, USUAL_IMPORTANCE};
 use crate::model::search::OwnerKind;
 use crate::model::thread::Thread;
+use crate::policy::steps::deduplicate::{self, FirstOfKey};
 use crate::search::{EntryQuery, Filter, Kind};
 
-/// Tokens of the selection, unless the request says otherwise.
-const USUAL_TOKENS: usize = 800;
-/// Items that are compared.
+/// Maximum tokens of the selection, unless the request sets another.
+pub const USUAL_TOKENS: usize = 800;
+/// Maximum items that are compared.
 const CANDIDATES: usize = 200;
 /// The weights of the parts.
 const SEMANTIC: f64 = 0.45;
@@ -27,20 +28,19 @@ const RECENCY: f64 = 0.20;
 const IMPORTANCE: f64 = 0.15;
 /// Turns after which recency has fallen to 37 %.
 const FADING_TURNS: f64 = 20.0;
-/// An item below this share of meaning and lexicon is off topic.
+/// An item whose scores for meaning and lexicon are below this is off topic.
 const ON_TOPIC: f64 = 0.15;
-/// After a gap of so many days, items older than so many days are damped.
+/// After a pause of this many days, items older than this many days score less.
 const GAP_DAYS: i64 = 7;
 const OLD_DAYS: i64 = 30;
 const DAMPING: f64 = 0.9;
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// A question to the older turns.
+/// The question for which older turns are selected.
 #[derive(Debug, Clone, Default)]
 pub struct EpisodicInput {
     pub query: String,
-    pub max_tokens: Option<usize>,
-    /// Turns of the window, which are left out.
+    /// Number of last turns to leave out, because they are in the window.
     pub k: Option<i64>,
 }
 
@@ -64,11 +64,11 @@ impl Episode {
 }
 
 impl Conversation {
-    /// Selects older turns for a question.
+    /// The older turns with their scores, best first; [`choose`] decides which are kept.
     ///
     /// # Errors
     /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
-    pub async fn episodic(
+    pub async fn score_episodes(
         &self,
         session: &Session,
         space: &Space,
@@ -135,11 +135,10 @@ impl Conversation {
                 .total_cmp(&a.score())
                 .then_with(|| b.memory.seq.cmp(&a.memory.seq))
         });
-        choose(&mut episodes, input.max_tokens.unwrap_or(USUAL_TOKENS));
         Ok(episodes)
     }
 
-    /// How near the memories of a user are in meaning, by their numbers.
+    /// The similarity of a user's memories to the question, by their ids.
     async fn cosines(
         &self,
         session: &Session,
@@ -171,7 +170,8 @@ impl Conversation {
     }
 }
 
-/// Turns between a memory and now; other threads lie beyond the whole current one.
+/// Number of turns since a memory; those of other threads count as older than the whole current
+/// thread.
 fn distance(memory: &Memory, thread: &Thread) -> i64 {
     if memory.thread_id.as_ref() == Some(&thread.id) {
         thread.turn_count - memory.turn_index
@@ -180,16 +180,25 @@ fn distance(memory: &Memory, thread: &Thread) -> i64 {
     }
 }
 
-/// Keeps the best that fit; a larger budget only adds.
-fn choose(episodes: &mut [Episode], max_tokens: usize) {
-    let mut seen = HashSet::new();
+/// Keeps the best that fit; a larger budget adds items and removes none. What is barred is dropped
+/// for its reason and takes no room.
+pub fn choose(
+    episodes: &mut [Episode],
+    max_tokens: usize,
+    barred: impl Fn(&Memory) -> Option<&'static str>,
+) {
+    let mut seen = FirstOfKey::default();
     let mut left = max_tokens;
     let mut full = false;
     for episode in episodes {
+        let memory = &episode.memory;
         let on_topic = episode.parts[0] / SEMANTIC + episode.parts[1] / LEXICON >= ON_TOPIC;
-        episode.reason = if !on_topic && !episode.memory.important {
+        let key = deduplicate::key(&memory.content);
+        episode.reason = if let Some(reason) = barred(memory) {
+            reason
+        } else if !on_topic && !memory.important {
             "dropped: off topic"
-        } else if !seen.insert(episode.memory.content_hash.clone()) {
+        } else if seen.before(&key, memory.id.as_str()).is_some() {
             "dropped: duplicate"
         } else if full || episode.tokens > left {
             full = true;
@@ -197,7 +206,7 @@ fn choose(episodes: &mut [Episode], max_tokens: usize) {
         } else {
             left -= episode.tokens;
             episode.kept = true;
-            match (episode.parts[1] > 0.0, episode.memory.important) {
+            match (episode.parts[1] > 0.0, memory.important) {
                 (true, _) => "kept: lexicon match",
                 (false, true) => "kept: marked important",
                 (false, false) => "kept: strong semantic match",

@@ -1,5 +1,5 @@
-//! The job that takes facts from what a user said: one call for each message, its facts written with
-//! the step that remembers them, so that a message gives its facts once.
+//! The job that extracts facts from what a user said. Each message gets one call; its facts and the
+//! step that marks it as done are written in one transaction, so that they are stored once.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Work for ExtractWork {
 /// The job for some messages.
 pub fn new_job(user_id: &str, message_ids: &[&str], max_attempts: i64) -> NewJob {
     NewJob {
-        is_small: false,
+        group_size: 1,
         kind: KIND,
         user_id: user_id.to_owned(),
         source_id: None,
@@ -55,12 +55,12 @@ pub fn new_job(user_id: &str, message_ids: &[&str], max_attempts: i64) -> NewJob
     }
 }
 
-/// What became of the facts of a message.
+/// What happened to the facts of a message, in numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     facts: u64,
     replaced: u64,
-    /// Not carried by their quotes.
+    /// Facts whose quotes do not support them.
     rejected: u64,
     failed: u64,
 }
@@ -89,7 +89,11 @@ impl Conversation {
         let ids: Vec<String> = ids
             .filter_map(|id| id.as_str().map(ToOwned::to_owned))
             .collect();
-        let session = self.llm.job_session(context.space(), context.id()).await?;
+        let session = self
+            .llm
+            .job_session(context.space(), context.id(), context.is_first_run())
+            .await?
+            .within(context.budget());
         let mut all = Counts::default();
         for (done, id) in (1..).zip(&ids) {
             let step = format!("extracted/{id}");
@@ -103,7 +107,7 @@ impl Conversation {
             context.report("extracting", progress);
         }
 
-        // Its calls are recorded before it ends.
+        // Its calls must be recorded before it ends.
         self.llm.flush().await?;
         let spent = session.spent();
         let mut result = all.json();
@@ -114,7 +118,7 @@ impl Conversation {
         Ok(Outcome::Done(result))
     }
 
-    /// Asks for the facts of one message and stores those that hold.
+    /// Asks for the facts of one message and stores those that its quotes support.
     async fn extract_one(
         &self,
         context: &JobContext,
@@ -125,7 +129,7 @@ impl Conversation {
         let space = context.space();
         let id = MemoryId::from_stored(id.to_owned());
         let Some(message) = self.store.find_memory(space, &id).await? else {
-            // It was deleted.
+            // The message was deleted.
             return Ok(json!({}));
         };
 
@@ -159,7 +163,7 @@ impl Conversation {
             .await
     }
 
-    /// The newest facts about a user that count.
+    /// The newest facts about a user that are in force.
     async fn known_facts(&self, space: &Space, user_id: &str) -> Result<Vec<Memory>, JobError> {
         let filter = MemoryFilter {
             user_id: Some(user_id.to_owned()),
@@ -174,7 +178,7 @@ impl Conversation {
         Ok(self.store.list_memories(space, &filter, &page).await?)
     }
 
-    /// Writes facts, marks what they replace, and remembers the message, all or nothing.
+    /// Writes facts, marks those that they replace, and marks the message as done, all or nothing.
     async fn keep_facts(
         &self,
         context: &JobContext,
@@ -223,7 +227,7 @@ impl Conversation {
     }
 }
 
-/// A fact as a memory, if its quote carries it.
+/// A fact as a memory, if its quote supports it.
 fn checked(
     message: &Memory,
     fact: &ExtractedFact,
@@ -245,7 +249,7 @@ fn checked(
         seq: 0,
         id: MemoryId::new(),
         user_id: message.user_id.clone(),
-        // Deleted with the thread, because it quotes it.
+        // Belongs to the thread and is deleted with it, because it quotes it.
         thread_id: message.thread_id.clone(),
         kind,
         role: "user".to_owned(),
@@ -285,7 +289,7 @@ fn checked(
     })
 }
 
-/// Facts that are not known word for word, each once.
+/// Facts that are new, each once: none of the known ones has the same words.
 fn without_repeats(mut facts: Vec<Memory>, known: &[Memory]) -> Vec<Memory> {
     let mut seen: std::collections::HashSet<String> =
         known.iter().map(|fact| fact.content_hash.clone()).collect();

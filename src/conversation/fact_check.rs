@@ -1,16 +1,17 @@
-//! Whether the words of a quote carry a fact. Pure. This compares words, not meaning: it refuses
-//! names, numbers and denials that the quote does not have, and facts that share too few words.
+//! Checks whether a quote supports a fact. Pure. This compares words, not meaning: it rejects facts
+//! with names, numbers or negations that the quote does not have, and facts that share too few
+//! words with it.
 
 use std::collections::HashSet;
 
-/// The share of the words of a fact that its quote must have.
+/// The share of a fact's words that its quote must contain.
 const LEAST_SHARE: f64 = 0.6;
-/// Words of the same beginning count as the same: "live", "lives", "lived".
+/// Words with this many equal first letters count as the same: "live", "lives", "lived".
 const STEM: usize = 4;
 const DENIALS: [&str; 9] = [
     "not", "no", "never", "without", "neither", "nor", "cannot", "none", "nicht",
 ];
-/// Words that say nothing themselves.
+/// Words that carry no meaning of their own.
 const EMPTY: [&str; 46] = [
     "a", "an", "the", "is", "are", "was", "were", "am", "be", "been", "has", "have", "had", "and",
     "or", "of", "to", "in", "on", "at", "for", "with", "by", "from", "as", "it", "its", "that",
@@ -26,7 +27,7 @@ pub fn range(message: &str, quote: &str) -> Option<(usize, usize)> {
     Some((start, start + quote.chars().count()))
 }
 
-/// Whether a quote carries a fact.
+/// Whether a quote supports a fact.
 pub fn carries(quote: &str, fact: &str) -> bool {
     if quote.trim_end().ends_with(['?', '？']) || denies(quote) != denies(fact) {
         return false;
@@ -49,7 +50,8 @@ pub fn carries(quote: &str, fact: &str) -> bool {
     !wanted.is_empty() && share >= LEAST_SHARE
 }
 
-fn denies(text: &str) -> bool {
+/// Whether a text says that something is not so.
+pub fn denies(text: &str) -> bool {
     let text = text.to_lowercase().replace('’', "'");
     text.contains("n't")
         || words(&text)

@@ -1,5 +1,5 @@
-//! What a question to the memories is about, in the words of the vocabulary. Without a model the
-//! intent is neutral, never guessed from keywords.
+//! The intent of a question: what it is about, in terms of the vocabulary. Without a model the
+//! intent is neutral; it is never guessed from keywords.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::model::memory::Entity;
 pub const MOST_QUERY_CHARS: usize = 4000;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What to look for.
+/// What a question is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
     pub topics: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// What is looked for if nothing is known about the question.
+    /// The intent if nothing is known about the question.
     pub fn neutral() -> Self {
         Self {
             topics: Vec::new(),
@@ -39,7 +39,7 @@ impl Intent {
         }
     }
 
-    /// Nothing older counts.
+    /// The time since which memories are considered.
     pub fn since(&self, now: Timestamp) -> Option<Timestamp> {
         let days = match self.time_scope.as_str() {
             "today" => 1,

@@ -1,4 +1,4 @@
-//! The lexicon of a space: terms and their other names, which a search treats as the same.
+//! The lexicon of a space: terms and their aliases, which a search treats as the same.
 
 use super::{Conversation, ConversationError};
 use crate::base::field_error::FieldError;
@@ -65,7 +65,7 @@ impl Conversation {
     }
 }
 
-/// The other names of what a question names, without repeats.
+/// The aliases of the terms in a question, each once.
 pub fn other_names(query: &str, lexicon: &[LexiconEntry]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in lexicon {

@@ -1,5 +1,7 @@
-//! Facts, preferences and summaries that an application states, and what may change in a memory.
+//! Facts, preferences and summaries that an application stores, and the changes that a memory
+//! allows.
 
+use super::correcting::{Correction, check_category, check_topics, distinct};
 use super::messages::{check_content, check_file, check_tags};
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
@@ -34,19 +36,19 @@ pub struct NewMemory {
     pub file: FileHint,
     /// The memory that this one replaces.
     pub supersedes: Option<String>,
-    /// Whether parts of the text were replaced.
+    /// Whether parts of the text were redacted.
     pub redacted: bool,
 }
 
-/// What may change in a memory; `None` stays.
+/// Changes to a memory; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryChange {
     pub title: Option<Option<String>>,
-    pub importance: Option<Option<f64>>,
+    pub correction: Correction,
     pub important: Option<bool>,
     pub pinned: Option<bool>,
     pub tags: Option<Vec<String>>,
-    /// Whether it counts again although another one has replaced it.
+    /// Whether to use it again although another memory has replaced it.
     pub restore: bool,
 }
 
@@ -71,27 +73,10 @@ impl Conversation {
         let thread = new.thread_id.clone();
         let vocabulary = self.vocabulary(space).await?;
         let mut errors = Vec::new();
+        check_topics(&new.topics, &vocabulary, &mut errors);
         let mut memory = checked(new, now, &mut errors);
-        for topic in memory
-            .labels
-            .topics
-            .iter()
-            .filter(|topic| !vocabulary.terms.topics.contains(topic))
-        {
-            errors.push(FieldError::new(
-                "topics",
-                format!("{topic:?} is not a topic of the vocabulary (GET /v1/vocabulary)"),
-            ));
-        }
-
-        if let Some(category) = &memory.category
-            && category != USER_PREFERENCE
-            && !vocabulary.terms.categories.contains(category)
-        {
-            errors.push(FieldError::new(
-                "category",
-                format!("{category:?} is not a category of the vocabulary (GET /v1/vocabulary)"),
-            ));
+        if let Some(category) = &memory.category {
+            check_category(category, &vocabulary, &mut errors);
         }
 
         if !errors.is_empty() {
@@ -117,14 +102,14 @@ impl Conversation {
         let one = std::slice::from_ref(&memory);
         let session = Session::of_caller(space.clone());
         let prepared = match self.prepare_fully(&session, space, one).await {
-            // It is found by its words until then.
+            // Until then, keyword search finds it.
             Err(ConversationError::Llm(_)) => self.prepare(space, one).await?,
             prepared => prepared?,
         };
         Ok(PreparedMemory { memory, prepared })
     }
 
-    /// Stores it inside the caller's transaction; what it replaces is marked and stays.
+    /// Stores it inside the caller's transaction; the memory that it replaces is marked and kept.
     ///
     /// # Errors
     /// The store's.
@@ -143,7 +128,7 @@ impl Conversation {
             .await?)
     }
 
-    /// Marks what a memory replaces, and counts it.
+    /// Marks the memory that another one replaces, and counts the change.
     pub(super) async fn mark_replaced(
         &self,
         tx: &mut Tx,
@@ -221,12 +206,14 @@ impl Conversation {
             check_line("title", title, MOST_TITLE_CHARS, &mut errors);
         }
 
-        check_importance(change.importance.flatten(), &mut errors);
+        check_importance(change.correction.importance.flatten(), &mut errors);
         let tags = change.tags.as_ref().map(|tags| {
             check_tags(tags, &mut |field, rule| {
                 errors.push(FieldError::new(field, rule));
             })
         });
+        let vocabulary = self.vocabulary(space).await?;
+        errors.extend(change.correction.faults(&known, &vocabulary));
         if !errors.is_empty() {
             return Err(ConversationError::Invalid(errors));
         }
@@ -242,8 +229,10 @@ impl Conversation {
                 }
 
                 apply(&mut memory, change, tags.as_ref());
+                change.correction.apply(&mut memory, &vocabulary);
                 memory.updated_at = now;
-                tx.update_memory(space, &memory, tags.is_some()).await?;
+                let relabelled = tags.is_some() || change.correction.topics.is_some();
+                tx.update_memory(space, &memory, relabelled).await?;
                 tx.commit().await?;
                 Ok(memory)
             })
@@ -261,18 +250,25 @@ impl Conversation {
         user_id: Option<&str>,
         unchanged: impl Fn(&Memory) -> bool,
     ) -> Result<(), ConversationError> {
-        let memory = self.memory(space, id, user_id).await?;
-        if !unchanged(&memory) {
-            return Err(ConversationError::Changed("memory"));
-        }
-
+        let known = self.memory(space, id, user_id).await?;
         self.store
             .retry_as("remove_memory", || async {
                 let mut tx = self.store.begin().await?;
-                if let Some(thread_id) = &memory.thread_id
-                    && memory.kind == MemoryKind::Message
-                    && let Some(mut thread) = tx.find_thread(space, thread_id).await?
-                {
+                // The thread is locked first, as by every writer of its messages.
+                let thread = match &known.thread_id {
+                    Some(id) if known.kind == MemoryKind::Message => {
+                        tx.find_thread(space, id).await?
+                    }
+                    _ => None,
+                };
+                let held = tx.hold_memories(space, &[known.id.to_string()]).await?;
+                let found = held.into_iter().next();
+                let memory = found.ok_or_else(|| ConversationError::no_memory(id))?;
+                if !unchanged(&memory) {
+                    return Err(ConversationError::Changed("memory"));
+                }
+
+                if let Some(mut thread) = thread {
                     thread.message_count = (thread.message_count - 1).max(0);
                     tx.update_thread(space, &thread).await?;
                 }
@@ -290,10 +286,6 @@ impl Conversation {
 fn apply(memory: &mut Memory, change: &MemoryChange, tags: Option<&Vec<String>>) {
     if let Some(title) = &change.title {
         memory.title.clone_from(title);
-    }
-
-    if let Some(importance) = change.importance {
-        memory.own_importance = importance;
     }
 
     memory.important = change.important.unwrap_or(memory.important);
@@ -331,10 +323,6 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
     }
 
     check_importance(new.importance, errors);
-    if new.topics.len() > 3 {
-        errors.push(FieldError::new("topics", "must have at most 3 entries"));
-    }
-
     let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
     check_content(&new.content, &mut refuse);
     check_file(&new.file, &mut refuse);
@@ -359,7 +347,7 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
         file: new.file,
         turn_index: 0,
         labels: Labels {
-            topics: new.topics,
+            topics: distinct(&new.topics),
             tags,
             redacted: new.redacted,
             ..Labels::default()

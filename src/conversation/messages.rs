@@ -32,9 +32,9 @@ pub struct NewMessage {
     pub source: Option<String>,
     pub created_at: Option<Timestamp>,
     pub tags: Vec<String>,
-    /// Who speaks, where the role does not tell it.
+    /// The name of the speaker, if the role does not identify them.
     pub name: Option<String>,
-    /// Whether parts of the text were replaced.
+    /// Whether parts of the text were redacted.
     pub redacted: bool,
     pub file: FileHint,
 }
@@ -47,21 +47,21 @@ pub struct PreparedMessages {
     wanted: Wanted,
 }
 
-/// What a model is to do with messages in the background.
+/// What jobs do with messages in the background.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
     /// Classify them.
     pub enrich: bool,
-    /// Take facts from them.
+    /// Extract facts from them.
     pub extract: bool,
 }
 
-/// A message and whether it was there before.
+/// A message, and whether it had been stored before.
 #[derive(Debug, Clone)]
 pub struct Appended {
     pub memory: Memory,
     pub duplicate: bool,
-    /// The job that takes facts from it.
+    /// The job that extracts facts from it.
     pub extraction_job: Option<String>,
 }
 
@@ -233,8 +233,8 @@ impl Conversation {
         self.jobs.announce();
     }
 
-    /// Queues a classification job. A full queue does not refuse a message: the next job of the
-    /// thread takes it along.
+    /// Queues a classification job. A full queue does not reject a message: the next job of the
+    /// thread classifies it too.
     async fn queue_enrichment(
         &self,
         tx: &mut Tx,
@@ -251,7 +251,7 @@ impl Conversation {
         }
     }
 
-    /// Messages of the thread that may be the same as new ones.
+    /// Stored messages of the thread that new ones may repeat.
     async fn known(
         &self,
         tx: &mut Tx,
@@ -266,8 +266,8 @@ impl Conversation {
     }
 }
 
-/// Whether a message may have been sent before: it says where or when it comes from. Two equal
-/// messages of a running chat are two messages.
+/// Whether a message can be recognised as sent before, because it has a source or a time of its
+/// own. Two equal messages of a running chat are two messages.
 fn is_import(message: &Memory) -> bool {
     message.source == "external" || message.created_at != message.stored_at
 }

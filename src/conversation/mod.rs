@@ -1,20 +1,22 @@
 //! Conversations: what is said is stored at once, classified in the background with a shared
-//! vocabulary, and returned as a context that fits and explains itself.
+//! vocabulary, and returned as a context that fits a budget and shows its reasons.
 //!
-//! `threads` and `messages` store what is said, `memories` what is known about a user. `vocabulary`
-//! holds the closed lists that `enrichment` classifies with and `intent` asks with. `context` runs
-//! the `stages` or a search (`recall`), scores what they find (`scoring`) and writes it as text
-//! (`compose`). `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` knows other
-//! names. `extraction` takes facts from messages, and `fact_check` keeps those that their quotes
-//! carry.
+//! `threads` and `messages` store what is said, `memories` what is known about a user, and
+//! `correcting` lets a user correct how either was classified. `vocabulary` holds the closed lists
+//! that `enrichment` classifies with and `intent` asks with. `context` runs the `stages` or a
+//! search (`recall`), scores what they find (`scoring`) and writes it as text (`compose`).
+//! `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` holds aliases.
+//! `extraction` extracts facts from messages, and `fact_check` keeps those that their quotes
+//! support.
 
 mod backfill;
 pub mod compose;
 pub mod context;
+mod correcting;
 mod enrichment;
 pub mod episodic;
 mod extraction;
-mod fact_check;
+pub mod fact_check;
 pub mod intent;
 pub mod lexicon;
 pub mod memories;
@@ -40,6 +42,7 @@ use crate::model::thread::Thread;
 use crate::search::{Search, SearchError};
 use crate::store::{AsStoreError, Store, StoreError};
 
+pub use correcting::Correction;
 pub use enrichment::KIND as ENRICH;
 pub use threads::ThreadChange;
 
@@ -70,10 +73,10 @@ pub enum ConversationError {
     /// 409: the id is in use.
     #[error("there is already a thread {0} in this space")]
     ThreadExists(String),
-    /// 409: the vocabulary has it already.
+    /// 409: the vocabulary already has the term or the version.
     #[error("{0}")]
     VocabularyConflict(String),
-    /// 412: it has changed since it was read.
+    /// 412: the resource has changed since it was read.
     #[error("the {0} has changed since you read it")]
     Changed(&'static str),
     #[error(transparent)]

@@ -14,7 +14,7 @@ use crate::model::memory::Memory;
 use crate::search::Kind;
 use crate::search::memories::{MemoryQuery, NEIGHBOUR};
 
-/// The weight of the search in a score; the stages' score has the rest.
+/// The weight of the search in a score; the score of the stages has the rest.
 const SEARCH: f64 = 0.6;
 const MOST: f64 = 100.0;
 
@@ -22,9 +22,9 @@ const MOST: f64 = 100.0;
 #[derive(Debug, Clone)]
 pub struct Recalled {
     pub memory: Memory,
-    /// Its own score and the share of its neighbours, from 0 to 1 with the best at 1.
+    /// Its own score plus the share of its neighbours, from 0 to 1; the best memory has 1.
     pub score: f64,
-    /// The memory that it helps to understand, if it was not found itself.
+    /// The memory found that it stands next to, if it was not found itself.
     pub neighbour_of: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Conversation {
         intent: &Intent,
         expand: usize,
     ) -> Result<Vec<Recalled>, ConversationError> {
-        // Other names of what the question names find the same.
+        // The aliases of terms in the question are searched too.
         let names = other_names(query, &self.lexicon(space).await?);
         let text = std::iter::once(query.to_owned()).chain(names);
         let text = text.collect::<Vec<_>>().join(" ");

@@ -1,5 +1,5 @@
-//! Rolls old messages of a thread into a titled summary. The originals stay, and the last turns are
-//! never summarised.
+//! Summarises the oldest messages of a thread, with a title. The messages are kept, and the last
+//! turns are never summarised.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::llm::tasks::rollup::Rollup;
 use crate::model::memory::{Evidence, Memory, MemoryKind};
 use crate::store::{MemoryFilter, MemoryPage};
 
-/// Messages of one summary.
+/// Maximum messages of one summary.
 const MOST_MESSAGES: usize = 200;
 const USUAL_CHARS: usize = 1200;
 
@@ -77,8 +77,10 @@ impl Conversation {
         messages.retain(|message| message.turn_index <= last && !covered(message));
         messages.truncate(MOST_MESSAGES);
         if messages.is_empty() {
-            let rule =
-                format!("no message before the last {USUAL_TURNS} turns is without a summary");
+            let rule = format!(
+                "there is nothing to summarise: the last {USUAL_TURNS} turns stay as they are, and all \
+                 messages before them have a summary"
+            );
             return Err(ConversationError::invalid("until_turn", rule));
         }
 

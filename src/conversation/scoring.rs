@@ -22,7 +22,7 @@ pub struct ScoreParts {
     pub importance: f64,
     pub source_factor: f64,
     pub tier_factor: f64,
-    /// The part of a search, where one was made.
+    /// The part of the search, if there was one.
     pub search: Option<f64>,
 }
 
@@ -110,7 +110,7 @@ fn hours(memory: &Memory, now: Timestamp) -> f64 {
     (now.as_micros() - memory.created_at.as_micros()) as f64 / 3_600_000_000.0
 }
 
-/// The share of what is wanted that a memory has.
+/// The share of the wanted terms that a memory has.
 fn shared<'a>(
     own: impl Iterator<Item = &'a String>,
     wanted: impl Iterator<Item = &'a String>,

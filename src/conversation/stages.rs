@@ -1,5 +1,5 @@
-//! The three stages: the current thread, the user's other threads, and what always matters; at most
-//! twenty memories in all.
+//! The three stages: the current thread, the user's other threads, and preferences and other
+//! important long-term memories; at most twenty memories in total.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::base::ids::{Space, ThreadId};
 use crate::model::memory::{Memory, Tier};
 use crate::store::StageQuery;
 
-/// Memories in all.
+/// Maximum memories in total.
 pub const BUDGET: usize = 20;
 /// Memories of the last stage that are always included.
 const ALWAYS: usize = 3;
@@ -55,7 +55,7 @@ impl RelevanceParts {
 pub struct Staged {
     pub memory: Memory,
     pub source: RetrievalSource,
-    /// None in the last stage, which has its own order.
+    /// `None` in the last stage, which ranks by importance.
     pub relevance: Option<RelevanceParts>,
 }
 
@@ -63,13 +63,13 @@ pub struct Staged {
 #[derive(Debug, Clone, Default)]
 pub struct StageResult {
     pub found: Vec<Staged>,
-    /// What gave way to the last stage.
+    /// Memories that made room for the last stage.
     pub replaced: Vec<Staged>,
     /// Milliseconds of each stage.
     pub stage_ms: [f64; 3],
 }
 
-/// Whose memories are looked at, and when.
+/// Whose memories are searched, and at what time.
 #[derive(Debug, Clone, Copy)]
 pub struct StageScope<'s> {
     pub user_id: &'s str,
@@ -171,7 +171,7 @@ impl Conversation {
     }
 }
 
-/// Makes room for the last stage: the lowest of the second stage give way, then of the first.
+/// Makes room for the last stage: drops the lowest of the second stage, then of the first.
 fn fit(
     mut current: Vec<Staged>,
     mut others: Vec<Staged>,

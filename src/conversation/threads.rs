@@ -1,11 +1,11 @@
 //! Threads: create, list, rename, delete.
 
-use super::{Conversation, ConversationError, check_line, user_of};
+use super::{Conversation, ConversationError, MOST_USER_CHARS, check_line, user_of};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
-use crate::store::{RemovalScope, Removed, StoreError, ThreadPage, Tx};
+use crate::store::{Removed, StoreError, ThreadPage, Tx};
 
 const MOST_TITLE_CHARS: usize = 300;
 
@@ -37,7 +37,7 @@ impl Conversation {
         let id = id.unwrap_or_else(|_| {
             errors.push(FieldError::new(
                 "id",
-                "must be a UUID; without it, memoir makes one",
+                "must be a UUID; if omitted, memoir generates one",
             ));
             ThreadId::new()
         });
@@ -142,26 +142,26 @@ impl Conversation {
         user_id: Option<&str>,
         unchanged: impl Fn(&Thread) -> bool,
     ) -> Result<Removed, ConversationError> {
-        let thread = self.thread(space, id, user_id).await?;
-        if !unchanged(&thread) {
-            return Err(ConversationError::Changed("thread"));
-        }
-
-        let scope = RemovalScope::Thread(&thread.id);
-        let removed = self.store.remove_memories_in(space, &thread.user_id, scope);
-        Ok(removed.await?)
+        let known = self.thread(space, id, user_id).await?;
+        let removed = self.store.remove_thread(space, &known, unchanged).await?;
+        removed.ok_or(ConversationError::Changed("thread"))
     }
 
     /// Deletes everything that an end user has said or that is known about them.
     ///
     /// # Errors
-    /// The store's.
+    /// An id that no user can have, and the store's.
     pub async fn remove_user(
         &self,
         space: &Space,
         user_id: &str,
     ) -> Result<Removed, ConversationError> {
-        let scope = RemovalScope::User(user_id);
-        Ok(self.store.remove_memories_in(space, user_id, scope).await?)
+        let mut errors = Vec::new();
+        check_line("user_id", user_id, MOST_USER_CHARS, &mut errors);
+        if !errors.is_empty() {
+            return Err(ConversationError::Invalid(errors));
+        }
+
+        Ok(self.store.remove_user_memories(space, user_id).await?)
     }
 }

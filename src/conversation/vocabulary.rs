@@ -12,7 +12,7 @@ use crate::model::memory::USER_PREFERENCE;
 use crate::model::vocabulary::{Suggestion, SuggestionKind, Terms, Vocabulary};
 use crate::store::{StoreError, Tx};
 
-/// Providers accept that many values of a closed choice.
+/// Providers accept at most about this many values of a closed choice.
 const MOST_TERMS: usize = 250;
 const MOST_TERM_CHARS: usize = 100;
 const MOST_VERSION_CHARS: usize = 32;
@@ -22,7 +22,7 @@ const MOST_SUGGESTIONS: usize = 20;
 /// An approved suggestion.
 pub struct Approved {
     pub vocabulary: Vocabulary,
-    /// The job that gives the term to the memories that suggested it.
+    /// The job that adds the term to the memories that suggested it.
     pub job_id: JobId,
 }
 
@@ -100,7 +100,7 @@ impl Conversation {
         Ok(found.await?)
     }
 
-    /// Adds a suggestion to the vocabulary, and queues the job that gives it to the memories that
+    /// Adds a suggestion to the vocabulary, and queues the job that adds it to the memories that
     /// suggested it; call [`Conversation::announce`] once the transaction is committed.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Conversation {
         tx.add_vocabulary(space, &vocabulary, now).await?;
         let request = json!({"kind": kind.as_str(), "suggestion": suggestion});
         let new = NewJob {
-            is_small: false,
+            group_size: 1,
             kind: backfill::KIND,
             user_id: String::new(),
             source_id: None,

@@ -6,7 +6,7 @@ use crate::model::memory::{Memory, MemoryKind};
 use crate::model::thread::Thread;
 use crate::store::{MemoryFilter, MemoryPage};
 
-/// Turns, unless the request says otherwise.
+/// Number of turns, unless the request sets another.
 pub const USUAL_TURNS: i64 = 4;
 const MOST_TURNS: i64 = 50;
 

@@ -12,11 +12,11 @@ use crate::search::terms::{Analyzer, ChunkTerms};
 use crate::search::vectors::to_bytes;
 use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
 
-/// Vectors are counted once in so many writes; those of a small limit after each one.
+/// Vectors are counted once per this many writes; with a small limit, after each write.
 const COUNTED_EVERY: i64 = 32;
 const LARGE_LIMIT: usize = 1000;
 
-/// The terms of memories, and their vectors if they cost nothing.
+/// The terms of memories, and their vectors if computing them costs nothing.
 #[derive(Debug, Default)]
 pub struct PreparedMemories {
     terms: Vec<ChunkTerms>,
@@ -25,7 +25,7 @@ pub struct PreparedMemories {
 }
 
 impl PreparedMemories {
-    /// What belongs to the messages that are new.
+    /// The terms and vectors of the messages that are new.
     pub(super) fn only(&self, appended: &[Appended]) -> Self {
         fn kept<T: Clone>(all: &[T], appended: &[Appended]) -> Vec<T> {
             let fresh = all.iter().zip(appended).filter(|(_, one)| !one.duplicate);
@@ -73,7 +73,7 @@ impl Conversation {
         })
     }
 
-    /// The same with the vectors of any model.
+    /// The same, with vectors even if the model is remote.
     pub(super) async fn prepare_fully(
         &self,
         session: &Session,
@@ -130,7 +130,8 @@ impl Conversation {
         tx.count_entry_write(space, &group).await
     }
 
-    /// Stores the vectors of memories, unless the space has another model by now or they have them.
+    /// Stores the vectors of memories, unless the space now has another model or they already have
+    /// vectors.
     pub(super) async fn write_vectors(
         &self,
         tx: &mut Tx,
@@ -164,8 +165,8 @@ impl Conversation {
         self.evict_vectors(tx, space, user_id, seqs, now).await
     }
 
-    /// Takes the vectors of a user's least important memories, if there are too many. They get new
-    /// entries without a vector, so that every index learns of it.
+    /// Removes the vectors of a user's least important memories, if there are too many. These
+    /// memories get new entries without a vector, so that every in-memory index notices.
     async fn evict_vectors(
         &self,
         tx: &mut Tx,
@@ -174,7 +175,7 @@ impl Conversation {
         written: &[i64],
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // Counting takes time, so a few more may stay until the next count.
+        // Counting takes time, so a few more than allowed may stay until the next count.
         let due = written.iter().any(|seq| seq % COUNTED_EVERY == 0);
         if !due && self.max_vectors >= LARGE_LIMIT {
             return Ok(());

@@ -1,12 +1,15 @@
 //! Answers a query with matching sentences from the given chunks. Guarantees that every sentence is
 //! quoted from a chunk, with its number, and that the answer says so if nothing matches.
 
+use std::collections::HashSet;
+
 use super::AnswerChunk;
 use super::question::{self, Kind};
 use super::rank::{self, Rarity, Terms};
-use super::sentences;
+use crate::base::sentences;
 
-const NOTHING: &str = "Not found in what is stored.";
+/// The answer if no sentence matches.
+pub const NOTHING: &str = "Not found in what is stored.";
 /// Maximum sentences of an answer, and of a list.
 const SENTENCES: usize = 3;
 const ITEMS: usize = 8;
@@ -17,8 +20,23 @@ const CLOSE: f32 = 0.75;
 const CLOSE_ITEM: f32 = 0.6;
 /// How much a sentence of another kind than the question asks for counts.
 const OTHER_KIND: f32 = 0.8;
+/// How much a title counts: it names what is asked about, and says nothing of it.
+const TITLE: f32 = 0.4;
+/// Most words of a title.
+const TITLE_WORDS: usize = 6;
+/// Share of the question's words that the next sentence must add to be quoted too.
+const ADDS: f32 = 0.25;
 /// Share of the words of a question that a sentence must contain to be a yes or a no.
 const SURE: f32 = 0.8;
+/// Share of the words of a question, rare ones counting more, that a sentence and its neighbours must
+/// contain to answer it, or else their whole chunk.
+const CARRIED: f32 = 0.33;
+const CARRIED_BY_CHUNK: f32 = 0.5;
+/// The same if other words of the question are in none of the chunks: then what is asked about is
+/// probably not stored.
+const CARRIED_OF_ALL: f32 = 0.55;
+/// Sentences below which it cannot be told which words are rare.
+const LEAST_JUDGED: usize = 20;
 /// Maximum characters of a quotation.
 const LONGEST: usize = 400;
 
@@ -35,37 +53,57 @@ struct Found<'a> {
 /// The answering sentences, best first, each with the number of its chunk in brackets.
 pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let question = Terms::of(query);
-    let (kind, code) = (Kind::of(query), question::wants_code(query));
+    let asked = Asked::of(query);
+    let (kind, code) = (asked.kind, question::wants_code(query));
     let found: Vec<Found<'_>> = chunks
         .iter()
         .flat_map(|chunk| sentences_of(chunk, code))
         .collect();
     let rarity = Rarity::of(found.iter().map(|f| &f.terms));
-    let mut scored: Vec<(f32, &Found<'_>)> = found
+    let mut scored: Vec<(f32, usize)> = found
         .iter()
-        .map(|f| (score(&rarity, &question, kind, f), f))
+        .enumerate()
+        .map(|(at, f)| (score(&rarity, &question, &asked, f), at))
         .collect();
 
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let Some((best, first)) = scored.first().filter(|(score, _)| *score >= ENOUGH) else {
+    let Some(&(best, first)) = scored.first().filter(|(score, _)| *score >= ENOUGH) else {
         return NOTHING.to_string();
     };
+    if !is_carried(&rarity, &question, chunks, &found, first) {
+        return NOTHING.to_string();
+    }
+    let first = &found[first];
 
     let (most, close) = match kind {
         Kind::List => (ITEMS, CLOSE_ITEM),
         _ => (SENTENCES, CLOSE),
     };
     let (mut said, mut spoken) = (Vec::new(), Vec::<String>::new());
-    for (_, sentence) in scored
+    for (_, at) in scored
         .iter()
         .take_while(|(s, _)| *s >= (best * close).max(ENOUGH))
     {
-        let (quoted, words) = (told(sentence, kind), spoken_words(sentence.text));
+        let sentence = &found[*at];
+        let words = spoken_words(sentence.text);
         let repeats = |before: &String| before.contains(&words) || words.contains(before);
-        if said.len() < most && !spoken.iter().any(repeats) {
-            said.push(quoted);
-            spoken.push(words);
+        if said.len() == most || spoken.iter().any(repeats) {
+            continue;
         }
+
+        let next = found.get(at + 1).filter(|next| {
+            let wanted = !asked.is_in(sentence.text) && asked.is_in(next.text);
+            let adds = || rarity.added(&question, &sentence.terms, &next.terms) >= ADDS;
+            next.chunk_id == sentence.chunk_id && (wanted || adds())
+        });
+        match next.filter(|_| kind != Kind::List && sentence.before.is_none()) {
+            Some(next) => {
+                said.push(both(sentence, next.text));
+                spoken.push(spoken_words(next.text));
+            }
+            None => said.push(told(sentence, &asked)),
+        }
+        spoken.push(words);
     }
 
     if kind == Kind::List && said.len() > 1 {
@@ -85,8 +123,63 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     }
 }
 
+/// What a question asks for.
+struct Asked {
+    kind: Kind,
+    /// Its words, in lower case.
+    words: HashSet<String>,
+}
+
+impl Asked {
+    fn of(query: &str) -> Self {
+        Self {
+            kind: Kind::of(query),
+            words: question::words_of(query),
+        }
+    }
+
+    fn is_in(&self, sentence: &str) -> bool {
+        self.kind.is_in(sentence, &self.words)
+    }
+}
+
+/// Whether a sentence is about what is asked: a sentence about something else shares only common
+/// words and a vague meaning with the question.
+fn is_carried(
+    rarity: &Rarity,
+    question: &Terms,
+    chunks: &[AnswerChunk<'_>],
+    found: &[Found<'_>],
+    first: usize,
+) -> bool {
+    if found.len() < LEAST_JUDGED {
+        return true;
+    }
+
+    let id = found[first].chunk_id;
+    let path = chunks.iter().find(|chunk| chunk.chunk_id == id);
+    let path = Terms::of(path.map_or("", |chunk| chunk.path));
+    let carried = |places: &mut dyn Iterator<Item = usize>| {
+        let mut union = path.clone();
+        for at in places {
+            union.stems.extend(found[at].terms.stems.iter().cloned());
+        }
+
+        rarity.shared(question, &union)
+    };
+
+    let here = |at: &usize| found[*at].chunk_id == id;
+    let around = first.saturating_sub(1)..found.len().min(first + 2);
+    let near = carried(&mut around.filter(here));
+    let in_chunk = carried(&mut (0..found.len()).filter(here));
+    let in_all = carried(&mut (0..found.len()));
+
+    (near >= CARRIED || in_chunk >= CARRIED_BY_CHUNK)
+        && (near >= CARRIED_OF_ALL || in_all >= CARRIED_OF_ALL)
+}
+
 /// A sentence with as much around it as is needed to understand it.
-fn told(found: &Found<'_>, kind: Kind) -> String {
+fn told(found: &Found<'_>, asked: &Asked) -> String {
     let quoted = quote(found.text, found.chunk_id);
     if let Some(before) = found.before {
         return format!(
@@ -96,12 +189,15 @@ fn told(found: &Found<'_>, kind: Kind) -> String {
     }
 
     match found.after {
-        Some(after) if !kind.is_in(found.text) && kind.is_in(after) => {
-            let first = sentences::cut(&sentences::flat(found.text), LONGEST);
-            format!("{first} {}", quote(after, found.chunk_id))
-        }
+        Some(after) if !asked.is_in(found.text) && asked.is_in(after) => both(found, after),
         _ => quoted,
     }
+}
+
+/// A sentence and the one after it.
+fn both(found: &Found<'_>, after: &str) -> String {
+    let first = sentences::cut(&sentences::flat(&without_marks(found.text)), LONGEST);
+    format!("{first} {}", quote(after, found.chunk_id))
 }
 
 /// The sentences of a chunk; those of code and data only if they are asked for.
@@ -110,6 +206,7 @@ fn sentences_of<'a>(chunk: &AnswerChunk<'a>, code: bool) -> Vec<Found<'a>> {
     let pieces: Vec<&str> = sentences::split(chunk.text)
         .into_iter()
         .filter(|piece| code || !is_code(piece))
+        .filter(|piece| !sentences::is_heading(piece))
         .collect();
 
     (0..pieces.len())
@@ -139,24 +236,36 @@ fn is_code(piece: &str) -> bool {
 }
 
 /// A question is not an answer, and a heading or an exclamation says little.
-fn score(rarity: &Rarity, question: &Terms, kind: Kind, found: &Found<'_>) -> f32 {
+fn score(rarity: &Rarity, question: &Terms, asked: &Asked, found: &Found<'_>) -> f32 {
     let asks = if found.text.contains(['?', '？']) {
         0.6
     } else {
         1.0
     };
 
-    let words = found.text.split_whitespace().take(6).count();
-    let brief = if words < 6 && found.text.is_ascii() && kind != Kind::List {
+    let words = found.text.split_whitespace().count();
+    let brief = if asked.kind == Kind::List || !found.text.is_ascii() {
+        1.0
+    } else if is_title(found.text, words) {
+        TITLE
+    } else if words < 6 {
         0.8
     } else {
         1.0
     };
 
-    let of_kind = kind.is_in(found.text) || found.after.is_some_and(|after| kind.is_in(after));
+    let of_kind = asked.is_in(found.text) || found.after.is_some_and(|after| asked.is_in(after));
     let fitting = if of_kind { 1.0 } else { OTHER_KIND };
 
     asks * brief * fitting * rank::relevance(rarity, question, &found.terms)
+}
+
+/// Whether a line is rather a title than a sentence: short, without an end, a value or a mark.
+fn is_title(line: &str, words: usize) -> bool {
+    words <= TITLE_WORDS
+        && line.ends_with(char::is_alphanumeric)
+        && !line.starts_with(['-', '*', '+'])
+        && !line.contains(|c: char| c == ':' || c.is_ascii_digit())
 }
 
 /// The words of a sentence, so that the same sentence of another chunk is recognised.
@@ -258,6 +367,39 @@ mod tests {
     }
 
     #[test]
+    fn a_title_is_no_answer_and_a_name_is_whole() {
+        let says = |text: &str, question: &str| {
+            answer(
+                question,
+                &[AnswerChunk {
+                    chunk_id: 8,
+                    path: "",
+                    text,
+                }],
+            )
+        };
+
+        for title in ["# Piano\n\n", "Piano\n\n"] {
+            let text = format!(
+                "{title}The piano, a Blüthner from 1911, is tuned every October by Mr. Hašek."
+            );
+            let said = says(&text, "Who tunes the piano?");
+            assert_eq!(
+                said,
+                "The piano, a Blüthner from 1911, is tuned every October by Mr. Hašek [8]."
+            );
+        }
+
+        let bike = "The blue bike has a hub with eight gears. The frame number is K4711, under the saddle.";
+        let said = says(bike, "What is the frame number of the blue bike?");
+        assert!(said.contains("K4711"), "{said}");
+
+        let limits = "travel:\n  hotel limit: 120\n  meal limit: 30\n";
+        let said = says(limits, "What is the hotel limit?");
+        assert_eq!(said, "hotel limit: 120 [8].");
+    }
+
+    #[test]
     fn says_so_if_the_chunks_do_not_answer() {
         let chunks = [AnswerChunk {
             chunk_id: 7,
@@ -275,18 +417,48 @@ mod tests {
     }
 
     #[test]
-    fn respects_the_kind_of_a_question() {
-        let says = |text: &str, question: &str| {
-            answer(
-                question,
-                &[AnswerChunk {
-                    chunk_id: 3,
-                    path: "",
-                    text,
-                }],
-            )
+    fn common_words_alone_are_no_answer() {
+        let chunk = |chunk_id, text| AnswerChunk {
+            chunk_id,
+            path: "",
+            text,
         };
+        let sheds: Vec<String> = (0..30)
+            .map(|n| format!("A shed was built beside house {n} by the river. "))
+            .collect();
+        let sheds = sheds.concat();
+        let cottage = "A cottage was built there later. The cottage has two rooms.";
+        let chunks = [chunk(1, sheds.as_str()), chunk(2, cottage)];
 
+        assert_eq!(answer("Who built the harpsichord?", &chunks), NOTHING);
+        let said = answer("Who built the cottage?", &chunks);
+        assert!(said.contains("A cottage was built there later"), "{said}");
+    }
+
+    /// The answer from one chunk.
+    fn says(text: &str, question: &str) -> String {
+        let chunk = AnswerChunk {
+            chunk_id: 3,
+            path: "",
+            text,
+        };
+        answer(question, &[chunk])
+    }
+
+    #[test]
+    fn a_name_in_the_question_does_not_answer_it() {
+        let choir = "The Danish choir sings on Monday in room C3. Conductor: Astrid Holm.";
+        let said = says(choir, "Who conducts the Danish choir?");
+        assert!(said.contains("Astrid Holm"), "{said}");
+
+        let race =
+            "Rowing race: long practice on Saturdays, with two crews. The start is in Bremen.";
+        let said = says(race, "Where is the rowing race?");
+        assert!(said.contains("Bremen"), "{said}");
+    }
+
+    #[test]
+    fn respects_the_kind_of_a_question() {
         let mill = "The mill was built by the river. It was finished in 1843. The mill grinds flour for the town.";
         assert!(
             says(mill, "When was the mill built?").contains("It was finished in 1843 [3]."),

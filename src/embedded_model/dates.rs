@@ -1,9 +1,7 @@
 //! Reads the common written forms of a date. Guarantees ISO 8601 with the precision of the text,
 //! and no guess where day and month are ambiguous.
 
-const MONTHS: [&str; 12] = [
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-];
+use crate::base::months::MONTHS;
 
 /// The first date in a short text such as a header field or a file name.
 pub fn iso(text: &str) -> Option<String> {
@@ -33,26 +31,15 @@ fn year(word: &str) -> Option<u32> {
         .filter(|y| word.len() == 4 && (1000..=2999).contains(y))
 }
 
+/// The number of a month by its name or the beginning of it: `March`, `Mar`, `sept`.
 fn month(word: &str) -> Option<u32> {
     let lower = word.to_lowercase();
-    let known = lower.len() >= 3 && lower.is_ascii();
-    let at = MONTHS.iter().position(|m| known && lower.starts_with(m))?;
-    let full = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ][at];
+    if lower.len() < 3 {
+        return None;
+    }
 
-    (full.starts_with(&lower) || lower == "sept").then(|| u32::try_from(at + 1).unwrap_or(1))
+    let at = MONTHS.iter().position(|name| name.starts_with(&lower))?;
+    u32::try_from(at + 1).ok()
 }
 
 fn day_in(year: u32, month: u32, day: u32) -> Option<String> {

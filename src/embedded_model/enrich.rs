@@ -1,10 +1,11 @@
-//! Classifies messages by comparing their meaning with the words of the vocabulary. A clause that
-//! denies something does not count for what it denies. Guarantees terms of the vocabulary only, and
+//! Classifies messages by comparing their meaning with the words of the vocabulary. A clause in which
+//! the speaker rejects something ("I don't want a refund") does not count for what it rejects; one
+//! that reports that something has not happened ("It has not been shipped") does. Guarantees terms of the vocabulary only, and
 //! a confidence that says how near the best term is.
 
 use super::profile;
-use super::sentences;
 use super::table::{self, Vector};
+use crate::base::sentences;
 use crate::model::memory::Entity;
 use crate::model::vocabulary::{CATCH_ALL, Terms};
 
@@ -18,6 +19,39 @@ const MOST_TOPICS: usize = 3;
 const DENIALS: [&str; 9] = [
     "not", "no", "never", "without", "neither", "nor", "cannot", "isn", "none",
 ];
+
+/// What a speaker wants or is there for; denied, the speaker rejects it. Everything else that is
+/// denied is an event or a state, and the message is about it.
+const WISHES: [&str; 22] = [
+    "want",
+    "wanted",
+    "wanting",
+    "wish",
+    "need",
+    "needed",
+    "require",
+    "ask",
+    "asking",
+    "asked",
+    "request",
+    "requesting",
+    "looking",
+    "seeking",
+    "interested",
+    "here",
+    "calling",
+    "writing",
+    "talking",
+    "intend",
+    "planning",
+    "trying",
+];
+/// Words that name the purpose of a message, directly after a denial.
+const PURPOSES: [&str; 3] = ["about", "for", "regarding"];
+/// A wish comes so many words after its denial: "not really here".
+const WISH_REACH: usize = 2;
+/// Speakers who name themselves.
+const SPEAKERS: [&str; 2] = ["i", "we"];
 
 /// What a message is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +74,7 @@ pub struct Analyzed {
 
 struct Clause {
     vector: Vector,
+    /// Whether the speaker rejects what it names.
     denied: bool,
 }
 
@@ -146,7 +181,7 @@ fn meaning(name: &str) -> Vector {
     profile::vector_of(&name.replace(['_', '-'], " "))
 }
 
-/// The clauses of a text, each with its meaning and whether it denies.
+/// The clauses of a text, each with its meaning and whether it rejects what it names.
 fn clauses(text: &str) -> Vec<Clause> {
     let parts = sentences::split(text)
         .into_iter()
@@ -157,16 +192,36 @@ fn clauses(text: &str) -> Vec<Clause> {
     parts
         .map(|part| Clause {
             vector: profile::vector_of(part),
-            denied: denies(part),
+            denied: rejects(part),
         })
         .collect()
 }
 
-fn denies(part: &str) -> bool {
-    let words = part.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’');
-    words.map(str::to_lowercase).any(|word| {
-        DENIALS.contains(&word.as_str()) || word.ends_with("n't") || word.ends_with("n’t")
-    })
+/// Whether the speaker of a clause rejects what it names: it begins with a denial ("No refund"),
+/// denies a purpose ("This is not about the refund"), or denies a wish of the speaker.
+fn rejects(part: &str) -> bool {
+    let lower = part.to_lowercase().replace('’', "'");
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric() && c != '\'')
+        .filter(|word| !word.is_empty())
+        .collect();
+    let Some(at) = words.iter().position(|word| is_denial(word)) else {
+        return false;
+    };
+
+    let (before, after) = (&words[..at], &words[at + 1..]);
+    let has_purpose = after.first().is_some_and(|word| PURPOSES.contains(word));
+    let speaks = before.iter().any(|word| {
+        let subject = word.split('\'').next().unwrap_or_default();
+        SPEAKERS.contains(&subject)
+    });
+    let mut near = after.iter().take(WISH_REACH);
+
+    before.is_empty() || has_purpose || speaks && near.any(|word| WISHES.contains(word))
+}
+
+fn is_denial(word: &str) -> bool {
+    DENIALS.contains(&word) || word.ends_with("n't")
 }
 
 /// Things that a text names by their form.
@@ -258,6 +313,59 @@ mod tests {
                 "{text}: {found:?}"
             );
             assert!(!analyze(text, &terms).topics.contains(&"refund".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_speaker_rejects_what_they_do_not_want() {
+        for clause in [
+            "I don't want a refund",
+            "I'm not here about the refund",
+            "we are not really looking for a refund",
+            "I never asked for a refund",
+            "this is not about billing",
+            "No refund please",
+            "not a return",
+            "don’t cancel my order",
+        ] {
+            assert!(rejects(clause), "{clause}");
+        }
+
+        for clause in [
+            "My parcel has not been shipped yet",
+            "I cannot log in to my account",
+            "I have not received my refund",
+            "The payment didn't go through",
+            "I have no access to my account",
+            "I need to know why it was never delivered",
+            "it won't let me request a return",
+            "the lamp doesn't work after the update",
+            "I want a refund",
+        ] {
+            assert!(!rejects(clause), "{clause}");
+        }
+    }
+
+    #[test]
+    fn what_has_not_happened_is_still_the_topic() {
+        let terms = Vocabulary::seeded().terms;
+        for (text, topics) in [
+            (
+                "My parcel has not been shipped yet",
+                &["shipping", "order_status"][..],
+            ),
+            ("The refund has not arrived", &["refund"]),
+            ("I have not received my refund", &["refund"]),
+            ("My payment didn't go through", &["payment"]),
+            ("I cannot access my account", &["account_access"]),
+            (
+                "The subscription was never cancelled",
+                &["subscription", "cancellation"],
+            ),
+        ] {
+            let found = classify(text, &terms);
+            let fits = |topic: &String| topics.contains(&topic.as_str());
+            assert!(found.topics.iter().any(fits), "{text}: {found:?}");
         }
     }
 

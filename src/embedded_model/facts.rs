@@ -2,7 +2,7 @@
 //! nurse", "I am allergic to nuts". The fact is the sentence itself, so it says nothing that was not
 //! said; everything else is left to a language model.
 
-use super::sentences;
+use crate::base::sentences;
 
 /// A statement about the user.
 #[derive(Debug, Clone, PartialEq, Eq)]

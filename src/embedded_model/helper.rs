@@ -8,9 +8,9 @@ use super::names;
 use super::phrases;
 use super::profile::Profile;
 use super::rank;
-use super::sentences;
 use super::summarize;
 use super::{HelperInput, HelperOutput};
+use crate::base::sentences;
 
 /// Maximum words of a summary.
 const SUMMARY_WORDS: usize = 110;

@@ -34,15 +34,16 @@ impl Choice {
         static READ: LazyLock<Mutex<LruCache<String, Choice>>> =
             LazyLock::new(|| Mutex::new(LruCache::new(KEPT)));
 
-        let mut memory = READ.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = memory.get(name) {
+        let memory = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = memory().get(name) {
             return known.clone();
         }
 
+        // Others do not wait for it.
         let choice = Self::read(name);
         // A very long name is not cached.
         if name.len() <= 256 {
-            memory.insert(name.to_string(), choice.clone());
+            memory().insert(name.to_string(), choice.clone());
         }
 
         choice

@@ -24,9 +24,9 @@ mod phrases;
 mod profile;
 mod question;
 mod rank;
+mod rename;
 mod sections;
 mod select;
-mod sentences;
 mod siblings;
 mod sketch;
 mod summarize;
@@ -38,6 +38,7 @@ mod topics;
 mod wording;
 mod words;
 
+pub use answer::NOTHING as NOT_FOUND;
 pub use enrich::{Analyzed, Classified};
 pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
@@ -92,6 +93,25 @@ pub struct ClassifyInput<'a> {
     /// For each chunk the name that the outline of its source gives it on this level; empty if
     /// there is no outline.
     pub wishes: &'a [Option<&'a str>],
+}
+
+/// A category that has grown, and some of its texts.
+#[derive(Debug, Clone, Copy)]
+pub struct RenameInput<'a> {
+    pub name: &'a str,
+    /// Names from level 1 down to the parent.
+    pub parents: &'a [&'a str],
+    /// Names of the other children of that parent.
+    pub siblings: &'a [&'a str],
+    /// The source and the beginning of each text.
+    pub texts: &'a [(&'a str, &'a str)],
+}
+
+/// A better name, and why it is better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewName {
+    pub name: String,
+    pub reason: String,
 }
 
 /// A chunk for an answer.
@@ -173,6 +193,12 @@ impl EmbeddedModel {
     #[must_use]
     pub fn outline(input: &OutlineInput<'_>) -> SourceOutline {
         outline::outline(input)
+    }
+
+    /// A name for a category whose own name no longer fits most of its texts.
+    #[must_use]
+    pub fn rename(input: &RenameInput<'_>) -> Option<NewName> {
+        rename::better_name(input)
     }
 
     /// One category name for each chunk.

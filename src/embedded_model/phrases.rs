@@ -3,6 +3,7 @@
 //! read.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::clean;
 use super::table::{self, Vector};
@@ -63,6 +64,46 @@ pub fn key_phrases(text: &str, about: &Vector, limit: usize, strict: bool) -> Ve
     chosen
 }
 
+/// The phrases that occur in most of several texts, the most frequent first; only nouns that are
+/// no names.
+pub fn shared_nouns(texts: &[&str], limit: usize) -> Vec<String> {
+    let mut found: HashMap<String, (usize, Candidate)> = HashMap::new();
+    for text in texts {
+        for candidate in collect(opening(text)) {
+            let key = candidate
+                .text
+                .split(' ')
+                .map(|word| words::singular(&word.to_lowercase()))
+                .collect::<Vec<_>>()
+                .join(" ");
+            match found.entry(key) {
+                Entry::Occupied(mut known) => {
+                    let (count, known) = known.get_mut();
+                    *count += 1;
+                    known.add(&candidate);
+                }
+                Entry::Vacant(new) => {
+                    new.insert((1, candidate));
+                }
+            }
+        }
+    }
+
+    let mut shared: Vec<(usize, Candidate)> = found
+        .into_values()
+        .filter(|(count, candidate)| *count > 1 && candidate.is_noun())
+        .collect();
+    shared.sort_by(|(in_a, a), (in_b, b)| {
+        let often = in_b.cmp(in_a).then(b.count.total_cmp(&a.count));
+        often.then_with(|| a.text.cmp(&b.text))
+    });
+    shared.truncate(limit);
+    shared
+        .into_iter()
+        .map(|(_, candidate)| candidate.text)
+        .collect()
+}
+
 fn opening(text: &str) -> &str {
     let mut end = text.len().min(SEARCHED);
     while !text.is_char_boundary(end) {
@@ -89,6 +130,21 @@ const BEFORE_VERBS: [&str; 16] = [
 ];
 
 impl Candidate {
+    /// Adds how another text uses the same phrase.
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.times += other.times;
+        self.as_noun += other.as_noun;
+        self.as_verb += other.as_verb;
+        self.as_name += other.as_name;
+    }
+
+    /// Whether it reads as a name, and is used as a noun more often than not.
+    fn is_noun(&self) -> bool {
+        let often = !self.text.is_ascii() || self.as_noun * 2.0 >= self.times;
+        often && self.as_a_name() > POOR
+    }
+
     /// How well it reads as the name of a category: a noun rather than a verb or a person, and a
     /// pair of words that is used more than once.
     fn as_a_name(&self) -> f32 {

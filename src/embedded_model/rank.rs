@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::profile;
-use super::sentences;
 use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
+use crate::base::sentences;
 
 /// Words and meaning of one sentence or query.
 #[derive(Debug, Clone)]
@@ -59,21 +59,21 @@ pub fn stem(word: &str) -> String {
 /// How rare each stem is among the given sentences; rarer words count more.
 #[derive(Debug, Clone)]
 pub struct Rarity {
-    counts: HashMap<String, f32>,
-    total: f32,
+    counts: HashMap<String, usize>,
+    total: usize,
 }
 
 impl Rarity {
     pub fn of<'t>(all: impl Iterator<Item = &'t Terms>) -> Self {
         let mut rarity = Self {
             counts: HashMap::new(),
-            total: 0.0,
+            total: 0,
         };
 
         for terms in all {
-            rarity.total += 1.0;
+            rarity.total += 1;
             for stem in &terms.stems {
-                *rarity.counts.entry(stem.clone()).or_default() += 1.0;
+                *rarity.counts.entry(stem.clone()).or_default() += 1;
             }
         }
 
@@ -81,8 +81,8 @@ impl Rarity {
     }
 
     fn weight(&self, stem: &str) -> f32 {
-        let seen = self.counts.get(stem).copied().unwrap_or(0.0);
-        (1.0 + self.total / (1.0 + seen)).ln()
+        let seen = self.counts.get(stem).copied().unwrap_or(0);
+        rarity(seen, self.total)
     }
 
     /// Weighted share of the query's words that the other text contains.
@@ -103,6 +103,21 @@ impl Rarity {
 
         if all > 0.0 { have / all } else { 0.0 }
     }
+
+    /// Weighted share of the query's words that `next` contains and `first` does not.
+    pub fn added(&self, question: &Terms, first: &Terms, next: &Terms) -> f32 {
+        let only_next = Terms {
+            stems: next.stems.difference(&first.stems).cloned().collect(),
+            vector: next.vector,
+        };
+        self.shared(question, &only_next)
+    }
+}
+
+/// The weight of a stem that so many of all texts contain.
+#[expect(clippy::cast_precision_loss, reason = "at most thousands of texts")]
+pub fn rarity(seen: usize, total: usize) -> f32 {
+    (1.0 + total as f32 / (1.0 + seen as f32)).ln()
 }
 
 /// Relevance of a sentence to a query, from 0 to 1.

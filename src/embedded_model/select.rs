@@ -2,10 +2,19 @@
 //! samples of their chunks if there are any. Guarantees unique labels, best first, and as many as
 //! allowed: a superfluous path costs little, a missing one costs the answer.
 
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use hashlink::LruCache;
+
+use super::hash;
 use super::meaning::Choice;
-use super::rank::{Rarity, Terms, relevance};
-use super::table;
-use crate::model::category::CategoryContents;
+use super::rank::{Rarity, Terms, rarity};
+use super::table::{self, Vector};
+use crate::model::category::{CategoryContents, Gist};
+
+/// Labels of options that are kept.
+const KEPT: usize = 2048;
 
 /// Weight of the name of a category compared with its samples.
 const NAME: f32 = 0.5;
@@ -18,21 +27,22 @@ pub fn select(
     contents: &[CategoryContents],
     at_most: usize,
 ) -> Vec<(String, u32)> {
-    let mut unique: Vec<(&str, Option<&CategoryContents>)> = Vec::new();
+    let (mut unique, mut seen) = (Vec::with_capacity(options.len()), HashSet::new());
     for (place, option) in options.iter().enumerate() {
-        if !unique.iter().any(|(known, _)| known == option) {
-            unique.push((option, contents.get(place)));
+        if seen.insert(*option) {
+            unique.push((*option, contents.get(place)));
         }
     }
 
     let question = Terms::of(query);
-    let labels: Vec<Terms> = unique.iter().map(|(option, _)| Terms::of(option)).collect();
-    let rarity = Rarity::of(labels.iter());
+    let names: Vec<&str> = unique.iter().map(|(option, _)| *option).collect();
+    let labels = Label::of_each(&names);
+    let rarity = Rarity::of(labels.iter().map(|label| &label.terms));
     let insides = insides(&question, &unique);
     let mut scored: Vec<(bool, f32, &str)> = Vec::new();
 
-    for (((option, contents), terms), inside) in unique.iter().zip(&labels).zip(insides) {
-        let name = by_name(&rarity, &question, option, terms);
+    for (((option, contents), label), inside) in unique.iter().zip(&labels).zip(insides) {
+        let name = by_name(&rarity, &question, label);
         let score = inside.map_or(name, |inside| NAME * name + inside);
 
         // An empty category contains no answer, whatever its name is.
@@ -56,50 +66,139 @@ pub fn select(
         .collect()
 }
 
-fn by_name(rarity: &Rarity, question: &Terms, option: &str, terms: &Terms) -> f32 {
-    let meaning = table::dot(&Choice::new(option).vector, &question.vector);
-    let literal = table::dot(&terms.vector, &question.vector);
+fn by_name(rarity: &Rarity, question: &Terms, label: &Label) -> f32 {
+    let meaning = table::dot(&label.meaning, &question.vector);
+    let literal = table::dot(&label.terms.vector, &question.vector);
 
     // A label is short, so any of its words in the query is strong evidence.
-    meaning.max(literal) + 0.3 * rarity.shared(terms, question)
+    meaning.max(literal) + 0.3 * rarity.shared(&label.terms, question)
+}
+
+/// What the label of an option says; kept, because every walk sees the same labels.
+struct Label {
+    meaning: Vector,
+    terms: Terms,
+}
+
+impl Label {
+    fn of_each(labels: &[&str]) -> Vec<Arc<Self>> {
+        static KNOWN: LazyLock<Mutex<LruCache<String, Arc<Label>>>> =
+            LazyLock::new(|| Mutex::new(LruCache::new(KEPT)));
+
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let found: Vec<Option<Arc<Self>>> = {
+            let mut known = known();
+            labels
+                .iter()
+                .map(|label| known.get(*label).map(Arc::clone))
+                .collect()
+        };
+
+        // Nothing is computed while others wait for the cache.
+        let mut read = Vec::new();
+        let all = labels.iter().zip(found).map(|(label, found)| {
+            found.unwrap_or_else(|| {
+                let made = Arc::new(Self {
+                    meaning: Choice::new(label).vector,
+                    terms: Terms::of(label),
+                });
+
+                read.push(((*label).to_owned(), Arc::clone(&made)));
+                made
+            })
+        });
+
+        let all: Vec<Arc<Self>> = all.collect();
+        if !read.is_empty() {
+            let mut known = known();
+            for (label, made) in read {
+                known.insert(label, made);
+            }
+        }
+
+        all
+    }
 }
 
 /// How well the best two chunks of each category match the query; none if no chunk is known.
 fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> Vec<Option<f32>> {
-    let read = |contents: &&CategoryContents| {
-        contents
-            .spread
-            .iter()
-            .map(|text| Terms::of(text))
-            .collect::<Vec<_>>()
-    };
-
-    let texts: Vec<Vec<Terms>> = options
+    let texts: Vec<Vec<&Gist>> = options
         .iter()
-        .map(|(_, contents)| contents.as_ref().map(read).unwrap_or_default())
+        .map(|(_, contents)| contents.map(gists).unwrap_or_default())
         .collect();
 
-    let rarity = Rarity::of(texts.iter().flatten());
-    let best = |texts: &Vec<Terms>| {
-        let mut scores: Vec<f32> = texts
-            .iter()
-            .map(|text| relevance(&rarity, question, text))
-            .collect();
+    let weights = weigh(question, &texts);
+    let best = |texts: &Vec<&Gist>| {
+        let (mut first, mut second) = (None, None);
+        for text in texts {
+            let score = relevance(&weights, question, text);
+            if first.is_none_or(|first| score > first) {
+                (first, second) = (Some(score), first);
+            } else if second.is_none_or(|second| score > second) {
+                second = Some(score);
+            }
+        }
 
-        scores.sort_by(|one, other| other.total_cmp(one));
-        let first = scores.first().copied()?;
-        Some(f32::midpoint(
-            first,
-            scores.get(1).copied().unwrap_or(first),
-        ))
+        first.map(|first| f32::midpoint(first, second.unwrap_or(first)))
     };
 
     texts.iter().map(best).collect()
 }
 
+fn gists(contents: &CategoryContents) -> Vec<&Gist> {
+    let texts = contents.spread.iter();
+    texts.map(|sample| sample.gist(gist)).collect()
+}
+
+fn gist(text: &str) -> Gist {
+    let terms = Terms::of(text);
+    let mut stems: Vec<u64> = terms.stems.iter().map(|stem| hash::mix(0, stem)).collect();
+    stems.sort_unstable();
+    stems.dedup();
+    Gist {
+        stems,
+        vector: terms.vector.to_vec(),
+    }
+}
+
+/// The stems of the question, and how much each of them counts: rare ones more.
+fn weigh(question: &Terms, texts: &[Vec<&Gist>]) -> Vec<(u64, f32)> {
+    let mut stems: Vec<&String> = question.stems.iter().collect();
+    // The sum of weights must not depend on the order in a set.
+    stems.sort();
+
+    let total: usize = texts.iter().map(Vec::len).sum();
+    let weigh = |stem: &String| {
+        let stem = hash::mix(0, stem);
+        let holds = |text: &&&Gist| text.stems.binary_search(&stem).is_ok();
+        let seen = texts.iter().flatten().filter(holds).count();
+        (stem, rarity(seen, total))
+    };
+
+    stems.into_iter().map(weigh).collect()
+}
+
+/// As [`super::rank::relevance`], for a text whose gist is kept.
+fn relevance(weights: &[(u64, f32)], question: &Terms, text: &Gist) -> f32 {
+    let (mut have, mut all) = (0.0, 0.0);
+    for (stem, weight) in weights {
+        all += weight;
+        if text.stems.binary_search(stem).is_ok() {
+            have += weight;
+        }
+    }
+
+    let shared = if all > 0.0 { have / all } else { 0.0 };
+    let vector = text.vector.as_slice().try_into().unwrap_or(&table::ZERO);
+    let meaning = table::dot(&question.vector, vector).max(0.0);
+    0.5 * shared + 0.5 * meaning
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded_model::rank;
+    use crate::model::category::SampleText;
 
     /// Query, right category, wrong categories.
     const QUESTIONS: [(&str, &str, &str); 15] = [
@@ -208,7 +307,8 @@ mod tests {
     #[test]
     fn contents_count_more_than_names_and_empty_categories_are_not_selected() {
         let holding = |texts: &[&str]| {
-            let spread = texts.iter().map(|text| (*text).into()).collect();
+            let sample = |text: &&str| Arc::new(SampleText::new((*text).into()));
+            let spread = texts.iter().map(sample).collect();
             CategoryContents {
                 count: texts.len(),
                 samples: Vec::new(),
@@ -226,5 +326,29 @@ mod tests {
         let chosen = select("What is the name of my dog?", &options, &contents, 3);
         let names: Vec<&str> = chosen.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["Sleep", "Money", "Pets"]);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_text_scores_as_the_text_itself() {
+        let texts = [
+            "Refunds take fourteen days.",
+            "The whale was white.",
+            "Money comes back in two weeks.",
+            "",
+        ];
+
+        let question = Terms::of("How long does a refund take?");
+        let terms: Vec<Terms> = texts.iter().map(|text| Terms::of(text)).collect();
+        let all = Rarity::of(terms.iter());
+        let gists: Vec<Gist> = texts.iter().map(|text| gist(text)).collect();
+        let weights = weigh(&question, &[gists.iter().collect()]);
+
+        for (terms, gist) in terms.iter().zip(&gists) {
+            let (one, other) = (
+                rank::relevance(&all, &question, terms),
+                relevance(&weights, &question, gist),
+            );
+            assert_eq!(one.to_bits(), other.to_bits());
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::clean;
 use super::rank;
-use super::sentences;
+use crate::base::sentences;
 
 /// Maximum characters of a chunk that are read; more would hardly change a summary.
 const READ: usize = 60_000;

@@ -23,6 +23,19 @@ pub fn respond(headers: &HeaderMap, shown: &impl Serialize) -> Response {
     ([(header::ETAG, etag)], axum::Json(shown)).into_response()
 }
 
+/// The response to a change: what it shows now, with its tag.
+pub fn changed(shown: &impl Serialize) -> Response {
+    ([(header::ETAG, etag(shown))], axum::Json(shown)).into_response()
+}
+
+/// The condition in `If-Match` on a thing, of which a response shows `shown`.
+pub fn condition<'h, T, S: Serialize>(
+    headers: &'h HeaderMap,
+    shown: impl Fn(&T) -> S + 'h,
+) -> impl Fn(&T) -> bool + 'h {
+    move |thing| is_unchanged(headers, &shown(thing))
+}
+
 /// Whether the condition in `If-Match`, if there is one, holds.
 pub fn is_unchanged(headers: &HeaderMap, shown: &impl Serialize) -> bool {
     !headers.contains_key(header::IF_MATCH)

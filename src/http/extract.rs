@@ -17,7 +17,8 @@ use super::state::AppState;
 use crate::base::clock::Timestamp;
 use crate::base::problems;
 
-pub use strict::{given, object, object_list, object_or_null, objects};
+pub use crate::base::json_object::{object, object_list, object_or_null, objects};
+pub use strict::given;
 
 /// The media type of JSON Lines: one object per line.
 const JSON_LINES: &str = "application/x-ndjson";

@@ -35,7 +35,7 @@ use utoipa_axum::routes;
 
 pub use body_budget::BodyBudget;
 pub use idempotency::{KEEP_SECONDS as IDEMPOTENCY_KEEP_SECONDS, Runs};
-pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo};
+pub use routes::info::{AuthInfo, DatabaseInfo, InfoResponse, LimitsInfo, LlmInfo, LocalModelInfo};
 pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
@@ -111,8 +111,10 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(categories::get_category_tree))
         .routes(routes!(
             categories::get_category,
+            categories::rename_category,
             categories::delete_category
         ))
+        .routes(routes!(categories::list_category_changes))
         .routes(routes!(categories::list_category_chunks))
         .routes(routes!(chunks::get_chunk))
         // Queries.

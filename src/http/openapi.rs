@@ -40,11 +40,12 @@ pub struct ProblemResponse(Problem);
 #[openapi(
     info(
         title = "memoir",
-        description = "A memory service for LLM applications. memoir files text verbatim under a category \
-             hierarchy, finds it by walking that hierarchy, and keeps a receipt of every \
-             query.\n\nEvery request may select a space (`X-Memoir-Space`, default `default`); \
-             spaces share no data. Errors are problem documents (RFC 9457) with a \
-             machine-readable `code` and a `remediation`.",
+        description = "A memory service for LLM applications. memoir stores text verbatim, files it under a \
+             category hierarchy that a model builds, answers queries with citations, and stores a \
+             receipt of every query. It also stores conversations, selects memories for prompts, \
+             and composes prompts.\n\nEvery request may select a space (`X-Memoir-Space`, \
+             default `default`); spaces share no data. Errors are problem documents (RFC 9457) \
+             with a machine-readable `code` and a `remediation`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     servers((url = "/", description = "This server")),
@@ -54,13 +55,13 @@ pub struct ProblemResponse(Problem);
         (name = "tokens", description = "Counting tokens."),
         (name = "models", description = "The available models and their usage."),
         (name = "search", description = "Search without a walk: by keyword, by meaning, or both."),
-        (name = "memory", description = "How memories are selected for a prompt: policies and their versions."),
-        (name = "queries", description = "Queries walk the hierarchy, fit the chunks to a budget, answer, and keep a receipt."),
-        (name = "conversations", description = "Threads and messages, what is known about a user, the vocabulary, and contexts."),
+        (name = "memory", description = "Memories for a prompt, and the policy that selects them."),
+        (name = "queries", description = "Queries find chunks, fit them to a token budget, answer from them with citations, and store a receipt."),
+        (name = "conversations", description = "Threads and their messages, facts about end users, the vocabulary, and contexts for prompts."),
         (name = "prompts", description = "The prompt workbench: the workspace, composed prompts, and runs."),
         (name = "jobs", description = "Background work: every 202 response returns a job."),
         (name = "sources", description = "Sources, their versions and their contextual helpers."),
-        (name = "documents", description = "Retrieval of one version by description and time, and the manifest of all files."),
+        (name = "documents", description = "Retrieval of one version by metadata and time, and the manifest of all files."),
         (name = "ingestions", description = "Ingestion of texts."),
         (name = "categories", description = "The hierarchy, and the chunks filed under it."),
     ),
@@ -234,8 +235,9 @@ fn add_role(method: &Method, path: &str, operation: &mut Operation) {
 
     let role = roles::needed(method, path).as_str();
     let said = operation.description.take().unwrap_or_default();
+    let or_higher = if role == "admin" { "" } else { " or higher" };
     let needs =
-        format!("Requires a key with the role `{role}` or higher if authentication is enabled.");
+        format!("Requires a key with the role `{role}`{or_higher} if authentication is enabled.");
     operation.description = Some(format!("{said}\n\n{needs}"));
     let problem: RefOr<Response> = RefOr::Ref(Ref::from_response_name("ProblemResponse"));
 

@@ -46,11 +46,8 @@ pub fn encode<K: Serialize>(after: K, filter: &str) -> String {
 
 /// Reads a cursor that [`encode`] made for the same filter.
 fn decode<K: DeserializeOwned>(text: &str, filter: &str) -> Result<K, ApiError> {
-    let bytes = URL_SAFE_NO_PAD
-        .decode(text)
-        .map_err(|_| refused("the cursor is invalid"))?;
-    let cursor: Cursor<K> =
-        serde_json::from_slice(&bytes).map_err(|_| refused("the cursor is invalid"))?;
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
+    let cursor: Cursor<K> = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
     if cursor.filter == fingerprint(filter) {
         Ok(cursor.after)
     } else {
@@ -73,9 +70,20 @@ pub fn decode_texts<const N: usize>(
     let texts = texts
         .ok()
         .filter(|texts| !texts.iter().any(|text| has_control(text)));
-    texts
-        .map(Some)
-        .ok_or_else(|| refused("the cursor is invalid"))
+    texts.map(Some).ok_or_else(invalid)
+}
+
+/// The place at which a list continues, in the list's own form.
+pub fn decode_key<K: DeserializeOwned>(
+    cursor: Option<&str>,
+    filter: &str,
+) -> Result<Option<K>, ApiError> {
+    cursor.map(|cursor| decode(cursor, filter)).transpose()
+}
+
+/// A cursor that no list has made.
+pub fn invalid() -> ApiError {
+    refused("the cursor is invalid")
 }
 
 /// The time and the id at which a list continues.
@@ -87,15 +95,13 @@ pub fn decode_place<I: FromStr>(
         return Ok(None);
     };
     let (micros, id) = decode::<(i64, String)>(cursor, filter)?;
-    let id = id.parse().map_err(|_| refused("the cursor is invalid"))?;
+    let id = id.parse().map_err(|_| invalid())?;
     Ok(Some((Timestamp::from_micros(micros), id)))
 }
 
 /// The numbers at which a list continues.
 pub fn decode_numbers(cursor: Option<&str>, filter: &str) -> Result<Option<(i64, i64)>, ApiError> {
-    cursor
-        .map(|cursor| decode::<(i64, i64)>(cursor, filter))
-        .transpose()
+    decode_key(cursor, filter)
 }
 
 /// Cuts a list that was read one item longer than the page, and creates the cursor for the next

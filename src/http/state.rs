@@ -1,8 +1,8 @@
 //! Shared state of the handlers: the areas, the clock, and the HTTP settings.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -71,9 +71,10 @@ pub struct HttpSettings {
     /// Whether requests may set the current time, and whether probe jobs may be queued.
     #[cfg(feature = "testing")]
     pub testing: crate::config::Testing,
-    /// The response of `GET /v1/info`, which never changes during the life of the process: without
-    /// and with required keys.
+    /// The response of `GET /v1/info`: without and with required keys.
     pub info_json: [Bytes; 2],
+    /// The same, once models were noticed on this machine.
+    pub info_with_local_models: OnceLock<[Bytes; 2]>,
     /// Renders the metrics of this process.
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
 }

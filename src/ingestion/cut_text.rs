@@ -146,9 +146,23 @@ impl CutText {
         rows(&self.overlapping, text, self.tokenizer, trails)
     }
 
+    /// Whether searches find chunks of their own, not the filed ones.
+    fn finds_overlapping(&self, order: &Order) -> bool {
+        order.wants_vectors() && !self.is_shared
+    }
+
+    /// The headings above the texts that searches find.
+    pub fn searched_headings(&self, order: &Order) -> Vec<Option<String>> {
+        if self.finds_overlapping(order) {
+            self.overlapping_trails.clone()
+        } else {
+            self.trails.clone()
+        }
+    }
+
     /// The texts that searches find.
     pub fn searched_texts(&self, order: &Order) -> Vec<Arc<str>> {
-        let searched = if order.wants_vectors() && !self.is_shared {
+        let searched = if self.finds_overlapping(order) {
             &self.overlapping
         } else {
             &self.chunks

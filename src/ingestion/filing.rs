@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use super::chunker::TextChunk;
 use super::filed_so_far::FiledSoFar;
 use super::saver::{Saved, Saver};
-use super::together::Room;
+use super::together::Seat;
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::JobId;
@@ -42,7 +42,7 @@ pub struct Filing<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
     /// Where a short text shares calls with others of its request, and its job.
-    pub room: Option<(&'a Room, &'a JobId)>,
+    pub seat: Option<(&'a Seat<'a>, &'a JobId)>,
     pub saver: &'a Saver<'a>,
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,
@@ -384,10 +384,10 @@ impl Filing<'_> {
     /// What a shared call did not settle is asked alone.
     async fn classify(&self, task: Classify, layer: usize) -> Result<Classified, JobError> {
         if layer == 0
-            && let Some((room, job)) = self.room
+            && let Some((seat, job)) = self.seat
         {
             let most = self.source.batch_size;
-            let shared = room.classify(self.llm, (self.session, job), task.clone(), most);
+            let shared = seat.classify(self.llm, (self.session, job), task.clone(), most);
             if let Some(shared) = shared.await {
                 return Ok(Classified {
                     chunks: shared.chunks,

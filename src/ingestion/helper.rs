@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::cut_text::CutText;
 use super::request::Order;
-use super::together::Room;
+use super::together::Seat;
 use crate::base::ids::SourceId;
 use crate::base::text::basename;
 use crate::contextual_helpers::{ContextualHelpers, FIRST_CHUNKS, SourceHead, detect_title, tags};
@@ -32,7 +32,7 @@ pub enum HelperOutcome {
 pub struct HelperStep<'a> {
     pub llm: &'a Llm,
     /// Where a short text meets others of its request.
-    pub room: Option<&'a Room>,
+    pub seat: Option<&'a Seat<'a>>,
     pub helpers: &'a ContextualHelpers,
     pub context: &'a JobContext,
 }
@@ -101,8 +101,8 @@ impl HelperStep<'_> {
 
     /// Generates a helper, together with those of other texts or alone.
     async fn generate(&self, session: &Session, head: SourceHead) -> Result<NewHelper, LlmError> {
-        if let Some(room) = self.room
-            && let Some(helper) = room.describe(self.helpers, session, head.clone()).await
+        if let Some(seat) = self.seat
+            && let Some(helper) = seat.describe(self.helpers, session, head.clone()).await
         {
             return Ok(helper);
         }

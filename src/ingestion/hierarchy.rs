@@ -55,19 +55,16 @@ pub fn fullness(tree: &Tree, taxonomy: &Taxonomy) -> Option<String> {
 fn kept_message(taxonomy: &Taxonomy) -> String {
     let depth = taxonomy.depth();
     format!(
-        "level {depth} of the hierarchy has almost reached its limit of {} categories: \
-         parents that already have children there get no more, because the rest is reserved \
-         for new parents. Raise taxonomy.max_categories_default, or delete empty categories \
-         (DELETE /v1/categories/{{id}})",
+        "level {depth} has almost reached its limit of {} categories; the rest is reserved for new \
+         parents. Raise taxonomy.max_categories_default, or delete empty categories",
         taxonomy.limit(depth)
     )
 }
 
 fn full_message(level: i64, limit: i64) -> String {
     format!(
-        "level {level} of the hierarchy has reached its limit of {limit} categories, so \
-         chunks on new subjects are filed under the nearest existing category. Raise \
-         taxonomy.max_categories_default, or delete empty categories (DELETE \
-         /v1/categories/{{id}})"
+        "level {level} has reached its limit of {limit} categories; chunks on new subjects are \
+         filed under the nearest existing one. Raise taxonomy.max_categories_default, or delete \
+         empty categories"
     )
 }

@@ -19,6 +19,7 @@ mod overlapping;
 mod preparing;
 mod registering;
 mod request;
+mod result;
 mod saver;
 pub mod second_look;
 mod together;
@@ -50,6 +51,7 @@ use crate::store::{AsStoreError, Store, StoreError};
 use together::Together;
 
 pub use request::{Facts, GivenHelper, NewIngestion, Options};
+pub use result::whole as whole_result;
 pub use work::{IngestionWork, KIND};
 
 /// The settings of ingestion.

@@ -17,6 +17,11 @@ use crate::store::StoreError;
 
 /// Bytes of a text that is ingested in moments.
 const SMALL: usize = 16 * 1024;
+/// Small texts that a worker runs at once if the embedded model files them.
+const TOGETHER_HERE: i64 = 32;
+/// The same for texts of one request that share calls of another model: the more of them meet, the
+/// fewer calls they need, and they mostly wait.
+const TOGETHER_ELSEWHERE: i64 = 200;
 /// Longer texts are checked and serialized on a blocking thread.
 const LARGE: usize = 128 * 1024;
 
@@ -103,7 +108,12 @@ impl Ingestion {
         let mut order = request::check(new, identity, &self.settings)?;
         let (is_short, is_free) = (order.text.len() <= SMALL, self.is_free(&order));
         order.together = together.filter(|_| is_short && !is_free).cloned();
-        let is_small = is_short && (is_free || order.together.is_some());
+        let group_size = match (is_short && is_free, &order.together) {
+            (true, _) => TOGETHER_HERE,
+            (false, Some(_)) => TOGETHER_ELSEWHERE,
+            (false, None) => 1,
+        };
+
         let request = order
             .written()
             .map_err(|error| broken(&error.to_string()))?;
@@ -114,7 +124,7 @@ impl Ingestion {
             source_id,
             request,
             max_attempts: self.jobs.max_attempts(),
-            is_small,
+            group_size,
         })
     }
 

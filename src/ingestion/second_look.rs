@@ -124,7 +124,7 @@ fn look_below(
     let offered = tree.offered(parent).zip(tree.options(parent));
     let stored = offered.filter_map(|(node, name)| Some((tree.stored(node)?, name)));
     let (leaves, categories): (Vec<i64>, Vec<String>) = stored.unzip();
-    let contents = samples.of_each(&leaves);
+    let contents = samples.whole_of_each(&leaves);
 
     if contents
         .iter()

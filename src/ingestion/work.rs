@@ -18,9 +18,10 @@ use super::embedding::Embedding;
 use super::filing_desk::FilingDesk;
 use super::helper::{HelperOutcome, HelperStep};
 use super::request::Order;
-use super::together::{self, Room, Together};
+use super::result;
+use super::together::{self, Room, Seat, Together};
 use super::write_error::WriteError;
-use super::writing::{Draft, Searched, Writer, Written, part_name, result, unchanged};
+use super::writing::{Draft, Searched, Writer, Written, part_name};
 use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::problems;
@@ -30,7 +31,9 @@ use crate::categories::tree_cache::TreeCache;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
+use crate::model::category::NamedBy;
 use crate::model::chunk::TAXONOMY;
+use crate::model::contextual_helper::NewHelper;
 use crate::model::source_version::SourceVersion;
 use crate::search::Search;
 use crate::sources::Sources;
@@ -67,7 +70,16 @@ impl Work for IngestionWork {
 
     fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
         let work = self.clone();
-        async move { work.ingest(&context).await }.boxed()
+        let run = async move {
+            let outcome = work.ingest(&context).await;
+            if outcome.is_err() {
+                // The calls of a failed job can be seen with its end, too.
+                let _ = work.llm.flush().await;
+            }
+
+            outcome
+        };
+        run.boxed()
     }
 }
 
@@ -85,11 +97,16 @@ impl IngestionWork {
             context.warn("nul_removed", &message);
         }
 
+        // Before anything takes time, so that the others of its request wait for it.
+        let room = self.room(&order);
+        let seat = room.as_ref().map(|room| room.enter());
         let session = self
             .llm
-            .job_session(context.space(), context.id())
+            .job_session(context.space(), context.id(), context.is_first_run())
             .await?
+            .within(context.budget())
             .with_model(order.model.clone());
+        let session = self.llm.keep_free_calls(session);
 
         context.report("chunking", json!({"characters": char_count(&order.text)}));
         let model = order
@@ -111,7 +128,7 @@ impl IngestionWork {
         let document = CutText::cut(&order, model, taxonomy, job, outlined).await?;
         let same = self.same_content(context, &order, &document).await?;
         if let Some(version) = self.unchanged(context, &order, same.as_ref()).await? {
-            return Ok(Outcome::Done(unchanged(&order.source_id, version)));
+            return Ok(Outcome::Done(result::unchanged(version)));
         }
 
         let short = document.short_chunk(order.chunk_min_tokens);
@@ -125,11 +142,12 @@ impl IngestionWork {
         };
 
         drop(desk);
-        let room = self.room(&session, &order, &document);
         // Only filing needs a helper.
         let needless = same.is_some() || !order.is_filed();
+        let is_short = document.chunks.len() <= together::MOST_CHUNKS;
+        let seat = seat.filter(|_| is_short && !needless);
         let (helper, store_helper) = match self
-            .describing(context, room.as_deref())
+            .describing(context, seat.as_ref())
             .describe(&session, &order, &document, needless)
             .await?
         {
@@ -142,7 +160,7 @@ impl IngestionWork {
         let mut draft = Draft {
             order: &order,
             facts: document.facts.clone(),
-            words: &document.words,
+            words: said(&document, helper.as_ref()),
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
             moves: Vec::new(),
@@ -167,7 +185,7 @@ impl IngestionWork {
                 .map(Arc::from);
             self.file_and_write(
                 context,
-                (&session, room.as_deref()),
+                (&session, seat.as_ref()),
                 &document,
                 &mut draft,
                 helper,
@@ -242,13 +260,14 @@ impl IngestionWork {
             profile
         };
         let texts = document.searched_texts(order);
+        let headings = document.searched_headings(order);
         let model = if order.wants_vectors() {
             Some(self.search.model_of(context.space()).await?)
         } else {
             None
         };
 
-        let mut prepared = self.search.prepare(texts.clone()).await?;
+        let mut prepared = self.search.prepare(texts.clone(), headings).await?;
         if let Some(model) = model.as_ref().filter(|model| self.llm.embeds_here(model)) {
             prepared = prepared.with_vectors(
                 model,
@@ -311,40 +330,60 @@ impl IngestionWork {
         range: Range<usize>,
         (so_far, desk): (Option<&Written>, Option<&FilingDesk>),
     ) -> Result<Written, WriteError> {
-        // With the end of the job, its calls can be seen.
-        self.llm.flush().await.map_err(JobError::from)?;
+        let calls = session.count_kept();
+        if session.has_listed() {
+            // With the end of the job, its calls can be seen.
+            self.llm.flush().await.map_err(JobError::from)?;
+        }
+
         let shared = draft.same.as_ref().map(|same| same.version);
-        let end = |written: &Written| result(written, session.spent(), shared);
-        self.writer(context, desk)
-            .write(draft, range, so_far, Some(&end))
-            .await
+        let end = |written: &Written| result::written(written, session.spent(), shared);
+        let mut writer = self.writer(context, session, desk);
+        writer.calls = &calls;
+        let written = writer.write(draft, range, so_far, Some(&end)).await;
+        written.inspect(|_| session.forget_kept())
     }
 
-    /// Where a short text shares model calls with others of its request. The embedded model gains
+    /// Where a text may share model calls with others of its request. The embedded model gains
     /// nothing from that.
-    fn room(&self, session: &Session, order: &Order, document: &CutText) -> Option<Arc<Room>> {
+    fn room(&self, order: &Order) -> Option<Arc<Room>> {
         let name = order.together.as_ref()?;
-        let here = |stage| self.llm.capabilities(stage, session).in_process;
-        let is_short = document.chunks.len() <= together::MOST_CHUNKS;
-        (is_short && !here("classify") && !here("helper")).then(|| {
+        let here = |stage| self.llm.works_here(order.model.as_deref(), stage);
+        (order.is_filed() && !here("classify") && !here("helper")).then(|| {
             let model = order.model.as_deref().unwrap_or_default();
             let name = format!("{name} {model}");
             self.together.room(&name, self.settings.max_concurrency)
         })
     }
 
-    fn describing<'w>(&'w self, context: &'w JobContext, room: Option<&'w Room>) -> HelperStep<'w> {
+    fn describing<'w>(
+        &'w self,
+        context: &'w JobContext,
+        seat: Option<&'w Seat<'w>>,
+    ) -> HelperStep<'w> {
         HelperStep {
             llm: &self.llm,
-            room,
+            seat,
             helpers: &self.helpers,
             context,
         }
     }
 
-    fn writer<'w>(&'w self, context: &'w JobContext, desk: Option<&'w FilingDesk>) -> Writer<'w> {
+    fn writer<'w>(
+        &'w self,
+        context: &'w JobContext,
+        session: &Session,
+        desk: Option<&'w FilingDesk>,
+    ) -> Writer<'w> {
+        let embedded = self.llm.capabilities("classify", session).samples;
         Writer {
             desk,
+            calls: &[],
+            named_by: if embedded {
+                NamedBy::Embedded
+            } else {
+                NamedBy::Model
+            },
             store: &self.store,
             sources: &self.sources,
             taxonomy: &self.settings.taxonomy,
@@ -364,4 +403,10 @@ impl IngestionWork {
             tracing::warn!(%error, "cannot analyse the tables");
         }
     }
+}
+
+/// What is said about a source, in its metadata and in its helper.
+fn said(document: &CutText, helper: Option<&NewHelper>) -> String {
+    let helper = helper.map_or("", |helper| helper.text.as_str());
+    format!("{} {helper}", document.words)
 }

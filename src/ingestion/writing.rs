@@ -5,11 +5,13 @@
 
 mod chunks;
 mod moves;
+mod renames;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::filing_desk::FilingDesk;
 use super::request::Order;
@@ -18,16 +20,16 @@ use crate::base::clock::Timestamp;
 use crate::base::fail_point::fail_point;
 use crate::categories::Taxonomy;
 use crate::jobs::{Ended, JobContext, JobError};
+use crate::model::category::{LeafGrowth, NamedBy};
 use crate::model::chunk::{Move, NewChunk};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::{Record, WRITTEN};
-use crate::model::search::OwnerKind;
+use crate::model::llm_call::LlmCall;
 use crate::model::source::Source;
 use crate::model::source_version::{SourceVersion, VersionFacts};
 use crate::search::prepare::Prepared;
-use crate::search::terms;
 use crate::sources::Sources;
-use crate::store::{NewEntry, NewVersion, Store, StoreError, Tx};
+use crate::store::{NewVersion, Store, StoreError, Tx};
 
 /// Maximum chunks from which a text is put together when it is read.
 const MOST_JOINED: usize = 100;
@@ -36,8 +38,8 @@ const MOST_JOINED: usize = 100;
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
-    /// What is said about the source: title, author, topic, note, provider, tags.
-    pub words: &'d str,
+    /// What is said about the source: title, author, topic, note, provider, tags, helper.
+    pub words: String,
     /// Chunks in the order of the text, without their category.
     pub chunks: Vec<NewChunk<'d>>,
     /// The names from level 1 to the leaf of each planned chunk.
@@ -96,6 +98,17 @@ pub struct Written {
     /// Chunks of other sources that moved to another category.
     #[serde(default)]
     pub moved: Vec<Move>,
+    /// Categories that got another name.
+    #[serde(default)]
+    pub renamed: Vec<Renamed>,
+}
+
+/// A category that got another name.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Renamed {
+    pub category_id: i64,
+    pub from: String,
+    pub to: String,
 }
 
 /// The result of the job, made of what was written.
@@ -123,6 +136,10 @@ pub struct Writer<'w> {
     pub sources: &'w Sources,
     pub taxonomy: &'w Taxonomy,
     pub context: &'w JobContext,
+    /// The free calls of the job, which are written when it ends.
+    pub calls: &'w [LlmCall],
+    /// Who names the categories that are created.
+    pub named_by: NamedBy,
     /// Left with the commit.
     pub desk: Option<&'w FilingDesk>,
 }
@@ -206,25 +223,28 @@ impl Writer<'_> {
                 .await?;
             let in_parts = part.so_far.is_some();
             let counts = counts.filter(|_| !in_parts);
-            self.complete(
-                &mut tx,
-                draft,
-                &source,
-                (in_parts, is_new, counts),
-                &mut written,
-                now,
-            )
-            .await?;
+            let grown = self
+                .complete(
+                    &mut tx,
+                    draft,
+                    &source,
+                    (in_parts, is_new, counts),
+                    &mut written,
+                    now,
+                )
+                .await?;
 
             // Last, so that the previous version of this source stays where it was.
             self.move_others(&mut tx, draft, &mut written).await?;
+            self.rename_grown(&mut tx, &grown, &mut written, now)
+                .await?;
         }
 
         fail_point!("in_transaction");
         match part.result.zip(ending) {
             Some((result, ending)) => {
                 let ended = ending
-                    .finish_about(&mut tx, &written.source_id, result(&written))
+                    .finish_about(&mut tx, &written.source_id, result(&written), self.calls)
                     .await;
                 held(ended.during("end the job", "jobs")?)?;
             }
@@ -305,29 +325,6 @@ impl Writer<'_> {
         )
     }
 
-    /// What is said about the source, by which it can be found too.
-    async fn write_words(
-        &self,
-        tx: &mut Tx,
-        draft: &Draft<'_>,
-        source: &Source,
-        written: &Written,
-        now: Timestamp,
-    ) -> Result<(), WriteError> {
-        let terms = terms::of_chunk(&format!("{} {}", source.filename, draft.words));
-        let entry = NewEntry {
-            owner_id: written.version_id,
-            group_id: source.id.as_str(),
-            version_id: written.version_id,
-            length: i64::from(terms.length),
-            tokens: &terms.tokens,
-        };
-
-        tx.add_entries(self.context.space(), OwnerKind::Source, &[entry], now)
-            .await
-            .during("add keywords", "search_entries")
-    }
-
     /// The source and its new version, which is invisible until it is complete; and the version's
     /// time.
     async fn write_head(
@@ -387,7 +384,8 @@ impl Writer<'_> {
     }
 
     /// Makes the version current, unless a newer one exists, and adds its helper; the previous
-    /// version no longer counts. `counts` are the chunks in each category, if known.
+    /// version no longer counts. `counts` are the chunks in each category, if known. Returns the
+    /// leaves with new chunks.
     async fn complete(
         &self,
         tx: &mut Tx,
@@ -396,8 +394,9 @@ impl Writer<'_> {
         (in_parts, is_new, counts): (bool, bool, Option<BTreeMap<i64, i64>>),
         written: &mut Written,
         now: Timestamp,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Vec<LeafGrowth>, WriteError> {
         let space = self.context.space();
+        let mut grown = Vec::new();
         if in_parts {
             let added = tx
                 .add_document_version(space, &source.id, written.version_id)
@@ -420,10 +419,10 @@ impl Writer<'_> {
         if source.latest_version < written.version {
             if before != Some(content) {
                 self.count(tx, before, -1).await?;
-                match counts {
+                grown = match counts {
                     Some(counts) => self.add_counts(tx, &counts).await?,
                     None => self.count(tx, Some(content), 1).await?,
-                }
+                };
             }
 
             let updated = tx
@@ -457,38 +456,11 @@ impl Writer<'_> {
                 helper.origin == HelperOrigin::Generated && current.is_some();
         }
 
-        Ok(())
+        Ok(grown)
     }
 }
 
 /// The name of the step that records that the part starting at this chunk is written.
 pub fn part_name(start: usize) -> String {
     format!("{WRITTEN}{start}")
-}
-
-/// The result of a job, including which chunks of other sources it moved.
-pub fn result(
-    written: &Written,
-    spent: crate::model::llm_call::Spent,
-    shared: Option<i64>,
-) -> Value {
-    let moved = |chunk_move: &Move| json!({"chunk_id": chunk_move.chunk_id, "from": chunk_move.from, "to": chunk_move.to});
-    json!({
-        "source_id": written.source_id, "version": written.version, "chunks_written": written.chunks,
-        "retrieval_chunks_written": written.searched,
-        "categories_created": written.categories, "helper_version": written.helper_version,
-        "helper_regenerated": written.helper_regenerated, "unchanged": false,
-        "shares_chunks_of_version": shared, "llm_calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.usd,
-        "moved": written.moved.iter().map(moved).collect::<Vec<_>>(),
-    })
-}
-
-/// The result of a job that found nothing new in the text.
-pub fn unchanged(source_id: &str, version: i64) -> Value {
-    json!({
-        "source_id": source_id, "version": version, "unchanged": true, "chunks_written": 0,
-        "retrieval_chunks_written": 0, "categories_created": 0, "helper_version": null,
-        "helper_regenerated": false, "shares_chunks_of_version": null, "llm_calls": 0, "tokens": 0, "cost_usd": 0.0,
-        "moved": [],
-    })
 }

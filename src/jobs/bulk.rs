@@ -3,7 +3,8 @@
 //! A request changes a limited number of jobs, in short transactions of a few each: neither the
 //! queue nor other writers wait for it, and what was changed stays changed if it stops halfway.
 
-use super::{Jobs, JobsError, count_cancelled};
+use super::changing::count_cancelled;
+use super::{Jobs, JobsError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{Job, JobFilter, JobState};

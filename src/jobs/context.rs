@@ -8,11 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use super::{JobError, Jobs};
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Timestamp};
 use crate::base::fail_point::fail_point;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Claim, ClaimedJob, Job, JobRecord, Record, Report};
-use crate::store::{Ending, Journal, StoreError, Tx};
+use crate::model::job::{
+    Claim, ClaimedJob, Detail, FIRST_FENCE, Job, JobLog, JobRecord, Record, Report,
+};
+use crate::model::llm_call::{KeyBudget, LlmCall};
+use crate::store::{Ending, Journal, StoreError, Success, Tx};
+
+/// Events and batches that are written into the row of a job when it succeeds; more get their own
+/// rows.
+const MOST_LOGGED: usize = 50;
 
 /// The handle of a running job.
 #[derive(Clone)]
@@ -25,6 +32,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     job: Job,
     request: Mutex<Value>,
+    budget: Option<KeyBudget>,
     claim: Claim,
     saved: Mutex<HashMap<String, Value>>,
     warnings: Mutex<Vec<Value>>,
@@ -34,6 +42,8 @@ struct Inner {
     progressed: Arc<AtomicBool>,
     /// Whether the job's row still says that it waits for a provider.
     counts_waits: AtomicBool,
+    /// Whether this run may have written something about the job.
+    touched: AtomicBool,
     /// Held from taking reports until they are written, so that they stay in order.
     telling: tokio::sync::Mutex<()>,
 }
@@ -53,7 +63,12 @@ impl JobContext {
         saved: HashMap<String, Value>,
         progressed: Arc<AtomicBool>,
     ) -> Self {
-        let ClaimedJob { job, request, .. } = claimed;
+        let ClaimedJob {
+            job,
+            request,
+            budget,
+            ..
+        } = claimed;
         let request = Mutex::new(request);
         let claim = Claim {
             space: job.space.clone(),
@@ -74,12 +89,14 @@ impl JobContext {
             clock,
             job,
             request,
+            budget,
             claim,
             saved,
             warnings,
             pending,
             progressed,
             counts_waits,
+            touched: AtomicBool::new(false),
             telling,
         };
 
@@ -105,6 +122,16 @@ impl JobContext {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner),
         )
+    }
+
+    /// The API key whose daily caps count its calls.
+    pub fn budget(&self) -> Option<KeyBudget> {
+        self.inner.budget.clone()
+    }
+
+    /// Whether the job has never run before: it has saved nothing and called no model.
+    pub fn is_first_run(&self) -> bool {
+        self.inner.job.fence == FIRST_FENCE
     }
 
     /// Counted from 1.
@@ -181,6 +208,10 @@ impl JobContext {
     /// Adds what is pending, and returns that as well.
     fn made(&self, mut record: Record) -> (JobRecord, Record) {
         let earlier = self.take_pending();
+        if !record.is_empty() || !earlier.is_empty() {
+            self.inner.touched.store(true, Ordering::Relaxed);
+        }
+
         record.follow(earlier.clone());
         let made = JobRecord {
             claim: self.inner.claim.clone(),
@@ -213,6 +244,7 @@ impl JobContext {
     /// # Errors
     /// The store's.
     pub async fn record_in(&self, tx: &mut Tx, record: Record) -> Result<bool, StoreError> {
+        self.inner.touched.store(true, Ordering::Relaxed);
         let made = JobRecord {
             claim: self.inner.claim.clone(),
             record,
@@ -342,6 +374,12 @@ impl JobContext {
         pending.events.push(("warning", warning));
     }
 
+    /// All warnings of the job.
+    fn warnings(&self) -> Vec<Value> {
+        let warnings = self.inner.warnings.lock();
+        warnings.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Prepares to end the job. Call it before opening the transaction that ends it, because a
     /// reporter may wait for that.
     pub async fn ending(&self) -> Ended<'_> {
@@ -365,10 +403,11 @@ impl Ended<'_> {
     /// # Errors
     /// [`JobError::LeaseLost`]: drop the transaction. Or the store's.
     pub async fn finish(&self, tx: &mut Tx, result: Value) -> Result<(), JobError> {
-        held(self.end(tx, result).await?)
+        held(self.end(tx, result, &[]).await?)
     }
 
-    /// The same, and sets the source of the job; `false`: the lease is lost, drop the transaction.
+    /// The same, and sets the source of the job and writes its free calls, unless logs are not kept;
+    /// `false`: the lease is lost, drop the transaction.
     ///
     /// # Errors
     /// The store's.
@@ -377,37 +416,77 @@ impl Ended<'_> {
         tx: &mut Tx,
         source_id: &str,
         result: Value,
+        calls: &[LlmCall],
     ) -> Result<bool, StoreError> {
         let inner = &*self.context.inner;
         if inner.job.source_id.as_deref() != Some(source_id) {
             tx.update_job_source(&inner.claim, source_id).await?;
         }
 
-        self.end(tx, result).await
+        self.end(tx, result, calls).await
     }
 
-    async fn end(&self, tx: &mut Tx, result: Value) -> Result<bool, StoreError> {
+    async fn end(&self, tx: &mut Tx, result: Value, calls: &[LlmCall]) -> Result<bool, StoreError> {
         let inner = &*self.context.inner;
-        let record = Record {
+        let mut record = Record {
             // Nobody resumes it.
             steps: Vec::new(),
             ..self.pending.clone()
         };
-        if !record.is_empty() && !self.context.record_in(tx, record).await? {
-            return Ok(false);
+
+        let keeps_records = inner.jobs.keeps_records;
+        if !(keeps_records && is_short(&record) || record.is_empty()) {
+            let rest = std::mem::take(&mut record);
+            if !self.context.record_in(tx, rest).await? {
+                return Ok(false);
+            }
         }
 
-        let ended = tx
-            .end_job(
-                &inner.claim,
-                &Ending::Succeeded { result },
-                inner.clock.now(),
-            )
-            .await?;
+        let now = inner.clock.now();
+        if keeps_records {
+            let success = self.success(&result, record, calls.to_vec(), now);
+            return tx.succeed_job(&inner.claim, success, now).await;
+        }
 
+        let ending = Ending::Succeeded { result };
+        let ended = tx.end_job(&inner.claim, &ending, now).await?;
         inner.jobs.tidy(tx, &inner.claim).await?;
         Ok(ended)
     }
+
+    fn success<'s>(
+        &'s self,
+        result: &'s Value,
+        record: Record,
+        calls: Vec<LlmCall>,
+        now: Timestamp,
+    ) -> Success<'s> {
+        let inner = &*self.context.inner;
+        let reported = self.pending.reports.last();
+        let told = record.reports.last().map(Report::event);
+        let happened = record.events.into_iter();
+        let happened = happened.map(|(kind, data)| (kind, data, now));
+        let batches = record.details.into_iter();
+
+        Success {
+            result,
+            progress: reported.map(|report| &report.progress),
+            warnings: self.context.warnings(),
+            log: JobLog {
+                events: told.into_iter().chain(happened).collect(),
+                batches: batches.map(|Detail::Batch(batch)| batch).collect(),
+                calls,
+            },
+            started_at: inner.job.started_at.unwrap_or(inner.job.created_at),
+            is_untouched: inner.job.fence == FIRST_FENCE && !inner.touched.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Whether a record fits into the row of its job.
+fn is_short(record: &Record) -> bool {
+    let plain = |detail: &Detail| matches!(detail, Detail::Batch(batch) if batch.is_plain());
+    record.details.iter().all(plain) && record.details.len() + record.events.len() <= MOST_LOGGED
 }
 
 fn held(written: bool) -> Result<(), JobError> {

@@ -4,7 +4,9 @@
 //! claims it with a lease, runs it, and ends it with a fenced write. This folder knows no kind of
 //! job: a feature implements `Work`, and the application registers it.
 
+mod awaiting;
 mod bulk;
+mod changing;
 mod context;
 mod error;
 mod runner;
@@ -13,13 +15,12 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, SourceId, Space};
+use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::job::{Claim, Job, JobEvent, JobFilter, JobState, NewJob};
+use crate::model::job::{Job, JobEvent, JobFilter, JobState, NewJob};
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
 use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
 
@@ -34,8 +35,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// After a change, a watcher waits for more before it reads: hundreds may watch, and every read is
 /// a statement.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long after a run ends its last model calls may still be recorded.
-const LATE_RECORDS: Duration = Duration::from_millis(500);
 /// How many of the last errors are shown.
 const ERRORS_KEPT: i64 = 5;
 /// How many of the other events are shown.
@@ -59,7 +58,7 @@ pub enum JobsError {
     #[error("there is no job {0} in this space")]
     NotFound(String),
     /// 409: it has ended, or has not ended yet.
-    #[error("the job is {}", .state.as_str())]
+    #[error("the job has the state {}", .state.as_str())]
     WrongState {
         state: JobState,
         wanted: &'static str,
@@ -294,229 +293,6 @@ impl Jobs {
         Ok(self.store.list_job_events(space, id, after, 200).await?)
     }
 
-    /// Cancels an unfinished job immediately; its worker stops within a second or two and writes
-    /// nothing more.
-    ///
-    /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it has ended, or the store's.
-    pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
-        let job = self
-            .change(
-                space,
-                id,
-                "cancel_job",
-                JobState::Cancelled,
-                "an unfinished job",
-                now,
-            )
-            .await?;
-
-        count_cancelled(&job);
-        Ok(job)
-    }
-
-    /// Cancels all unfinished jobs of a source inside the caller's transaction; call
-    /// [`Jobs::announce_cancelled`] with them once that is committed.
-    pub async fn cancel_about(
-        &self,
-        tx: &mut Tx,
-        space: &Space,
-        id: &SourceId,
-        now: Timestamp,
-    ) -> Result<Vec<Job>, StoreError> {
-        let cancelled = tx.cancel_jobs_about(space, id, now).await?;
-        for job in &cancelled {
-            self.tidy(tx, &job.claim()).await?;
-        }
-
-        Ok(cancelled)
-    }
-
-    pub fn announce_cancelled(&self, jobs: &[Job]) {
-        jobs.iter().for_each(count_cancelled);
-        if !jobs.is_empty() {
-            self.announce();
-        }
-    }
-
-    /// Queues a failed or cancelled job again; its finished steps are not repeated.
-    ///
-    /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither,
-    /// [`JobsError::QueueFull`], or the store's.
-    pub async fn retry(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
-        self.change(
-            space,
-            id,
-            "retry_job",
-            JobState::Queued,
-            "a failed or cancelled job",
-            now,
-        )
-        .await
-    }
-
-    /// Queues a job whose user has provided the missing input, inside the caller's transaction;
-    /// call [`Jobs::announce`] once that is committed.
-    ///
-    /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it awaits no user, or the store's.
-    pub async fn resume(
-        &self,
-        tx: &mut Tx,
-        space: &Space,
-        id: &str,
-        now: Timestamp,
-    ) -> Result<(), JobsError> {
-        let found = tx.find_job(space, &parse(id)?).await?;
-        let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
-        if job.state != JobState::AwaitingInput || !tx.requeue_job(&job, now).await? {
-            return Err(JobsError::WrongState {
-                state: job.state,
-                wanted: "a job that waits for a helper",
-            });
-        }
-
-        Ok(())
-    }
-
-    /// A job that awaits its user.
-    ///
-    /// # Errors
-    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it awaits no user, or the store's.
-    pub async fn find_waiting(&self, space: &Space, id: &str) -> Result<Job, JobsError> {
-        check_waiting(self.find(space, id).await?)
-    }
-
-    /// The same, locked until the caller's transaction ends.
-    ///
-    /// # Errors
-    /// As [`Jobs::find_waiting`].
-    pub async fn hold_waiting(
-        &self,
-        tx: &mut Tx,
-        space: &Space,
-        id: &str,
-    ) -> Result<Job, JobsError> {
-        let found = tx.find_job(space, &parse(id)?).await?;
-        check_waiting(found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?)
-    }
-
-    /// Stores the input that a waiting job has received so far.
-    ///
-    /// # Errors
-    /// As [`Jobs::find_waiting`].
-    pub async fn update_waiting(
-        &self,
-        space: &Space,
-        id: &str,
-        progress: &Value,
-        now: Timestamp,
-    ) -> Result<(), JobsError> {
-        let updated = self.store.retry_as("update_waiting", || async {
-            let mut tx = self.store.begin().await?;
-            let job = self.hold_waiting(&mut tx, space, id).await?;
-            tx.update_waiting_job(&job, progress, now).await?;
-            Ok(tx.commit().await?)
-        });
-        updated.await.inspect(|()| self.announce())
-    }
-
-    /// Deletes the log of a job that ends, unless it is to be kept.
-    async fn tidy(&self, tx: &mut Tx, claim: &Claim) -> Result<(), StoreError> {
-        if self.keeps_records {
-            Ok(())
-        } else {
-            tx.remove_job_record(&claim.space, &claim.id).await
-        }
-    }
-
-    /// The same for a job that was cancelled while it ran: calls that were aborted with it are
-    /// recorded a moment later.
-    async fn tidy_later(&self, claim: &Claim) -> Result<(), StoreError> {
-        if self.keeps_records {
-            return Ok(());
-        }
-
-        tokio::time::sleep(LATE_RECORDS).await;
-        let found = self.store.find_job(&claim.space, &claim.id).await?;
-        if found.is_none_or(|job| !job.state.is_final()) {
-            return Ok(());
-        }
-
-        self.store
-            .retry("tidy_later", || async {
-                let mut tx = self.store.begin().await?;
-                tx.remove_job_record(&claim.space, &claim.id).await?;
-                tx.commit().await
-            })
-            .await
-    }
-
-    async fn change(
-        &self,
-        space: &Space,
-        id: &str,
-        name: &'static str,
-        next: JobState,
-        wanted: &'static str,
-        now: Timestamp,
-    ) -> Result<Job, JobsError> {
-        let parsed = parse(id)?;
-        let changed = self.store.retry_as(name, || async {
-            let mut tx = self.store.begin().await?;
-            let found = tx.find_job(space, &parsed).await?;
-            let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
-
-            // A user can queue only jobs that have ended.
-            let allowed =
-                job.state.may_become(next) && (next != JobState::Queued || job.state.is_final());
-            if !allowed {
-                return Err(JobsError::WrongState {
-                    state: job.state,
-                    wanted,
-                });
-            }
-
-            if !self.apply(&mut tx, &job, next, now).await? {
-                // It changed between the read and the write: read again.
-                return Err(StoreError::Contended {
-                    cause: "the job changed its state".to_owned(),
-                }
-                .into());
-            }
-
-            tx.commit().await?;
-            Ok(())
-        });
-
-        changed.await?;
-        self.announce();
-        self.find(space, id).await
-    }
-
-    /// Cancels or requeues a job that the transaction has read; `false` if it changed between the
-    /// read and the write.
-    async fn apply(
-        &self,
-        tx: &mut Tx,
-        job: &Job,
-        next: JobState,
-        now: Timestamp,
-    ) -> Result<bool, JobsError> {
-        if next == JobState::Cancelled {
-            let cancelled = tx.cancel_job(job, now).await?;
-            self.tidy(tx, &job.claim()).await?;
-            return Ok(cancelled);
-        }
-
-        if !tx.has_room(&job.space, self.max_queued()).await? {
-            return Err(self.queue_full(1));
-        }
-
-        Ok(tx.requeue_job(job, now).await?)
-    }
-
     /// How many jobs wait or run, over all spaces.
     pub async fn queue_depth(&self) -> Result<QueueDepth, JobsError> {
         Ok(self.store.queue_depth().await?)
@@ -536,23 +312,6 @@ impl Jobs {
             }
         }
     }
-}
-
-fn check_waiting(job: Job) -> Result<Job, JobsError> {
-    match job.state {
-        JobState::AwaitingInput => Ok(job),
-        state => Err(JobsError::WrongState {
-            state,
-            wanted: "a job that waits for a helper",
-        }),
-    }
-}
-
-fn count_cancelled(job: &Job) {
-    metrics::counter!(
-        crate::base::metrics::JOBS_FINISHED_TOTAL, "kind" => job.kind.clone(), "outcome" => "cancelled"
-    )
-    .increment(1);
 }
 
 /// A malformed id is treated as not found.

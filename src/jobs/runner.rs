@@ -18,7 +18,7 @@ use super::{JobContext, JobError, Jobs, Outcome, Work};
 use crate::base::clock::Clock;
 use crate::base::fail_point::fail_point;
 use crate::base::ids;
-use crate::model::job::ClaimedJob;
+use crate::model::job::{ClaimedJob, FIRST_FENCE};
 use crate::store::{Store, count_retries};
 use ending::RunEnd;
 use hold::{Holds, Stopped};
@@ -28,6 +28,9 @@ use waiting::Waited;
 const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
 /// How long progress may stay unwritten while the job itself writes nothing.
 const REPORTS: Duration = Duration::from_millis(250);
+/// The same for jobs that run in a group: each takes moments, and most end before anything about
+/// them is written.
+const REPORTS_OF_GROUP: Duration = Duration::from_secs(1);
 /// How long handing back jobs may take on shutdown.
 const HAND_BACK: Duration = Duration::from_secs(3);
 /// The pause after the database was unreachable.
@@ -151,9 +154,15 @@ async fn claim_until_stopped(
                 for (group, place) in groups.into_iter().zip(free.drain(..)) {
                     // Free for others once the whole group has ended.
                     let place = Arc::new(place);
+                    let reports = if group.len() > 1 {
+                        REPORTS_OF_GROUP
+                    } else {
+                        REPORTS
+                    };
+
                     for job in group {
                         let (shared, place) = (Arc::clone(shared), Arc::clone(&place));
-                        running.spawn(async move { shared.attend(job, place).await });
+                        running.spawn(async move { shared.attend(job, place, reports).await });
                     }
                 }
 
@@ -179,12 +188,17 @@ impl Shared {
         &self.jobs.store
     }
 
-    /// Runs one job from its claim to its end.
-    async fn attend(self: Arc<Self>, claimed: ClaimedJob, place: Arc<OwnedSemaphorePermit>) {
+    /// Runs one job from its claim to its end; its progress is written every `reports`.
+    async fn attend(
+        self: Arc<Self>,
+        claimed: ClaimedJob,
+        place: Arc<OwnedSemaphorePermit>,
+        reports: Duration,
+    ) {
         let retries = Arc::<AtomicI64>::default();
         count_retries(
             Arc::clone(&retries),
-            self.attend_counted(claimed, place, retries),
+            self.attend_counted(claimed, place, (retries, reports)),
         )
         .await;
     }
@@ -193,7 +207,7 @@ impl Shared {
         self: Arc<Self>,
         claimed: ClaimedJob,
         place: Arc<OwnedSemaphorePermit>,
-        retries: Arc<AtomicI64>,
+        (retries, reports): (Arc<AtomicI64>, Duration),
     ) {
         let job = claimed.job.clone();
         let claim = job.claim();
@@ -203,7 +217,9 @@ impl Shared {
 
         tracing::info!(%job_id, kind, attempt, "job started");
         let (waited, progressed) = (claimed.waited, Arc::<AtomicBool>::default());
-        let outcome = self.run_work(claimed, &stop, &retries, &progressed).await;
+        let outcome = self
+            .run_work(claimed, &stop, (&retries, reports), &progressed)
+            .await;
         if matches!(outcome, Err(JobError::Away)) {
             // The next run resumes here.
             retries.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +251,7 @@ impl Shared {
         self: &Arc<Self>,
         claimed: ClaimedJob,
         stop: &CancellationToken,
-        retries: &Arc<AtomicI64>,
+        (retries, reports): (&Arc<AtomicI64>, Duration),
         progressed: &Arc<AtomicBool>,
     ) -> Result<Outcome, JobError> {
         let job = &claimed.job.clone();
@@ -245,7 +261,7 @@ impl Shared {
 
         // On the first run, nothing is saved.
         let saved = match job.fence {
-            1 => HashMap::new(),
+            FIRST_FENCE => HashMap::new(),
             _ => self.store().list_checkpoints(&job.space, &job.id).await?,
         };
 
@@ -279,7 +295,7 @@ impl Shared {
                 }
                 // Completed even if the work ends meanwhile: reports taken for writing exist
                 // nowhere else.
-                () = tokio::time::sleep(REPORTS) => {
+                () = tokio::time::sleep(reports) => {
                     tokio::select! { () = context.write_meanwhile() => {}, () = stop.cancelled() => {} }
                 }
             }

@@ -20,7 +20,7 @@ pub enum LlmError {
     },
 
     /// 502: the provider does not accept our key, or the key lacks a permission.
-    #[error("{provider} rejected its key: {reason}")]
+    #[error("{provider} rejected the API key: {reason}")]
     Auth {
         provider: String,
         reason: String,
@@ -49,7 +49,7 @@ pub enum LlmError {
     Rejected { model: String, reason: String },
 
     /// 502: no output matched the schema and the rules.
-    #[error("{model} returned no valid output for {stage}: {}", faults.join("; "))]
+    #[error("{model} returned no valid output for the stage {stage}: {}", faults.join("; "))]
     InvalidOutput {
         model: String,
         stage: &'static str,
@@ -58,15 +58,15 @@ pub enum LlmError {
     },
 
     /// 502: the output was cut off, and the request cannot be made smaller.
-    #[error("the output of {model} for {stage} was cut off")]
+    #[error("the output of {model} for the stage {stage} was cut off")]
     Truncated {
         model: String,
         stage: &'static str,
         items: Vec<i64>,
     },
 
-    /// 502: the model declined.
-    #[error("{model} declined {stage}: {reason}")]
+    /// 502: the model refused to answer.
+    #[error("{model} refused to answer for the stage {stage}: {reason}")]
     Refused {
         model: String,
         stage: &'static str,

@@ -15,6 +15,7 @@ mod explain;
 mod gate;
 mod hint;
 mod listener;
+mod local_models;
 mod measure;
 mod objection;
 mod pause;
@@ -46,6 +47,7 @@ pub use catalogue::{ModelsView, PauseView, ProbeResult, ProviderView};
 pub use error::LlmError;
 pub use hint::Hint;
 pub use listener::{Listener, MemberListener, TextListener, Written};
+pub use local_models::LocalModel;
 pub use provider::Capabilities;
 pub use scoring::{ScoringError, ScoringServer};
 pub use session::Session;
@@ -54,7 +56,7 @@ pub use task::{Fault, Items, Task};
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::{JobId, Space};
 use crate::config;
-use crate::model::llm_call::{Payer, UsageDay};
+use crate::model::llm_call::{Payer, Spent, UsageDay};
 use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
 use profile::Profile;
 use send::Target;
@@ -125,27 +127,40 @@ impl Llm {
         }
     }
 
-    /// A job's session: the caps of the settings, and what its earlier attempts have spent.
+    /// A job's session: the caps of the settings, and what its earlier attempts have spent, if it
+    /// has run before.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub async fn job_session(&self, space: &Space, id: &JobId) -> Result<Session, StoreError> {
-        self.inner.journal.flush().await?;
-        let (spent, last_seq) = self
-            .inner
-            .store
-            .find_spent_by(space, &Payer::Job(id.clone()))
-            .await?;
-        let budget = self.inner.store.find_job_budget(space, id).await?;
-        let session = Session::of_job(
+    pub async fn job_session(
+        &self,
+        space: &Space,
+        id: &JobId,
+        is_first_run: bool,
+    ) -> Result<Session, StoreError> {
+        let (spent, last_seq) = if is_first_run {
+            (Spent::default(), 0)
+        } else {
+            self.inner.journal.flush().await?;
+            let payer = Payer::Job(id.clone());
+            self.inner.store.find_spent_by(space, &payer).await?
+        };
+
+        let caps = self.settings().caps.job;
+        Ok(Session::of_job(
             space.clone(),
             id.clone(),
-            self.settings().caps.job,
+            caps,
             spent,
             last_seq + 1,
-        );
+        ))
+    }
 
-        Ok(session.within(budget))
+    /// For a job that writes its free calls itself when it ends. Those that it has not written when
+    /// the session is dropped go to the ledger.
+    #[must_use]
+    pub fn keep_free_calls(&self, session: Session) -> Session {
+        session.keeping_free_calls(self.inner.journal.clone())
     }
 
     /// Usage by day, stage and model, and the totals of all entries that match the filter.

@@ -16,7 +16,6 @@ use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::ids::new_uuid;
 use crate::model::llm_call::{CallOutcome, LlmCall, Payer, Spent};
-use crate::store::CallEntry;
 
 /// More tokens than any call can have.
 const MOST_TOKENS: i64 = 100_000_000;
@@ -98,7 +97,7 @@ pub struct Call<'a> {
     record: Option<LlmCall>,
     reply: Option<(Option<String>, Option<String>)>,
     /// Released after the record was passed to the journal, never before.
-    _today: Option<Reservation>,
+    today: Option<Reservation>,
 }
 
 impl<'a> Call<'a> {
@@ -160,7 +159,7 @@ impl<'a> Call<'a> {
             begun,
             record: Some(record),
             reply: None,
-            _today: today,
+            today,
         })
     }
 
@@ -275,11 +274,9 @@ impl<'a> Call<'a> {
             record.llm_output = None;
         }
 
-        llm.journal().add(CallEntry {
-            space: session.space.clone(),
-            payer: session.payer.clone(),
-            call: record,
-        });
+        // Where calls are capped by the day, they are counted at once.
+        let may_keep = self.target.capabilities().in_process && self.today.is_none();
+        session.list(llm.journal(), record, may_keep);
     }
 }
 

@@ -10,6 +10,10 @@ use super::recall::{Recalled, Record};
 use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer, Spent};
+use crate::store::{CallEntry, CallPart, Journal};
+
+/// Free calls of a job that are kept until it ends; if there are more, they go to the ledger.
+const MOST_KEPT: usize = 50;
 
 /// One caller.
 pub struct Session {
@@ -26,6 +30,8 @@ pub struct Session {
     /// The API key whose daily caps apply.
     pub(super) budget: Option<KeyBudget>,
     caps: Caps,
+    /// Where the free calls of a job go that it does not write itself.
+    journal: Option<Journal>,
     state: Mutex<State>,
 }
 
@@ -36,6 +42,12 @@ struct State {
     /// Calls in flight, with the tokens that they are expected to send.
     under_way: Spent,
     calls: Vec<LlmCall>,
+    /// Free calls of a job that the ledger does not have yet.
+    kept: Vec<LlmCall>,
+    /// How many of them the sums by day have counted.
+    kept_counted: usize,
+    /// Whether the ledger has, or will soon have, calls of this session.
+    has_listed: bool,
     /// Outputs to recall instead of calling a model.
     record: Record,
 }
@@ -58,6 +70,12 @@ impl Session {
         session
     }
 
+    /// Keeps free calls for the end of the job; those that it does not write go to the journal.
+    pub(super) fn keeping_free_calls(mut self, journal: Journal) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
     /// For a query.
     pub fn of_query(space: Space, id: String, caps: Caps) -> Self {
         Self::of(space, Payer::Query(id), caps)
@@ -74,6 +92,7 @@ impl Session {
             traceparent: None,
             budget: None,
             caps,
+            journal: None,
             state: Mutex::new(State {
                 next_seq: 1,
                 ..State::default()
@@ -193,8 +212,86 @@ impl Session {
         }
     }
 
+    /// Passes a finished call to the ledger, or keeps it if it is free and nothing is capped: a
+    /// short text would otherwise need more space for its calls than for itself.
+    pub(super) fn list(&self, journal: &Journal, call: LlmCall, may_keep: bool) {
+        let may_keep = may_keep && self.journal.is_some() && self.caps.is_open() && call.is_free();
+        let mut state = self.state();
+        let fits = state.kept.first().is_none_or(|first| first.is_like(&call));
+        if may_keep && fits {
+            state.kept.push(call);
+            if state.kept.len() > MOST_KEPT {
+                self.list_kept(&mut state, journal);
+            }
+
+            return;
+        }
+
+        state.has_listed = true;
+        drop(state);
+        journal.add(self.entry(call, CallPart::Whole));
+    }
+
+    /// The free calls of a job that are to be written when it ends. From now on, the sums by day
+    /// include them.
+    pub fn count_kept(&self) -> Vec<LlmCall> {
+        let mut state = self.state();
+        if let Some(journal) = &self.journal {
+            for call in &state.kept[state.kept_counted..] {
+                journal.add(self.entry(call.clone(), CallPart::Sums));
+            }
+        }
+
+        state.kept_counted = state.kept.len();
+        state.kept.clone()
+    }
+
+    /// The job has ended, and its free calls are written.
+    pub fn forget_kept(&self) {
+        let mut state = self.state();
+        state.kept.clear();
+        state.kept_counted = 0;
+    }
+
+    /// Whether calls were passed to the ledger, which may not have written them yet.
+    pub fn has_listed(&self) -> bool {
+        self.state().has_listed
+    }
+
+    fn list_kept(&self, state: &mut State, journal: &Journal) {
+        let counted = std::mem::take(&mut state.kept_counted);
+        for (place, call) in std::mem::take(&mut state.kept).into_iter().enumerate() {
+            let part = if place < counted {
+                CallPart::Row
+            } else {
+                CallPart::Whole
+            };
+            journal.add(self.entry(call, part));
+            state.has_listed = true;
+        }
+    }
+
+    fn entry(&self, call: LlmCall, part: CallPart) -> CallEntry {
+        CallEntry {
+            space: self.space.clone(),
+            payer: self.payer.clone(),
+            call,
+            part,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Session {
+    /// What the job has not written, because it failed or was cancelled, goes to the ledger.
+    fn drop(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            let mut state = std::mem::take(&mut *self.state());
+            self.list_kept(&mut state, &journal);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Key {
 
 struct Kept {
     found: Arc<Found>,
-    /// How often the user's memories had been written.
+    /// The write counter of the user's memories at that time.
     writes: i64,
     at: Timestamp,
 }

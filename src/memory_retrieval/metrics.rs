@@ -1,4 +1,4 @@
-//! Figures of memory retrieval, counted in this process for each space.
+//! The metrics of memory retrieval, counted in this process for each space.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ pub struct RetrievalMetrics {
     pub calls: u64,
     /// Milliseconds of all calls.
     pub latency_ms: f64,
-    /// Memories that were returned.
+    /// Number of memories that were returned.
     pub results: u64,
     /// Their tokens by the tokenizer `o200k_base`.
     pub tokens: u64,

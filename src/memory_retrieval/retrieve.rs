@@ -135,11 +135,11 @@ pub struct MemoryRetrieval {
     counted: Counted,
 }
 
-/// What was decided before a search.
+/// The decisions before a search.
 enum Way {
     Skip(Skipped),
     Fail(RetrievalFailure),
-    /// The user's memories were written so often.
+    /// The write counter of the user's memories.
     Search(i64),
 }
 

@@ -18,3 +18,12 @@ pub struct Batch {
     /// The job that the call is recorded with, if it is another one: short texts share calls.
     pub paid_by: Option<String>,
 }
+
+impl Batch {
+    /// Whether one call of the job's own filed every chunk.
+    pub fn is_plain(&self) -> bool {
+        let chunks = i64::try_from(self.chunk_ordinals.len()).ok();
+        let all = Some(self.chunks_sent) == chunks && Some(self.successes) == chunks;
+        all && self.retries == 0 && self.failures == 0 && self.paid_by.is_none()
+    }
+}

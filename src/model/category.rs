@@ -1,6 +1,6 @@
 //! A node of the hierarchy.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::clock::Timestamp;
 
@@ -25,6 +25,83 @@ pub struct NewCategory {
     pub level: i64,
     pub name: String,
     pub name_key: String,
+    pub named_by: NamedBy,
+}
+
+/// Who gave a category its name. Only the embedded model changes names, and only its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedBy {
+    User,
+    /// The embedded model.
+    Embedded,
+    /// Another model.
+    Model,
+}
+
+impl NamedBy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Embedded => "embedded",
+            Self::Model => "model",
+        }
+    }
+
+    /// From a stored value.
+    pub fn from_stored(stored: &str) -> Self {
+        match stored {
+            "user" => Self::User,
+            "embedded" => Self::Embedded,
+            _ => Self::Model,
+        }
+    }
+}
+
+/// A leaf whose number of chunks changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafGrowth {
+    pub id: i64,
+    /// 0 on level 1.
+    pub parent_id: i64,
+    /// Names from level 1 to the leaf.
+    pub path: Vec<String>,
+    pub named_by: NamedBy,
+    /// Chunks of current versions before and after the change.
+    pub before: i64,
+    pub after: i64,
+}
+
+/// A text in a leaf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafText {
+    pub source_id: String,
+    /// The headings above it, and its beginning.
+    pub text: String,
+}
+
+/// A category that gets another name.
+#[derive(Debug, Clone, Copy)]
+pub struct Rename<'r> {
+    pub id: i64,
+    /// 0 on level 1.
+    pub parent_id: i64,
+    pub from: &'r str,
+    pub to: &'r str,
+    pub by: NamedBy,
+    pub reason: Option<&'r str>,
+}
+
+/// A recorded change of the hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CategoryChange {
+    pub id: i64,
+    pub category_id: i64,
+    pub kind: String,
+    pub before_json: String,
+    pub after_json: String,
+    pub actor: String,
+    pub reason: Option<String>,
+    pub created_at: Timestamp,
 }
 
 /// The path from level 1 to a category: ids and names.
@@ -39,7 +116,37 @@ pub struct CategoryContents {
     /// The first 4 and the latest 12 chunks, cut to 600 characters.
     pub samples: Vec<Arc<str>>,
     /// More chunks, spread over everything below it.
-    pub spread: Vec<Arc<str>>,
+    pub spread: Arc<[Arc<SampleText>]>,
+}
+
+/// A chunk as a sample of what its category contains, with what a model keeps about it: a walk
+/// reads thousands of them for each question.
+#[derive(Debug)]
+pub struct SampleText {
+    pub text: Arc<str>,
+    gist: OnceLock<Box<Gist>>,
+}
+
+/// The words and the meaning of a text, as the embedded model compares them.
+#[derive(Debug)]
+pub struct Gist {
+    /// The hashes of its word stems, ascending, each once.
+    pub stems: Vec<u64>,
+    pub vector: Vec<f32>,
+}
+
+impl SampleText {
+    pub fn new(text: Arc<str>) -> Self {
+        Self {
+            text,
+            gist: OnceLock::new(),
+        }
+    }
+
+    /// The gist of the text, which `make` computes once.
+    pub fn gist(&self, make: impl FnOnce(&str) -> Gist) -> &Gist {
+        self.gist.get_or_init(|| Box::new(make(&self.text)))
+    }
 }
 
 /// A category as a walk sees it.

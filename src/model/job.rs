@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::batch::Batch;
+use super::llm_call::{KeyBudget, LlmCall};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 
 /// Prefix of the names of steps that record something written, which is gone when the source is.
 pub const WRITTEN: &str = "written/";
+
+/// The fence of the first claim of a job that nobody changed before.
+pub const FIRST_FENCE: i64 = 1;
 
 /// The phase of a queued job that waits for an unreachable, busy or paused provider.
 pub const WAITING_FOR_PROVIDER: &str = "waiting_for_provider";
@@ -110,6 +114,8 @@ pub struct Job {
 pub struct ClaimedJob {
     pub job: Job,
     pub request: Value,
+    /// The API key whose daily caps count its calls.
+    pub budget: Option<KeyBudget>,
     /// How long it has waited for a provider without progress.
     pub waited: Option<Duration>,
 }
@@ -134,8 +140,9 @@ pub struct NewJob {
     /// The request, as JSON.
     pub request: String,
     pub max_attempts: i64,
-    /// Whether it takes moments and nothing is paid for it: a worker runs several at once.
-    pub is_small: bool,
+    /// How many jobs like this one a worker runs at once: those that take moments, or that share
+    /// model calls.
+    pub group_size: i64,
 }
 
 /// Which jobs of a space a list shows or a request changes.
@@ -235,12 +242,31 @@ impl Record {
     }
 }
 
+/// What is written about a job when it succeeds, and was not written before.
+#[derive(Debug, Clone, Default)]
+pub struct JobLog {
+    /// Kind, data and time of what happened.
+    pub events: Vec<(&'static str, Value, Timestamp)>,
+    /// Only calls that every chunk was filed by, see [`Batch::is_plain`].
+    pub batches: Vec<Batch>,
+    /// Free calls of one model, all answered at the first attempt.
+    pub calls: Vec<LlmCall>,
+}
+
 /// The progress of a job, for watchers.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub phase: &'static str,
     pub progress: Value,
     pub at: Timestamp,
+}
+
+impl Report {
+    /// Kind, data and time of its event.
+    pub fn event(&self) -> (&'static str, Value, Timestamp) {
+        let data = json!({"phase": self.phase, "progress": self.progress});
+        ("progress", data, self.at)
+    }
 }
 
 /// A record with its job and time.

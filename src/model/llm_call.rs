@@ -106,6 +106,18 @@ pub struct LlmCall {
 }
 
 impl LlmCall {
+    /// Whether it cost nothing and was answered at the first attempt.
+    pub fn is_free(&self) -> bool {
+        let answered = self.attempt == 1 && self.outcome == CallOutcome::Ok.as_str();
+        answered && self.tokens_cached == 0 && self.cost_usd == Some(0.0)
+    }
+
+    /// Whether the same model answered both, with the same parameters.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let model = |call: &Self| (call.provider.clone(), call.model.clone(), call.mode.clone());
+        model(self) == model(other) && self.provider_params == other.provider_params
+    }
+
     pub fn spent(&self) -> Spent {
         let tokens = self.tokens_prompt.saturating_add(self.tokens_completion);
         Spent {

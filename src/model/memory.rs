@@ -1,5 +1,7 @@
 //! A memory: a message of a thread, or a fact, a preference or a summary about a user.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Timestamp;
@@ -104,6 +106,27 @@ pub struct Entity {
     pub value: String,
 }
 
+/// A part of a classification that a user can correct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CorrectedField {
+    Topics,
+    Category,
+    MessageType,
+    Importance,
+}
+
+impl CorrectedField {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Topics => "topics",
+            Self::Category => "category",
+            Self::MessageType => "message_type",
+            Self::Importance => "importance",
+        }
+    }
+}
+
 /// The lists that describe a memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -117,6 +140,9 @@ pub struct Labels {
     /// Whether parts of its text were replaced before it was stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
+    /// What a user has corrected: no model changes it again.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub corrected: BTreeSet<CorrectedField>,
 }
 
 /// What a memory rests on: the messages, and for a fact the characters of one.
@@ -245,23 +271,37 @@ impl Memory {
         }
     }
 
-    /// Puts in what a model said about it.
+    /// Whether a user has corrected this part of its classification.
+    pub fn is_corrected(&self, field: CorrectedField) -> bool {
+        self.labels.corrected.contains(&field)
+    }
+
+    /// Puts in what a model said about it, except for what a user has corrected.
     pub fn classify(&mut self, found: Classification) {
-        self.labels.topics = found.topics;
         self.labels.entities = found.entities;
-        if !self.is_preference() {
-            self.category = found.category;
+        if !self.is_corrected(CorrectedField::Topics) {
+            self.labels.topics = found.topics;
+            self.suggested_topic = found.suggested_topic;
         }
 
-        self.message_type = found.message_type;
+        if !self.is_corrected(CorrectedField::Category) {
+            self.suggested_category = found.suggested_category;
+            if !self.is_preference() {
+                self.category = found.category;
+            }
+        }
+
+        if !self.is_corrected(CorrectedField::MessageType) {
+            self.message_type = found.message_type;
+        }
+
         // What a client has said about a fact counts more.
-        if self.kind == MemoryKind::Message || self.own_importance.is_none() {
+        let open = self.kind == MemoryKind::Message || self.own_importance.is_none();
+        if open && !self.is_corrected(CorrectedField::Importance) {
             self.own_importance = found.importance;
         }
 
         self.confidence = found.confidence;
-        self.suggested_topic = found.suggested_topic;
-        self.suggested_category = found.suggested_category;
         self.vocabulary_version = found.vocabulary_version;
         self.enrichment_model = found.enrichment_model;
         self.enrichment_state = EnrichmentState::Done;

@@ -1,4 +1,4 @@
-//! What goes into the chain, and what comes out of it.
+//! Candidates and entries: the memories that go into the chain, and those that come out of it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::base::clock::Timestamp;
 use crate::base::text::char_count;
 
-/// What kind of memory it is; each kind has its own group in the prompt text.
+/// The type of a memory; each type has its own group in the prompt text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PayloadMemoryType)]

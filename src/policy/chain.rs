@@ -21,7 +21,7 @@ impl Policy {
         Ok(Self { settings, patterns })
     }
 
-    /// This policy with other values of a request, which keep the patterns.
+    /// This policy with the values of a request; the compiled patterns are kept.
     #[must_use]
     pub fn with_settings(&self, settings: Settings) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Policy {
         }
     }
 
-    /// A text as it may be stored, if anything in it must not be.
+    /// The redacted text, if the policy redacts before storing and anything matches.
     pub fn redact_for_storage(&self, text: &str) -> Option<String> {
         let wanted = self.settings.retrieval.enable_redaction
             && self.settings.redaction.at == RedactAt::Write;

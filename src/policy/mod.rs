@@ -4,9 +4,9 @@
 //! same candidates and settings always give the same payload, whatever order the candidates come
 //! in, and every step says what it dropped or changed and why.
 //!
-//! The chain, in order: `threshold`, `deduplicate`, `interleave`,
-//! `redact`, `clip`, `budget`. Redaction comes before clipping and the
-//! budget: a cut could leave half a card number, and the replacement has a length of its own.
+//! The chain, in order: `threshold`, `deduplicate`, `interleave`, `redact`, `clip`, `budget`.
+//! Redaction comes before clipping and the budget: a cut could leave half a card number, and the
+//! replacement may be longer or shorter than the match.
 
 pub mod candidate;
 pub mod chain;

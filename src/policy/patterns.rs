@@ -1,6 +1,6 @@
 //! What redaction replaces: three standard patterns, built-in ones by name, and custom ones.
 //!
-//! The regular expressions run in linear time, whatever the pattern and the text.
+//! Every regular expression runs in linear time, even custom ones.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -24,7 +24,11 @@ const STANDARD: [(&str, &str); 3] = [
     ("email", r"(?i)\b[A-Z0-9._%+-]+@[A-Z0-9.-]+\.[A-Z]{2,}\b"),
 ];
 
-/// Patterns that can be turned on by name.
+/// A built-in pattern. `iban`: an IBAN whose check digits are right; `card`: a card number of 13 to
+/// 19 digits whose check digit is right; `phone`: a phone number with a country code or with
+/// separators; `ip_address`: an IPv4 or IPv6 address; `api_key`: a key of a well-known provider,
+/// recognised by its prefix; `bearer_token`: the token after `Bearer`, and any JSON web token;
+/// `private_key`: a private key in PEM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BuiltInPattern)]
@@ -93,8 +97,9 @@ impl BuiltIn {
         }
     }
 
-    /// How much of a match counts, by what a regular expression cannot check. A number can be
-    /// followed by words or digits that look like its next group, so shorter parts count too.
+    /// Checks what a regular expression cannot, such as check digits, and returns how much of a
+    /// match is valid. A number can be followed by words or digits that look like its next group,
+    /// so shorter parts are tried too.
     fn confirmed(self, found: &str) -> Option<usize> {
         match self {
             Self::Iban => group_ends(found).find(|&end| is_iban(&found[..end])),
@@ -232,10 +237,10 @@ fn compile_custom(source: &str) -> Result<Regex, String> {
                 .last()
                 .unwrap_or_default()
                 .trim_start_matches("error: ");
-            format!("is no usable regular expression: {reason}")
+            format!("is not a valid regular expression: {reason}")
         })?;
     if regex.is_match("") {
-        return Err("matches the empty text, so it would redact between all characters".to_owned());
+        return Err("matches empty text, so it would redact between all characters".to_owned());
     }
 
     Ok(regex)
@@ -245,8 +250,8 @@ impl CompiledPatterns {
     /// The text with every match replaced; `None` if nothing matches.
     ///
     /// All patterns look at the text first, and overlapping matches are replaced together, so the
-    /// order of the patterns does not matter. What is left is looked at again: where a match is
-    /// gone, a neighbour can stand free and match now.
+    /// order of the patterns does not matter. The remaining text is searched again: after a
+    /// replacement, its neighbours may match.
     pub fn redact(&self, text: &str, replacement: &str) -> Option<Redacted> {
         let mut matches = 0;
         let mut used = vec![false; self.0.len()];
@@ -281,7 +286,7 @@ impl CompiledPatterns {
         })
     }
 
-    /// Where anything matches; overlapping and touching matches are one range.
+    /// The ranges that match any pattern; overlapping and touching matches are one range.
     fn ranges(&self, text: &str, used: &mut [bool]) -> Vec<Range<usize>> {
         let mut all: Vec<Range<usize>> = Vec::new();
         for (pattern, used) in self.0.iter().zip(used) {
@@ -466,10 +471,10 @@ mod tests {
     fn a_pattern_that_cannot_be_used_says_why() {
         let long = "a".repeat(LONGEST_PATTERN + 1);
         for (source, reason) in [
-            ("(", "is no usable regular expression"),
-            ("a*", "matches the empty text"),
+            ("(", "is not a valid regular expression"),
+            ("a*", "matches empty text"),
             (long.as_str(), "has 501 characters"),
-            (r"\w{1000}{1000}", "is no usable regular expression"),
+            (r"\w{1000}{1000}", "is not a valid regular expression"),
         ] {
             let faults = compile(&[source.to_owned()], &[]).expect_err("is rejected");
             assert_eq!(faults[0].field, "retrieval.customRedactionPatterns[0]");

@@ -1,4 +1,4 @@
-//! What holds for any candidates and any settings.
+//! Property tests: what is true for any candidates and any settings.
 
 use std::sync::LazyLock;
 
@@ -168,6 +168,104 @@ proptest! {
             for part in redacted.text.split("[REDACTED]") {
                 prop_assert_eq!(patterns.redact(part, "[REDACTED]"), None);
             }
+        }
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % most as u64).expect("fits")
+    }
+
+    /// A text of pieces that are hard to cut: several scripts, joined characters, secrets.
+    fn text(&mut self) -> String {
+        const PIECES: [&str; 16] = [
+            "Hello world. ",
+            "你好世界。",
+            "👩‍👩‍👧‍👦",
+            "مرحبا! ",
+            "e\u{301}",
+            "ann@example.org ",
+            "123-45-6789",
+            "4111111111111111",
+            "...",
+            "\u{202e}",
+            "Ａ１",
+            "a",
+            " ",
+            "\n\n",
+            "ß? ",
+            "🇩🇪",
+        ];
+        let long = if self.below(50) == 0 { 600 } else { 8 };
+        let count = self.below(long);
+        (0..count)
+            .map(|_| PIECES[self.below(PIECES.len())])
+            .collect()
+    }
+
+    fn candidates(&mut self) -> Vec<Candidate> {
+        let count = self.below(41);
+        let each = (0..count).map(|index| Candidate {
+            id: format!("m{index}"),
+            content: self.text(),
+            score: f64::from(u8::try_from(self.below(11)).expect("fits")) / 10.0,
+            timestamp: Timestamp::from_micros(i64::try_from(self.below(5)).expect("fits")),
+            session_id: "s".into(),
+            message_id: None,
+            memory_type: MemoryType::Message,
+            speaker: Some(Speaker::User),
+        });
+        each.collect()
+    }
+
+    fn policy(&mut self) -> Policy {
+        let orders = [Order::Alternate, Order::ScoreFirst, Order::RecencyFirst];
+        let mut settings = ALL_PATTERNS.settings().clone();
+        settings.retrieval = Retrieval {
+            top_k: 1 + self.below(20),
+            clip_sentences: 1 + self.below(5),
+            max_tokens: 100 + self.below(2901),
+            min_score: if self.below(2) == 0 { 0.0 } else { 0.3 },
+            enable_redaction: self.below(8) == 0,
+            ..Retrieval::default()
+        };
+        settings.interleaving = Interleaving {
+            strategy: orders[self.below(3)],
+            ratio: None,
+        };
+        ALL_PATTERNS.with_settings(settings)
+    }
+}
+
+/// So many payloads; `scripts/soak` asks for 100,000.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a setting of the tests")]
+fn random_payloads_stay_whole_and_within_their_budget() {
+    let wanted = std::env::var("MEMOIR_TEST_PAYLOADS").ok();
+    let wanted = wanted.and_then(|count| count.parse().ok()).unwrap_or(2_000);
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..wanted {
+        let (policy, candidates) = (numbers.policy(), numbers.candidates());
+        let given: Vec<String> = candidates.iter().map(|one| one.content.clone()).collect();
+        let outcome = run(&policy, candidates);
+
+        let retrieval = &policy.settings().retrieval;
+        assert!(outcome.total_tokens <= retrieval.max_tokens);
+        assert!(outcome.entries.len() <= retrieval.top_k);
+        for entry in outcome.entries.iter().filter(|entry| !entry.was_redacted) {
+            // White space aside, a text begins as it was said: no character is lost or broken.
+            let bare = |text: &str| text.split_whitespace().collect::<String>();
+            let place: usize = entry.id()[1..].parse().expect("a number");
+            let (said, shown) = (bare(&given[place]), bare(entry.content()));
+            let start = shown.strip_suffix("...").unwrap_or(&shown);
+            assert!(said.starts_with(start), "{said:?} {shown:?}");
         }
     }
 }

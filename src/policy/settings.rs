@@ -1,4 +1,4 @@
-//! The settings of the retrieval policy, their defaults, and the ranges they must lie in.
+//! The settings of the retrieval policy, their defaults and their ranges.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ pub const LONGEST_PATTERN: usize = 500;
 /// The most characters of a replacement.
 const LONGEST_REPLACEMENT: usize = 50;
 
-/// What a request may ask for, unless the administrator's own value lies outside.
+/// The ranges for a request, which extend to an administrator's value outside them.
 const REQUEST_TOP_K: RangeInclusive<usize> = 6..=10;
 const REQUEST_CLIP: RangeInclusive<usize> = 1..=2;
 const REQUEST_TOKENS: RangeInclusive<usize> = 1..=1500;
@@ -26,7 +26,7 @@ const ADMIN_TOP_K: RangeInclusive<usize> = 1..=20;
 const ADMIN_CLIP: RangeInclusive<usize> = 1..=5;
 const ADMIN_TOKENS: RangeInclusive<usize> = 100..=3000;
 
-/// A whole policy, as an administrator sets it and as a version of it is stored.
+/// The settings of a policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = MemorySettings)]
@@ -39,18 +39,18 @@ pub struct Settings {
     pub redaction: Redaction,
 }
 
-/// What is fetched and how much of it is kept.
+/// What is searched, and how much of the result is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schema(as = MemoryRetrievalSettings)]
 pub struct Retrieval {
-    /// Memories in a payload.
+    /// Maximum number of memories in a payload.
     #[schema(minimum = 1, maximum = 20)]
     pub top_k: usize,
-    /// Sentences of each memory.
+    /// Maximum number of sentences per memory.
     #[schema(minimum = 1, maximum = 5)]
     pub clip_sentences: usize,
-    /// Tokens of all memories together, a token counted as four characters.
+    /// Maximum tokens of all memories together, at four characters per token.
     #[schema(minimum = 100, maximum = 3000)]
     pub max_tokens: usize,
     pub search_type: SearchType,
@@ -59,7 +59,8 @@ pub struct Retrieval {
     pub min_score: f64,
     /// Whether matches of the patterns are replaced.
     pub enable_redaction: bool,
-    /// Regular expressions whose matches are replaced too, at most 50 of at most 500 characters.
+    /// Regular expressions whose matches are replaced too: at most 50, each of at most 500
+    /// characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 50)]
     pub custom_redaction_patterns: Vec<String>,
@@ -79,7 +80,8 @@ impl Default for Retrieval {
     }
 }
 
-/// How memories are searched.
+/// How memories are searched: by meaning (`semantic`), by keyword (`keyword`), or both (`hybrid`,
+/// the default).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = MemorySearchType)]
@@ -100,20 +102,22 @@ impl SearchType {
     }
 }
 
-/// In which order the kept memories stand.
+/// The order of the kept memories.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schema(as = MemoryInterleaving)]
 pub struct Interleaving {
     pub strategy: Strategy,
-    /// For `score_first` and `recency_first`: the share of `topK` that the first key fills; 0.5 if
-    /// omitted.
+    /// For `score_first` and `recency_first`: the share of the `topK` positions that the first
+    /// criterion fills; 0.5 if omitted.
     #[schema(minimum = 0, maximum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 
-/// Which key fills which positions.
+/// The order of score and recency. `alternate` (the default): best score, most recent, next best
+/// score, and so on; `score_first`: the best scores, then the most recent; `recency_first`: the
+/// most recent, then the best scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = MemoryInterleavingStrategy)]
@@ -125,23 +129,25 @@ pub enum Strategy {
     RecencyFirst,
 }
 
-/// What is redacted besides the three standard patterns, and what stands in its place.
+/// What is redacted in addition to the three standard patterns (US social security numbers, numbers
+/// of 16 digits, e-mail addresses), and the text that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schema(as = MemoryRedaction)]
 pub struct Redaction {
-    /// What stands in place of a match.
+    /// The text that replaces a match.
     pub replacement: String,
     /// Names of built-in patterns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub built_in: Vec<BuiltIn>,
-    /// `read`: what is stored stays, and what is returned is redacted. `write`: new messages and
-    /// memories are also redacted before they are stored (`redacted: true`).
+    /// `read`: returned text is redacted, and stored text stays unchanged. `write`: new messages
+    /// and memories are also redacted before they are stored (`redacted: true`).
     #[serde(skip_serializing_if = "RedactAt::is_read")]
     pub at: RedactAt,
 }
 
-/// When text is redacted.
+/// When text is redacted: only when it is returned (`read`, the default), or also before it is
+/// stored (`write`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MemoryRedactionTime)]
@@ -225,9 +231,8 @@ impl Settings {
         }
     }
 
-    /// These settings with the values of one request. A request may ask for less than an
-    /// administrator; where the administrator's own value lies outside that range, the range
-    /// reaches up to it.
+    /// These settings with the values of one request. The ranges for a request are narrower than
+    /// those for an administrator; they extend to an administrator's value outside them.
     pub fn with(&self, overrides: &Overrides) -> Result<Self, SettingsFault> {
         let mut faults = Faults::default();
         let mut settings = self.clone();

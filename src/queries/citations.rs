@@ -1,47 +1,67 @@
-//! Resolves the chunk numbers in an answer to the sentences that carry its claims. Pure.
+//! Resolves the numbers in an answer to the sentences that carry its claims. Pure.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::result::QueryChunk;
-use crate::base::text::{char_count, sentences};
+use super::result::{QueryChunk, QueryMemory};
+use crate::base::sentences;
+use crate::base::text::char_count;
 use crate::search::highlight::Highlighter;
 
-/// A sentence that an answer rests on.
+/// A sentence that an answer is based on: of a chunk, or of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Citation {
-    pub chunk_id: i64,
-    pub source_id: String,
-    pub version: i64,
-    pub filename: String,
-    pub path: String,
+    /// The number in the answer; for a chunk, its id.
+    pub number: i64,
+    /// The chunk, its source and its version; null if a memory is cited.
+    pub chunk_id: Option<i64>,
+    pub source_id: Option<String>,
+    pub version: Option<i64>,
+    pub filename: Option<String>,
+    pub path: Option<String>,
     /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     pub heading: Option<String>,
+    /// The memory; null if a chunk is cited.
+    pub memory_id: Option<String>,
+    /// The thread that the memory belongs to, if any.
+    pub thread_id: Option<String>,
     /// The sentence, verbatim.
     pub quote: String,
-    /// Start offset of the quote in the text of the version, in characters.
+    /// Start offset of the quote in the text of the version or of the memory, in characters.
     pub start_char: i64,
     /// End offset in characters, exclusive.
     pub end_char: i64,
 }
 
-/// The citations of an answer, in order, and the numbers that name no used chunk.
-pub fn resolve(answer: &str, query: &str, chunks: &[QueryChunk]) -> (Vec<Citation>, HashSet<i64>) {
+/// The citations of an answer, in order, and the numbers that name no used chunk and no used
+/// memory.
+pub fn resolve(
+    answer: &str,
+    query: &str,
+    chunks: &[QueryChunk],
+    memories: &[QueryMemory],
+) -> (Vec<Citation>, HashSet<i64>) {
     let mut citations: Vec<Citation> = Vec::new();
     let mut unknown = HashSet::new();
     let mut claim_from = 0;
     for marker in markers(answer) {
         let claim = last_sentence(&answer[claim_from..marker.from]);
         claim_from = marker.to;
-        for chunk_id in marker.numbers {
-            let Some(chunk) = chunks.iter().find(|chunk| chunk.chunk_id == chunk_id) else {
-                unknown.insert(chunk_id);
-                continue;
+        for number in marker.numbers {
+            // A memory has a number that no chunk of the prompt has, but a chunk that did not fit may.
+            let memory = memories.iter().find(|one| one.number == Some(number));
+            let chunk = chunks.iter().find(|chunk| chunk.chunk_id == number);
+            let citation = match (memory, chunk) {
+                (Some(memory), _) => cite_memory(memory, number, claim, query),
+                (None, Some(chunk)) => cite_chunk(chunk, claim, query),
+                (None, None) => {
+                    unknown.insert(number);
+                    continue;
+                }
             };
 
-            let citation = cite(chunk, claim, query);
             if !citations.contains(&citation) {
                 citations.push(citation);
             }
@@ -94,24 +114,55 @@ fn markers(answer: &str) -> Vec<Marker> {
 
 /// The sentence before a number, which may stand before or after its full stop.
 fn last_sentence(text: &str) -> &str {
-    sentences(text)
-        .filter(|sentence| sentence.chars().any(char::is_alphanumeric))
-        .last()
-        .unwrap_or(text)
+    sentences::split(text).pop().unwrap_or(text)
 }
 
-/// The sentence of a chunk that shares most words with a claim, then with the query; the first of
-/// equals.
-fn cite(chunk: &QueryChunk, claim: &str, query: &str) -> Citation {
+fn cite_chunk(chunk: &QueryChunk, claim: &str, query: &str) -> Citation {
+    let (quote, start) = carrying_sentence(&chunk.text_content, claim, query);
+    let start_char = chunk.start_char + start;
+    Citation {
+        number: chunk.chunk_id,
+        chunk_id: Some(chunk.chunk_id),
+        source_id: Some(chunk.source_id.clone()),
+        version: Some(chunk.source_version),
+        filename: Some(chunk.filename.clone()),
+        path: Some(chunk.path.clone()),
+        heading: chunk.heading.clone(),
+        memory_id: None,
+        thread_id: None,
+        quote: quote.to_owned(),
+        start_char,
+        end_char: start_char + count(quote),
+    }
+}
+
+fn cite_memory(memory: &QueryMemory, number: i64, claim: &str, query: &str) -> Citation {
+    let (quote, start_char) = carrying_sentence(&memory.text_content, claim, query);
+    Citation {
+        number,
+        chunk_id: None,
+        source_id: None,
+        version: None,
+        filename: None,
+        path: None,
+        heading: None,
+        memory_id: Some(memory.memory_id.clone()),
+        thread_id: memory.thread_id.clone(),
+        quote: quote.to_owned(),
+        start_char,
+        end_char: start_char + count(quote),
+    }
+}
+
+/// The sentence of a text that shares most words with a claim, then with the query; the first of
+/// equals. Also returns where it begins, in characters.
+fn carrying_sentence<'t>(text: &'t str, claim: &str, query: &str) -> (&'t str, i64) {
     let (claimed, asked) = (Highlighter::new(claim), Highlighter::new(query));
-    let text = chunk.text_content.as_str();
     let mut best: Option<((usize, usize), &str)> = None;
-    for line in text.split_inclusive('\n') {
-        for sentence in sentences(line).filter(|one| one.chars().any(char::is_alphanumeric)) {
-            let score = (claimed.shared(sentence), asked.shared(sentence));
-            if best.is_none_or(|(most, _)| score > most) {
-                best = Some((score, sentence));
-            }
+    for sentence in sentences::split(text) {
+        let score = (claimed.shared(sentence), asked.shared(sentence));
+        if best.is_none_or(|(most, _)| score > most) {
+            best = Some((score, sentence));
         }
     }
 
@@ -119,19 +170,11 @@ fn cite(chunk: &QueryChunk, claim: &str, query: &str) -> Citation {
     let quote = sentence.trim();
     // The quote is a part of the text, so its address tells its position.
     let offset = quote.as_ptr() as usize - text.as_ptr() as usize;
-    let count = |text: &str| i64::try_from(char_count(text)).unwrap_or(i64::MAX);
-    let start_char = chunk.start_char + count(&text[..offset]);
-    Citation {
-        chunk_id: chunk.chunk_id,
-        source_id: chunk.source_id.clone(),
-        version: chunk.source_version,
-        filename: chunk.filename.clone(),
-        path: chunk.path.clone(),
-        heading: chunk.heading.clone(),
-        quote: quote.to_owned(),
-        start_char,
-        end_char: start_char + count(quote),
-    }
+    (quote, count(&text[..offset]))
+}
+
+fn count(text: &str) -> i64 {
+    i64::try_from(char_count(text)).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -170,17 +213,10 @@ mod tests {
             chunk(7, 0, "The shop opens at nine."),
         ];
         let answer = "Refunds take 14 days [12]. It opens at nine. [7][99] See [sic] and [2.5].";
-        let (found, unknown) = resolve(answer, "How long do refunds take?", &chunks);
+        let (found, unknown) = resolve(answer, "How long do refunds take?", &chunks, &[]);
         let quotes: Vec<_> = found
             .iter()
-            .map(|one| {
-                (
-                    one.chunk_id,
-                    one.quote.as_str(),
-                    one.start_char,
-                    one.end_char,
-                )
-            })
+            .map(|one| (one.number, one.quote.as_str(), one.start_char, one.end_char))
             .collect();
         assert_eq!(
             quotes,
@@ -190,7 +226,7 @@ mod tests {
             ]
         );
         assert_eq!(unknown, HashSet::from([99]));
-        assert_eq!(found[0].version, 2);
+        assert_eq!((found[0].chunk_id, found[0].version), (Some(12), Some(2)));
     }
 
     #[test]
@@ -200,14 +236,42 @@ mod tests {
             "A lamp burns [1, 2]. The lamp burns [Chunk 1].",
             "",
             &chunks,
+            &[],
         );
         assert_eq!(
-            found.iter().map(|one| one.chunk_id).collect::<Vec<_>>(),
+            found.iter().map(|one| one.number).collect::<Vec<_>>(),
             [1, 2]
         );
         assert_eq!(
-            resolve("Nothing [", "", &chunks),
+            resolve("Nothing [", "", &chunks, &[]),
             (Vec::new(), HashSet::new())
         );
+    }
+
+    #[test]
+    fn quotes_the_sentence_of_a_memory() {
+        let memory = QueryMemory {
+            memory_id: "m".to_owned(),
+            user_id: "u".to_owned(),
+            thread_id: Some("t".to_owned()),
+            kind: "message".to_owned(),
+            role: "user".to_owned(),
+            text_content: "Grüße! My budget is 900 euros. Trains are fine.".to_owned(),
+            relevance: 1.0,
+            created_at: String::new(),
+            number: Some(101),
+            cited: false,
+        };
+        let chunks = [chunk(1, 0, "A lamp burns.")];
+        let answer = "The budget is 900 euros [101]. A lamp burns [1]. Nobody said so [102].";
+        let (found, unknown) = resolve(answer, "", &chunks, std::slice::from_ref(&memory));
+        assert_eq!(unknown, HashSet::from([102]));
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].memory_id.as_deref(), Some("m"));
+        assert_eq!(found[0].thread_id.as_deref(), Some("t"));
+        assert_eq!((found[0].number, found[0].chunk_id), (101, None));
+        assert_eq!(found[0].quote, "My budget is 900 euros.");
+        assert_eq!((found[0].start_char, found[0].end_char), (7, 30));
+        assert_eq!(found[1].chunk_id, Some(1));
     }
 }

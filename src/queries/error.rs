@@ -7,6 +7,7 @@ use crate::base::field_error::FieldError;
 use crate::base::problems::{self, ProblemKind};
 use crate::jobs::{Failure, JobError};
 use crate::llm::LlmError;
+use crate::search::SearchError;
 use crate::store::{AsStoreError, StoreError};
 
 /// A query failed.
@@ -133,9 +134,8 @@ impl QueryError {
                  receipts."
             }
             Self::NoChunks => {
-                "Search more widely: use the strategy wide_branch or branch_out, or fewer \
-                 filters (source_ids, tags, user_id, as_of); context shows which categories \
-                 were selected. If the space is empty, ingest a text first: POST \
+                "Use the strategy auto, wide_branch or branch_out, or fewer filters (source_ids, \
+                 tags, user_id, as_of); context shows which categories were selected. If the space is empty, ingest a text first: POST \
                  /v1/ingestions."
             }
             Self::MayCostMore { .. } => {
@@ -161,7 +161,7 @@ impl QueryError {
                  max_token_budget so that fewer chunks are summarized."
             }
             Self::Timeout { .. } => {
-                "Raise timeout_s, use a narrower strategy, or send the query with wait=false."
+                "Raise timeout_s, use a narrower strategy, or set wait to false."
             }
             Self::Llm(error) => return error.remediation(),
             Self::Store(_) => "Try again when the database is reachable.",
@@ -194,6 +194,7 @@ impl Failed {
             if let Ok(Value::Object(whole)) = serde_json::to_value(result) {
                 context.extend(whole);
             }
+            context.insert("found".to_owned(), false.into());
             return context;
         }
 
@@ -208,6 +209,16 @@ impl Failed {
         }
 
         context
+    }
+}
+
+impl From<SearchError> for QueryError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Llm(error) => Self::Llm(error),
+            SearchError::Store(error) => Self::Store(error),
+            SearchError::Invalid(errors) => Self::Invalid(errors),
+        }
     }
 }
 

@@ -18,7 +18,8 @@ use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched, VersionSco
 /// Maximum length of a query in characters.
 pub const MOST_QUERY_CHARS: usize = 100_000;
 
-/// What to do with the chunks that were found.
+/// What to do with the chunks that were found: generate an answer from them (`answer`), or only
+/// return them (`retrieve`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -109,10 +110,10 @@ pub struct QuerySettings {
     pub max_calls: Option<u64>,
     pub max_cost_usd: Option<f64>,
     pub timeout_s: u64,
-    /// `auto`: whether a recent result of the same query may be returned again.
+    /// With `auto`: whether a recent result of the same query may be returned again.
     #[serde(default = "yes")]
     pub reuse: bool,
-    /// `PRUNE`: whether dropped paths are put back, best first, where they fit.
+    /// With `PRUNE`: whether dropped paths are put back, best first, if they fit after all.
     #[serde(default)]
     pub refill: bool,
     /// `sources`, `memories` or `both`.
@@ -176,7 +177,7 @@ impl QueryInput {
         }
 
         if self.searched == Searched::Memories && !self.scope.source_ids.is_empty() {
-            let rule = "names sources: use it with another scope";
+            let rule = "filters sources; use it with the scope sources or both";
             faults.add("source_ids", rule.to_owned());
         }
 

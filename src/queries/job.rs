@@ -42,12 +42,11 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
         .list_calls_of(context.space(), &Payer::Query(id.to_string()))
         .await?;
     context.report("answering", serde_json::json!({}));
-    let budget = store.find_job_budget(context.space(), context.id()).await?;
     let who = Who {
         space: context.space().clone(),
         now: context.clock().now(),
         traceparent: None,
-        budget,
+        budget: context.budget(),
     };
 
     let result = queries

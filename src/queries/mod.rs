@@ -3,7 +3,7 @@
 //!
 //! `input` completes and checks a request; `run` takes one query through its steps: `traversal`
 //! chooses the paths, `candidates` reads their chunks, `budget` makes them fit. `result` is what
-//! the caller gets, `receipt` what is stored, `replay` proves it, `estimate` computes upper bounds
+//! the caller gets, `receipt` what is stored (by `receipts`), `replay` proves it, `estimate` computes upper bounds
 //! in advance, `job` runs it in the background.
 
 mod auto;
@@ -18,6 +18,7 @@ mod job;
 mod page;
 mod recalling;
 mod receipt;
+mod receipts;
 mod replay;
 mod result;
 mod run;
@@ -33,7 +34,6 @@ use tokio_util::task::TaskTracker;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::base::metrics as names;
-use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
 use crate::categories::options::OptionCache;
@@ -42,10 +42,10 @@ use crate::config;
 use crate::config::llm::Caps;
 use crate::config::query::StrategyName;
 use crate::llm::{Llm, Session};
-use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
-use crate::model::query::{NewQuery, QueryScope, StoredQuery};
+use crate::model::llm_call::{KeyBudget, LlmCall};
+use crate::model::query::QueryScope;
 use crate::search::Search;
-use crate::store::{QueryPage, Store};
+use crate::store::Store;
 
 pub use auto::Tier;
 pub use citations::Citation;
@@ -55,6 +55,7 @@ pub use events::{Events, QueryEvent};
 pub use input::{QueryInput, QuerySettings};
 pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
+pub use receipts::Remembered;
 pub use replay::{Replay, ReplayInput};
 pub use result::{
     DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
@@ -69,17 +70,10 @@ use candidates::{LeafReader, milliseconds};
 use page::Cursor;
 use recalling::Reuse;
 use receipt::RunRecord;
+use receipts::Forget;
 use run::{Known, QueryRun};
 use traversal::Hierarchy;
 use visible::VisibleCache;
-
-/// How long an answer waits for its receipt to be written. A busy database does not delay it any
-/// longer.
-const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
-/// How long a reader waits for receipts that are being written.
-const LATE_RECEIPT: Duration = Duration::from_millis(200);
-/// How often the reader checks meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Entry point of queries; cheap to clone.
 #[derive(Clone)]
@@ -111,14 +105,6 @@ pub struct Who {
     pub traceparent: Option<String>,
     /// The API key that pays.
     pub budget: Option<KeyBudget>,
-}
-
-/// A receipt with its calls.
-#[derive(Debug, Clone)]
-pub struct Remembered {
-    pub stored: StoredQuery,
-    pub receipt: Receipt,
-    pub calls: Vec<LlmCall>,
 }
 
 impl Queries {
@@ -320,118 +306,6 @@ impl Queries {
         Ok(cursor.paths(name))
     }
 
-    /// Writes the receipt, unless recording is disabled.
-    async fn keep(
-        &self,
-        who: &Who,
-        ask: &QuerySettings,
-        id: QueryId,
-        result: &QueryResult,
-        receipt: &Receipt,
-        of_job: bool,
-    ) {
-        if !self.inner.audit.persist {
-            return;
-        }
-
-        let stored = NewQuery {
-            id,
-            user_id: ask.user_id.clone().unwrap_or_default(),
-            request: serde_json::to_string(ask).unwrap_or_default(),
-            receipt: serde_json::to_string(receipt).unwrap_or_default(),
-            state: if receipt.error.is_none() {
-                "succeeded"
-            } else {
-                "failed"
-            }
-            .to_owned(),
-            answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count))
-                .unwrap_or(i64::MAX),
-            elapsed_ms: result.elapsed_ms,
-            created_at: who.now,
-        };
-
-        let (store, space) = (self.inner.store.clone(), who.space.clone());
-        let writing = self.inner.writes.spawn(async move {
-            if let Err(error) = store.add_query(&space, &stored, of_job).await {
-                tracing::warn!(%error, "cannot store the receipt of a query");
-            }
-        });
-
-        let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
-    }
-
-    /// Deletes receipts older than `audit.keep_days`.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn prune(&self, now: Timestamp) -> Result<u64, QueryError> {
-        let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
-        let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
-        let mut removed = 0;
-
-        loop {
-            let some = if days == 0 {
-                0
-            } else {
-                self.inner.store.remove_old_queries(before).await?
-            };
-
-            removed += some;
-            if some == 0 {
-                return Ok(removed);
-            }
-        }
-    }
-
-    /// A receipt.
-    ///
-    /// # Errors
-    /// [`QueryError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: &str) -> Result<Remembered, QueryError> {
-        let unknown = || QueryError::NotFound(id.chars().take(64).collect());
-        let parsed: QueryId = id.parse().map_err(|_| unknown())?;
-
-        // The calls are written asynchronously.
-        self.inner.llm.flush().await?;
-        let store = &self.inner.store;
-        let begun = Instant::now();
-        let found = loop {
-            // Checked before the lookup, so that what is written in between is found.
-            let late = !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
-            let found = store.find_query(space, &parsed).await?;
-            if found.is_some() || !late {
-                break found;
-            }
-
-            tokio::time::sleep(LOOK_AGAIN).await;
-        };
-
-        let stored = found.ok_or_else(unknown)?;
-        let calls = store
-            .list_calls_of(space, &Payer::Query(parsed.to_string()))
-            .await?;
-        Ok(Remembered {
-            receipt: Receipt::of(&stored),
-            stored,
-            calls,
-        })
-    }
-
-    /// A page of receipts, newest first.
-    pub async fn list(
-        &self,
-        space: &Space,
-        page: &QueryPage,
-    ) -> Result<Vec<StoredQuery>, QueryError> {
-        let begun = Instant::now();
-        while !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-
-        Ok(self.inner.store.list_queries(space, page).await?)
-    }
-
     /// Waits for receipts that are being written.
     pub async fn close(&self) {
         self.inner.writes.close();
@@ -523,24 +397,4 @@ fn count(result: &QueryResult, error: Option<&QueryError>) {
     let asking: f64 = result.responses.iter().map(|call| call.latency_ms).sum();
     let own = (result.elapsed_ms - asking).max(0.0) / 1000.0;
     metrics::histogram!(names::QUERY_OWN_DURATION_SECONDS, "strategy" => strategy).record(own);
-}
-
-/// Where recording is disabled: deletes the calls of a query when it ends, however it ends.
-struct Forget {
-    queries: Queries,
-    space: Space,
-    id: QueryId,
-}
-
-impl Drop for Forget {
-    fn drop(&mut self) {
-        let (queries, space, id) = (self.queries.clone(), self.space.clone(), self.id.clone());
-        self.queries.inner.writes.spawn(async move {
-            let inner = &queries.inner;
-            let written = inner.llm.flush().await;
-            if written.is_err() || inner.store.remove_query_calls(&space, &id).await.is_err() {
-                tracing::warn!("cannot delete the recorded calls of a query");
-            }
-        });
-    }
 }

@@ -25,11 +25,11 @@ pub struct QueryResult {
     #[serde(default)]
     #[schema(example = "search")]
     pub tier: Option<String>,
-    /// With `auto`, each tier: what it found, and why the query stopped there or went on.
+    /// With `auto`, each tier: what it found, and why the query stopped there or continued.
     #[serde(default)]
     pub tiers: Vec<Tier>,
-    /// Whether anything was found that has to do with the query. If not, there is no answer, and
-    /// `nearest` shows what comes closest.
+    /// Whether anything relevant to the query was found. If not, there is no answer, and `nearest`
+    /// shows what comes closest.
     #[serde(default = "yes")]
     pub found: bool,
     /// With `auto`, how sure memoir is that the chunks answer the query: `high`, `medium` or `low`;
@@ -43,7 +43,7 @@ pub struct QueryResult {
     pub warnings: Vec<QueryWarning>,
     /// The answer; null if none was requested or none was generated.
     pub answer: Option<String>,
-    /// The sentences that the answer rests on, in the order of the numbers in it.
+    /// The sentences that the answer is based on, in the order in which it cites them.
     #[serde(default)]
     pub citations: Vec<Citation>,
     /// The chunks that the answer is based on.
@@ -53,7 +53,8 @@ pub struct QueryResult {
     /// If nothing was found: the chunks that come closest, best first.
     #[serde(default)]
     pub nearest: Vec<QueryChunk>,
-    /// The memories that the answer is based on, best first; empty without a scope that has them.
+    /// The memories that the answer is based on, best first; empty unless `scope` includes
+    /// memories.
     #[serde(default)]
     pub memories: Vec<QueryMemory>,
     /// Pass it as `cursor` to resume pagination without repeating the walk; null on the last page.
@@ -104,11 +105,12 @@ pub struct UsedChunk {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QueryChunk {
     pub chunk_id: i64,
-    /// Starts at 1, which is the best; with strategies that read whole paths, the position.
+    /// Starts at 1, which is the best. With strategies that read whole leaves, the position in the
+    /// result.
     #[serde(default)]
     pub rank: i64,
-    /// How well the chunk itself fits the query, from 0 to 1; with strategies that read whole paths,
-    /// the same as `path_relevance`.
+    /// How well the chunk itself fits the query, from 0 to 1; with strategies that read whole
+    /// leaves, the same as `path_relevance`.
     #[serde(default)]
     pub relevance: f64,
     /// The text as it is in the source.
@@ -134,7 +136,7 @@ pub struct QueryChunk {
     /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     #[serde(default)]
     pub heading: Option<String>,
-    /// Where words of the query stand in `text_content`.
+    /// The positions of the query's words in `text_content`.
     #[serde(default)]
     pub highlights: Vec<Highlight>,
     /// Start offset in the text of the version, in characters.
@@ -204,7 +206,9 @@ pub struct LevelRank {
 pub struct DroppedPath {
     /// Names from level 1 to the category at which the path ended.
     pub path: Vec<String>,
-    /// `not_leaf`, `not_selected`, `empty`, `pruned`, or `limited` (earlier paths used up `limit`).
+    /// `not_leaf`: it ends above the deepest level; `not_selected`: none of its children was
+    /// selected; `empty`: its leaf has no chunks that the query may read; `pruned`: it did not fit
+    /// the budget; `limited`: earlier paths used up `limit`.
     #[schema(example = "pruned")]
     pub reason: String,
 }
@@ -214,7 +218,7 @@ pub struct DroppedPath {
 pub struct DroppedChunk {
     pub chunk_id: i64,
     pub category_path: Vec<String>,
-    /// `over_budget`.
+    /// Always `over_budget`.
     pub reason: String,
 }
 
@@ -222,7 +226,7 @@ pub struct DroppedChunk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathError {
     pub path: Vec<String>,
-    /// `no_chunks_found`.
+    /// Always `no_chunks_found`.
     pub code: String,
     pub message: String,
 }
@@ -257,8 +261,9 @@ pub struct Summarization {
     pub part_token_cap: i64,
     pub parts: Vec<SummaryPart>,
     pub chunks: Vec<SummarizedChunk>,
-    /// Total characters of all summaries, and the maximum allowed.
+    /// Total characters of all summaries.
     pub combined_char_count: i64,
+    /// Maximum characters of all summaries.
     pub allowed_char_count: i64,
 }
 
@@ -294,6 +299,8 @@ pub struct Retrieval {
 pub struct QueryCall {
     /// `select`, `summarize` or `answer`.
     pub stage: String,
+    /// The level of the hierarchy; 0 for the pick of `auto`, null for calls that choose no
+    /// categories.
     pub level: Option<i64>,
     /// Maximum number of options that could be selected; only for `select`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,9 @@ mod auto;
 mod completing;
 mod limiting;
 mod picking;
+mod placing;
 mod remembering;
+mod tiers;
 
 pub use picking::PICK_LEVEL;
 
@@ -344,40 +346,41 @@ impl QueryRun<'_> {
         kept: &[bool],
         summaries: Option<Vec<Arc<str>>>,
     ) -> Result<(), QueryError> {
+        let task = self.answer_task(&material, kept, summaries.as_deref());
+        self.send(task).await
+    }
+
+    /// What the model is asked: the kept chunks or their summaries, the helpers of their sources,
+    /// and the memories.
+    fn answer_task(
+        &mut self,
+        material: &Material,
+        kept: &[bool],
+        summaries: Option<&[Arc<str>]>,
+    ) -> Answer {
         let mut used = vec![false; material.helpers.len()];
         let mut evidence = Vec::new();
-        for (place, chunk) in material
-            .chunks
-            .into_iter()
-            .enumerate()
-            .filter(|(place, _)| kept[*place])
-        {
+        let places = material.chunks.iter().enumerate();
+        for (place, chunk) in places.filter(|(place, _)| kept[*place]) {
             used[chunk.source] = true;
-            let text = summaries
-                .as_ref()
-                .map_or(chunk.text, |summaries| Arc::clone(&summaries[place]));
+            let text = summaries.map_or(&chunk.text, |summaries| &summaries[place]);
             evidence.push(Evidence {
                 chunk_id: chunk.chunk_id,
-                path: chunk.label,
-                text,
+                path: Arc::clone(&chunk.label),
+                text: Arc::clone(text),
             });
         }
 
-        let helpers = material
-            .helpers
-            .into_iter()
-            .zip(used)
-            .filter(|(_, used)| *used)
-            .filter_map(|(helper, _)| helper);
+        let helpers = material.helpers.iter().zip(used);
+        let helpers = helpers.filter(|(_, used)| *used);
+        let helpers = helpers.filter_map(|(helper, _)| helper.clone()).collect();
 
         evidence.extend(self.memory_evidence(&evidence));
-        let task = Answer {
+        Answer {
             query: self.ask.query.as_str().into(),
-            contextual_helpers: helpers.collect(),
+            contextual_helpers: helpers,
             chunks: evidence,
-        };
-
-        self.send(task).await
+        }
     }
 
     /// Asks the model, if the prompt fits.
@@ -403,6 +406,11 @@ impl QueryRun<'_> {
         } else {
             llm.ask(self.session, task).await?
         };
+
+        if self.ask.strategy == StrategyName::Auto && answered.value.is_not_found() {
+            self.admit_nothing_found();
+            return Ok(());
+        }
 
         self.cite(&answered.value.answer);
         self.result.answer = Some(answered.value.answer);

@@ -1,15 +1,17 @@
 //! Searches a space that does not fit into memory in the database: keywords through the engine's
 //! full-text index, meaning by reading every vector once. The ranking is the same, only slower,
-//! with two differences: term frequencies count all versions, and for very common words only the
-//! first chunks are compared.
+//! with three differences: term frequencies count all versions, for very common words only the
+//! first chunks are compared, and a chunk that shares neither a word nor meaning with the query is
+//! not found by what is said about its source.
 
 use std::collections::{HashMap, HashSet};
 
+use super::fields::{FieldScores, MOST_NAMED, field_part};
 use super::fusion::{Fused, SAMPLE};
-use super::index::Filter;
+use super::index::{Filter, key_of};
 use super::keywords::{Collection, KeywordQuery};
-use super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
-use super::terms::token;
+use super::rank::{FIRST, Hit, Kind, PreparedQuery, finish, fuse_all};
+use super::terms::{QueryTerm, for_each_token, token};
 use super::vectors::{dot, from_bytes, unit};
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
@@ -49,22 +51,6 @@ struct Scored {
     score: f64,
 }
 
-/// Numbers every source.
-#[derive(Default)]
-struct Numbers(HashMap<String, u64>);
-
-impl Numbers {
-    fn of(&mut self, group_id: &str) -> u64 {
-        if let Some(known) = self.0.get(group_id) {
-            return *known;
-        }
-
-        let next = self.0.len() as u64;
-        self.0.insert(group_id.to_owned(), next);
-        next
-    }
-}
-
 impl Beyond<'_> {
     /// The best chunks for a query. The statements limit the visible sources; the filter limits the
     /// chunks.
@@ -73,18 +59,17 @@ impl Beyond<'_> {
         question: &PreparedQuery,
         filter: &Filter,
     ) -> Result<Vec<Hit>, StoreError> {
-        let mut numbers = Numbers::default();
         let wanted = question.depth(usize::MAX);
         let hits = match question.kind {
             Kind::Keyword => {
-                let query = self.query(question).await?;
-                let found = self
-                    .holders(question, &query, filter, wanted, &mut numbers)
-                    .await?;
+                let query = self.query(&question.terms).await?;
+                let found = self.holders(question, &query, filter, wanted).await?;
                 let hit = |found: Scored| {
                     let share = query.share(found.score);
+                    let fields = question.fields.of(found.group);
                     Hit {
                         keyword: Some(share),
+                        fields: Some(query.share(fields)),
                         ..self.plain(found, share)
                     }
                 };
@@ -92,9 +77,7 @@ impl Beyond<'_> {
                 found.into_iter().map(hit).collect()
             }
             Kind::Semantic => {
-                let near = self
-                    .nearest(question, filter, question.k.max(1), &mut numbers)
-                    .await?;
+                let near = self.nearest(question, filter, question.k.max(1)).await?;
                 near.into_iter()
                     .map(|near| Hit {
                         semantic: Some(near.score),
@@ -102,19 +85,15 @@ impl Beyond<'_> {
                     })
                     .collect()
             }
-            Kind::Hybrid => self.by_both(question, filter, &mut numbers).await?,
+            Kind::Hybrid => self.by_both(question, filter).await?,
         };
 
         Ok(finish(hits, question))
     }
 
     /// The query with its terms weighted by the whole space.
-    async fn query(&self, question: &PreparedQuery) -> Result<KeywordQuery, StoreError> {
-        let tokens: Vec<String> = question
-            .terms
-            .iter()
-            .map(|asked| token(&asked.term))
-            .collect();
+    async fn query(&self, terms: &[QueryTerm]) -> Result<KeywordQuery, StoreError> {
+        let tokens: Vec<String> = terms.iter().map(|asked| token(&asked.term)).collect();
 
         let counts = self
             .store
@@ -122,7 +101,46 @@ impl Beyond<'_> {
             .await?;
         let counts: Vec<u64> = counts.into_iter().map(unsigned).collect();
         let collection = Collection::of(unsigned(self.size.entries), unsigned(self.size.terms));
-        Ok(KeywordQuery::new(&question.terms, &counts, collection))
+        Ok(KeywordQuery::new(terms, &counts, collection))
+    }
+
+    /// What entries about sources add to the chunks of each source.
+    pub async fn field_scores(&self, terms: &[QueryTerm]) -> Result<FieldScores, StoreError> {
+        let query = self.query(terms).await?;
+        let few = |term: &usize| {
+            let sources = query.terms()[*term].chunks;
+            (1..=MOST_NAMED as u64).contains(&sources)
+        };
+        let tokens: HashMap<String, usize> = (0..terms.len())
+            .filter(few)
+            .map(|term| (token(&terms[term].term), term))
+            .collect();
+        let wanted: Vec<String> = tokens.keys().cloned().collect();
+
+        let mut fields = FieldScores::default();
+        let mut after = 0;
+        while !wanted.is_empty() {
+            let page = self
+                .store
+                .list_holders(self.space, self.kind, self.scope, &wanted, after, PAGE)
+                .await?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            for entry in &page {
+                let mut score = 0.0;
+                for_each_token(&entry.tokens, |token, count| {
+                    let term = tokens.get(token);
+                    score += term.map_or(0.0, |term| field_part(&query, *term, count));
+                });
+                fields.add(key_of(&entry.group_id), score);
+            }
+
+            if page.len() < PAGE {
+                break;
+            }
+        }
+
+        Ok(fields)
     }
 
     /// Chunks with the query's rarest terms, scored by all of them; with any of its terms, if
@@ -133,23 +151,22 @@ impl Beyond<'_> {
         query: &KeywordQuery,
         filter: &Filter,
         wanted: usize,
-        numbers: &mut Numbers,
     ) -> Result<Vec<Scored>, StoreError> {
         let order = query.by_rarity();
         let rare = query.rarest(CANDIDATES).len();
         let found = self
-            .score(question, query, &order[..rare], filter, wanted, numbers)
+            .score(question, query, &order[..rare], filter, wanted)
             .await?;
 
         // The highest possible score of a chunk without these terms.
         let others: f64 = order[rare..].iter().map(|term| query.weight(*term)).sum();
+        let others = others + question.fields.most();
         if rare == order.len()
             || (found.len() >= wanted && found.last().is_some_and(|last| last.score >= others))
         {
             return Ok(found);
         }
-        self.score(question, query, &order, filter, wanted, numbers)
-            .await
+        self.score(question, query, &order, filter, wanted).await
     }
 
     /// The best chunks that contain any of some terms.
@@ -160,7 +177,6 @@ impl Beyond<'_> {
         terms: &[usize],
         filter: &Filter,
         wanted: usize,
-        numbers: &mut Numbers,
     ) -> Result<Vec<Scored>, StoreError> {
         let tokens: Vec<String> = terms
             .iter()
@@ -184,15 +200,12 @@ impl Beyond<'_> {
                     self.lets(filter, e.owner_id, &e.group_id, e.version_id, e.created_at)
                 };
                 for entry in some.iter().filter(seen) {
-                    let score = query.score(
-                        &entry.tokens,
-                        u32::try_from(entry.length).unwrap_or(u32::MAX),
-                    );
+                    let group = key_of(&entry.group_id);
                     best.push(Scored {
                         entry_id: entry.id,
                         owner_id: entry.owner_id,
-                        group: numbers.of(&entry.group_id),
-                        score,
+                        group,
+                        score: score(query, entry) + question.fields.of(group),
                     });
                 }
                 // Too many at once would delay other requests.
@@ -214,7 +227,6 @@ impl Beyond<'_> {
         question: &PreparedQuery,
         filter: &Filter,
         wanted: usize,
-        numbers: &mut Numbers,
     ) -> Result<Vec<Scored>, StoreError> {
         let (Some(model), Some(asked)) = (self.model, &question.vector) else {
             return Ok(Vec::new());
@@ -230,7 +242,7 @@ impl Beyond<'_> {
             .map_or(filter.groups.is_some(), QueryScope::is_narrow);
         if self.store.compares_vectors() && !narrow && filter.owners.is_none() {
             match self
-                .compared(model, &asked, question.by_group, wanted, numbers)
+                .compared(model, &asked, question.by_group, wanted)
                 .await
             {
                 Ok(Some(best)) => return Ok(best),
@@ -262,7 +274,7 @@ impl Beyond<'_> {
                     self.lets(filter, p.owner_id, &p.group_id, p.version_id, p.created_at)
                 };
                 for placed in some.iter().filter(seen) {
-                    best.extend(scored(&asked, placed, numbers));
+                    best.extend(scored(&asked, placed));
                 }
 
                 tokio::task::yield_now().await;
@@ -286,7 +298,6 @@ impl Beyond<'_> {
         asked: &[f32],
         by_group: bool,
         wanted: usize,
-        numbers: &mut Numbers,
     ) -> Result<Option<Vec<Scored>>, StoreError> {
         // A scan for fewer results costs the same.
         let ids = self
@@ -305,7 +316,7 @@ impl Beyond<'_> {
             );
 
             for placed in placed.await? {
-                best.extend(scored(asked, &placed, numbers));
+                best.extend(scored(asked, &placed));
             }
 
             keep_best(&mut best, wanted, by_group);
@@ -322,13 +333,10 @@ impl Beyond<'_> {
         &self,
         question: &PreparedQuery,
         filter: &Filter,
-        numbers: &mut Numbers,
     ) -> Result<Vec<Hit>, StoreError> {
-        let query = self.query(question).await?;
-        let held = self
-            .holders(question, &query, filter, SAMPLE, numbers)
-            .await?;
-        let near = self.nearest(question, filter, SAMPLE, numbers).await?;
+        let query = self.query(&question.terms).await?;
+        let held = self.holders(question, &query, filter, SAMPLE).await?;
+        let near = self.nearest(question, filter, SAMPLE).await?;
         let all: HashMap<i64, Scored> = held
             .iter()
             .chain(&near)
@@ -349,8 +357,8 @@ impl Beyond<'_> {
 
         for some in unscored.chunks(AT_ONCE) {
             for entry in self.store.list_entries_of(self.space, some).await? {
-                let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
-                scores.insert(entry.id, query.score(&entry.tokens, length));
+                let fields = question.fields.of(key_of(&entry.group_id));
+                scores.insert(entry.id, score(&query, &entry) + fields);
             }
         }
 
@@ -376,12 +384,23 @@ impl Beyond<'_> {
             question.vector.as_deref(),
         );
 
+        let first: Vec<i64> = fused.iter().take(FIRST).map(|(one, _)| one.id).collect();
+        let mut covered: HashMap<i64, f64> = HashMap::new();
+        for entry in self.store.list_entries_of(self.space, &first).await? {
+            let among = query.terms_among(&entry.tokens);
+            let fields = question.fields.of(key_of(&entry.group_id));
+            covered.insert(entry.id, query.covered(|term| among[term], fields));
+        }
+
         let hit = |(fused, semantic): (Fused<i64>, Option<f64>)| {
+            let found = *all.get(&fused.id)?;
             Some(Hit {
+                covered: covered.get(&fused.id).copied(),
                 keyword: Some(query.share(keyword(fused.id))),
+                fields: Some(query.share(question.fields.of(found.group))),
                 semantic,
                 standing: Some((&fused).into()),
-                ..self.plain(*all.get(&fused.id)?, fused.score)
+                ..self.plain(found, fused.score)
             })
         };
 
@@ -415,6 +434,8 @@ impl Beyond<'_> {
             group: found.group,
             score,
             keyword: None,
+            fields: None,
+            covered: None,
             semantic: None,
             standing: None,
         }
@@ -437,13 +458,19 @@ fn keep_best(best: &mut Vec<Scored>, count: usize, by_group: bool) {
     best.truncate(count);
 }
 
+/// The keyword score of an entry by its own words.
+fn score(query: &KeywordQuery, entry: &EntryRow) -> f64 {
+    let length = u32::try_from(entry.length).unwrap_or(u32::MAX);
+    query.score(&entry.tokens, length)
+}
+
 /// A vector's entry with its cosine; none for a vector of another length.
-fn scored(asked: &[f32], placed: &PlacedVector, numbers: &mut Numbers) -> Option<Scored> {
+fn scored(asked: &[f32], placed: &PlacedVector) -> Option<Scored> {
     let score = cosine(asked, &placed.vector)?;
     Some(Scored {
         entry_id: placed.vector.entry_id,
         owner_id: placed.owner_id,
-        group: numbers.of(&placed.group_id),
+        group: key_of(&placed.group_id),
         score,
     })
 }

@@ -1,7 +1,9 @@
 //! The in-memory indexes: loaded by the first search of a space, updated when its write counter
 //! changes, evicted when others need the memory.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod loading;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -9,12 +11,8 @@ use std::time::{Duration, Instant};
 use super::index::{Index, Merged, VectorModel};
 use crate::base::ids::Space;
 use crate::model::search::{OwnerKind, SearchSize};
-use crate::store::{CHUNK_RESETS, CHUNK_WRITES, Store, StoreError};
+use crate::store::{Store, StoreError};
 
-/// Entries and vectors read at once.
-const PAGE: usize = 4_000;
-/// Entries read at once by their ids.
-const HELD: usize = 250;
 /// An index that was not updated for longer is loaded again, because the rows that tell of changes
 /// are deleted after two days.
 const MOST_IDLE: Duration = Duration::from_hours(24);
@@ -196,6 +194,32 @@ impl IndexCache {
             }
             None => self.store.list_entry_writes(space, kind).await?,
         };
+
+        self.open(space, kind, writes, vectors).await
+    }
+
+    /// The index of the chunks of a space, and the one of what is said about their sources.
+    pub async fn of_chunks(
+        &self,
+        space: &Space,
+        vectors: bool,
+    ) -> Result<(Location, Location), StoreError> {
+        // The same writes count for both.
+        let (kind, about) = (OwnerKind::Chunk, OwnerKind::Source);
+        let writes = self.store.list_entry_writes(space, kind).await?;
+        tokio::try_join!(
+            self.open(space, kind, writes.clone(), vectors),
+            self.open(space, about, writes.clone(), false),
+        )
+    }
+
+    async fn open(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+        writes: Writes,
+        vectors: bool,
+    ) -> Result<Location, StoreError> {
         if writes.values().all(|count| *count == 0) {
             // Nothing was ever written there, so nothing is cached.
             return Ok(Location::Memory(Arc::new(SpaceIndex::of(kind))));
@@ -347,166 +371,6 @@ impl IndexCache {
             name: name.into(),
             dims: usize::try_from(dim).unwrap_or(0),
         }))
-    }
-
-    /// The whole index.
-    async fn load(&self, place: &Place, model: Option<VectorModel>) -> Result<Index, StoreError> {
-        let (space, kind) = place;
-        let mut index = Index::of(*kind, model);
-        // Before the entries, so that the entries of each current version are among them.
-        let groups = if kind.is_of_sources() {
-            self.store.list_search_groups(space).await?
-        } else {
-            Vec::new()
-        };
-
-        index = self.add_new(place, index).await?.0;
-        blocking(move || {
-            index.update_groups(&groups);
-            index.settle();
-            index
-        })
-        .await
-    }
-
-    /// An index with what was written since; `None` if it must be loaded again.
-    async fn update(
-        &self,
-        place: &Place,
-        mut index: Index,
-        since: &Writes,
-        changed: &[String],
-    ) -> Result<Option<Index>, StoreError> {
-        let (space, kind) = place;
-        if !kind.is_of_sources() {
-            return self.update_memories(place, index, changed).await.map(Some);
-        }
-
-        if changed.iter().any(|name| name == CHUNK_RESETS) {
-            return Ok(None);
-        }
-
-        let since = since.get(CHUNK_WRITES).copied().unwrap_or(0);
-        let mut ids = self.store.list_search_changes(space, since).await?;
-
-        let (added, with_entries) = self.add_new(place, index).await?;
-        index = added;
-        ids.extend(with_entries);
-        ids.sort_unstable();
-        ids.dedup();
-        let groups = self.store.list_search_groups_of(space, &ids).await?;
-        if !groups.iter().all(|group| index.has_current(group)) {
-            // Written after the entries were read.
-            index = self.add_new(place, index).await?.0;
-        }
-
-        let there: HashSet<&str> = groups.iter().map(|group| group.id.as_str()).collect();
-        ids.retain(|id| !there.contains(id.as_str()));
-        index.update_groups(&groups);
-        index.remove_groups(&ids);
-        Ok(Some(index))
-    }
-
-    /// Entries of the groups that were written: new ones are added, missing ones removed, and those
-    /// that got a vector replaced.
-    async fn update_memories(
-        &self,
-        place: &Place,
-        mut index: Index,
-        changed: &[String],
-    ) -> Result<Index, StoreError> {
-        let (space, kind) = place;
-        let ids = self.store.list_group_entries(space, *kind, changed).await?;
-        let mut new = index.compare(changed, &ids);
-
-        if let Some(model) = index.model().cloned() {
-            let mut embedded = HashSet::new();
-            for some in index.without_vectors(changed).chunks(HELD) {
-                let vectors = self
-                    .store
-                    .list_vectors_of(space, *kind, &model.name, some)
-                    .await?;
-                embedded.extend(vectors.into_iter().map(|vector| vector.entry_id));
-            }
-
-            if !embedded.is_empty() {
-                index.remove_entries(changed, &embedded);
-                new.extend(embedded);
-                new.sort_unstable();
-            }
-        }
-
-        for some in new.chunks(HELD) {
-            let entries = self.store.list_entries_of(space, some).await?;
-            let vectors = match index.model() {
-                Some(model) => {
-                    let list = self.store.list_vectors_of(space, *kind, &model.name, some);
-                    list.await?
-                }
-                None => Vec::new(),
-            };
-
-            index = blocking(move || {
-                index.add(&entries, &vectors);
-                index
-            })
-            .await?;
-        }
-
-        Ok(index)
-    }
-
-    /// Adds the entries behind the last one with their vectors; returns their groups too.
-    async fn add_new(
-        &self,
-        (space, kind): &Place,
-        mut index: Index,
-    ) -> Result<(Index, Vec<String>), StoreError> {
-        let model = index.model().cloned();
-        let read = async |after: i64| {
-            let entries = self.store.list_entries(space, *kind, after, PAGE).await?;
-            let ids = entries.first().zip(entries.last());
-            let ids = ids.map(|(first, last)| first.id..=last.id);
-            let mut vectors = Vec::new();
-            if let Some((model, ids)) = model.as_ref().zip(ids) {
-                // As many as there are entries, so none of theirs is missing.
-                let (before, most) = (ids.start() - 1, entries.len());
-                vectors = self
-                    .store
-                    .list_vectors(space, *kind, &model.name, before, most)
-                    .await?;
-                vectors.retain(|vector| ids.contains(&vector.entry_id));
-            }
-
-            Ok::<_, StoreError>((entries, vectors))
-        };
-
-        let mut groups = Vec::new();
-        let mut page = read(index.last()).await?;
-        while let Some(last) = page.0.last().map(|entry| entry.id) {
-            let full = page.0.len() == PAGE;
-            groups.extend(page.0.iter().map(|entry| entry.group_id.clone()));
-            groups.dedup();
-            let next = async {
-                if full {
-                    read(last).await
-                } else {
-                    Ok((Vec::new(), Vec::new()))
-                }
-            };
-
-            let add = move || {
-                index.add(&page.0, &page.1);
-                index
-            };
-
-            // The database reads the next page while this one is processed.
-            let (next, added) = tokio::join!(next, blocking(add));
-            index = added?;
-            page = next?;
-        }
-
-        Ok((index, groups))
     }
 
     /// Evicts the least recently searched indexes until all fit; never the one just requested.

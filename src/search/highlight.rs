@@ -10,13 +10,31 @@ const MOST_RANGES: usize = 100;
 /// The terms of a query, for texts to be compared with.
 pub struct Highlighter {
     terms: HashSet<String>,
+    /// How the terms begin. A stem begins as its word does, so that nearly all words of a text need
+    /// no stemming, which would take longer than the search.
+    beginnings: HashSet<Beginning>,
+}
+
+/// The first two bytes of a word. A `y` may become an `i` in the stem, so it does not count.
+type Beginning = (u8, Option<u8>);
+
+fn beginning(word: &[u8]) -> Option<Beginning> {
+    let second = word.get(1).map(u8::to_ascii_lowercase);
+    let second = second.filter(|byte| !matches!(byte, b'y' | b'i'));
+    Some((word.first()?.to_ascii_lowercase(), second))
 }
 
 impl Highlighter {
     #[must_use]
     pub fn new(query: &str) -> Self {
+        let terms: HashSet<String> = of_query(query).into_iter().map(|one| one.term).collect();
+        let begin = |term: &String| {
+            let (first, second) = beginning(term.as_bytes())?;
+            Some([(first, second), (first, None)])
+        };
         Self {
-            terms: of_query(query).into_iter().map(|one| one.term).collect(),
+            beginnings: terms.iter().filter_map(begin).flatten().collect(),
+            terms,
         }
     }
 
@@ -62,6 +80,10 @@ impl Highlighter {
     }
 
     fn add(&self, word: &str, start: usize, found: &mut Vec<(usize, usize)>) {
+        if word.is_ascii() && !self.may_match(word) {
+            return;
+        }
+
         if word.is_ascii() || !is_parted(word) {
             if self.matches(word) {
                 found.push((start, start + word.chars().count()));
@@ -82,6 +104,12 @@ impl Highlighter {
                 _ => found.push((from, to)),
             }
         }
+    }
+
+    fn may_match(&self, word: &str) -> bool {
+        // The stem of a very short word may have one letter.
+        word.len() < 4
+            || beginning(word.as_bytes()).is_some_and(|one| self.beginnings.contains(&one))
     }
 
     fn matches(&self, word: &str) -> bool {
@@ -123,6 +151,34 @@ mod tests {
         );
         assert_eq!(marked("the lamp", "The end."), [""; 0], "common words");
         assert_eq!(marked("größe", "Die Größe 😀 der GRÖSSE"), ["Größe"]);
+    }
+
+    #[test]
+    fn a_word_is_marked_whatever_its_ending_does_to_its_stem() {
+        for (query, text) in [
+            ("eyes", "Eye"),
+            ("skies", "sky"),
+            ("ayes", "aye"),
+            ("flying", "flies"),
+            ("dying", "dies dyed"),
+            ("toy", "Toys"),
+            ("A4", "a4"),
+            ("generalization", "generals"),
+            ("oscillators", "oscillate"),
+        ] {
+            let all: HashSet<String> = of_query(query).into_iter().map(|one| one.term).collect();
+            let stems_match = |word: &str| {
+                let mut same = false;
+                for_each(word, |term, _| same |= all.contains(term));
+                same
+            };
+            let expected: Vec<String> = text
+                .split(' ')
+                .filter(|word| stems_match(word))
+                .map(ToOwned::to_owned)
+                .collect();
+            assert_eq!(marked(query, text), expected, "{query}");
+        }
     }
 
     #[test]

@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use crate::model::search::{EntryRow, OwnerKind, SearchGroup, SearchSize, VectorRow};
 
+mod few;
 mod finding;
 mod scoring;
 mod segment;
 
 pub use finding::Filter;
-pub use segment::Segment;
 use segment::{MOST_ROWS, RowState, Rows};
+pub use segment::{Segment, key_of};
 
 /// Segments with more rows than this are merged in the background.
 const QUICK_ROWS: usize = 1_000;

@@ -14,7 +14,7 @@ pub const MOST_K: i64 = 200;
 /// The default number of results.
 pub const USUAL_K: usize = 20;
 
-const OF_SOURCES: &str = "filters sources: use it with another scope";
+const OF_SOURCES: &str = "filters sources; use it with the scope chunks, sources or both";
 
 /// The query.
 #[derive(Debug, Clone, Default)]

@@ -149,10 +149,33 @@ impl KeywordQuery {
     /// queries.
     pub fn share(&self, score: f64) -> f64 {
         if self.most > 0.0 {
-            score / self.most
+            (score / self.most).min(1.0)
         } else {
             0.0
         }
+    }
+
+    /// The share of the query's terms that a chunk contains, rare ones counting more: `has` tells
+    /// which, and `fields` is what its source adds to its score, at most half of each term.
+    pub fn covered(&self, has: impl Fn(usize) -> bool, fields: f64) -> f64 {
+        let held: f64 = (0..self.terms.len())
+            .filter(|term| has(*term))
+            .map(|term| self.weight(term))
+            .sum();
+
+        self.share(held + 2.0 * fields)
+    }
+
+    /// Which terms are among the stored tokens of a chunk.
+    pub fn terms_among(&self, tokens: &str) -> Vec<bool> {
+        let mut among = vec![false; self.terms.len()];
+        for_each_token(tokens, |token, _| {
+            if let Some(term) = self.by_token.get(token) {
+                among[*term] = true;
+            }
+        });
+
+        among
     }
 
     /// Indexes of the terms that any chunk contains, rarest first.

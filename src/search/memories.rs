@@ -2,6 +2,8 @@
 //! and after, because "Yes, last Tuesday" means nothing alone, of who speaks, and of the time that a
 //! question names.
 
+mod neighbours;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::rank::falling;
@@ -65,7 +67,7 @@ pub struct FoundMemory {
 pub struct FoundMemories {
     /// Best first.
     pub items: Vec<FoundMemory>,
-    /// The numbers of the messages before and after each message of the threads found.
+    /// The numbers of the messages before and after each message found.
     pub around: HashMap<i64, Vec<i64>>,
     pub model: Option<String>,
     pub in_memory: bool,
@@ -116,30 +118,6 @@ impl Search {
             in_memory: found.in_memory,
             provider_ms: found.provider_ms,
         })
-    }
-
-    /// The numbers of the messages before and after each message, in the threads of memories.
-    async fn neighbours(
-        &self,
-        space: &Space,
-        memories: &[Memory],
-    ) -> Result<HashMap<i64, Vec<i64>>, SearchError> {
-        let mut threads: Vec<String> = memories
-            .iter()
-            .filter_map(|memory| memory.thread_id.as_ref().map(ToString::to_string))
-            .collect();
-        threads.sort_unstable();
-        threads.dedup();
-        let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
-        let seqs = self.inner.store.list_thread_seqs(space, &threads).await?;
-        for seqs in seqs.values() {
-            for pair in seqs.windows(2) {
-                around.entry(pair[0]).or_default().push(pair[1]);
-                around.entry(pair[1]).or_default().push(pair[0]);
-            }
-        }
-
-        Ok(around)
     }
 }
 

@@ -1,19 +1,23 @@
 //! Search without a walk: by keyword, by meaning, or by both; the same order on every engine.
 //!
 //! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
-//! compares meanings, `fusion` combines the two, `rank` defines queries and hits. `index` holds a
-//! space in memory and `cache` keeps it up to date; `beyond` searches in the database what does not
-//! fit. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reembed` switches a space to another embedding
-//! model.
+//! compares meanings, `fusion` combines the two, `fields` adds what is said about a source,
+//! `neighbours` a share of the chunks before and after; `rank` defines queries and hits. `index` holds a space in memory and `cache` keeps it up to date;
+//! `beyond` searches in the database what does not fit; `entries` chooses between them. `memories`
+//! ranks what a user said. `prepare` makes what an ingestion writes, `reembed` switches a space to
+//! another embedding model.
 
 mod beyond;
 mod cache;
+mod entries;
+pub mod fields;
 pub mod fusion;
 pub mod highlight;
 pub mod index;
 pub mod input;
 pub mod keywords;
 pub mod memories;
+mod neighbours;
 pub mod prepare;
 pub mod rank;
 mod reembed;
@@ -22,20 +26,18 @@ pub mod terms;
 mod time_words;
 pub mod vectors;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hashlink::LruCache;
 
-use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};
-use crate::model::chunk::RETRIEVAL;
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, OwnerKind, Span};
+use crate::model::search::{Found, OwnerKind};
 use crate::store::{Store, StoreError};
 
 pub use index::Filter;
@@ -43,18 +45,14 @@ pub use input::{CheckedSearch, SearchInput};
 pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
 
-use beyond::Beyond;
-use cache::{IndexCache, Location, blocking};
+use cache::IndexCache;
 use highlight::Highlighter;
 use memories::{FoundMemories, FoundMemory, MemoryQuery};
-use rank::PreparedQuery;
 
 /// Query vectors that are cached, so that repeating a query calls no model.
 const KEPT_QUESTIONS: usize = 1_000;
 /// The pause after the database failed to copy vectors.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
-/// How often a search restarts because its space has switched to another embedding model.
-const TURNS: usize = 3;
 
 /// Entry point of search; cheap to clone.
 #[derive(Clone)]
@@ -344,155 +342,6 @@ impl Search {
         Ok(found)
     }
 
-    async fn find_filtered(
-        &self,
-        session: &Session,
-        space: &Space,
-        ask: EntryQuery<'_>,
-        filter: impl Future<Output = Result<Filter, StoreError>>,
-    ) -> Result<FoundEntries, SearchError> {
-        let inner = &*self.inner;
-        let mut provider_ms = 0.0;
-        let opening = inner
-            .cache
-            .of(space, ask.owner_kind, ask.group, ask.kind != Kind::Keyword);
-        let (location, filter) = tokio::join!(opening, filter);
-        let (mut location, mut filter) = (location?, filter?);
-        let text = ask.text.to_owned();
-        let question = PreparedQuery {
-            kind: ask.kind,
-            terms: blocking(move || terms::of_query(&text)).await?,
-            vector: None,
-            k: ask.k,
-            min_score: ask.min_score,
-            by_group: ask.by_group,
-        };
-
-        for _ in 0..TURNS {
-            let model = match (&location, ask.kind) {
-                (_, Kind::Keyword) => None,
-                (Location::Memory(entry), _) => {
-                    entry.index().model().map(|model| model.name.to_string())
-                }
-                (Location::Database(_), _) => inner.store.find_embedding_model(space).await?,
-            };
-
-            let mut question = question.clone();
-            if let Some(model) = &model {
-                let asked_at = Instant::now();
-                question.vector = Some(self.vector_of(session, model, ask.text).await?);
-                provider_ms += milliseconds(asked_at);
-            }
-
-            let in_memory = matches!(location, Location::Memory(_));
-            let hits = match location {
-                Location::Database(size) => {
-                    let beyond = Beyond {
-                        store: &inner.store,
-                        space,
-                        kind: ask.owner_kind,
-                        scope: ask.scope,
-                        size,
-                        model: model.as_deref(),
-                    };
-
-                    Some(beyond.search(&question, &filter).await?)
-                }
-                Location::Memory(entry) => {
-                    let (model, taken) = (model.clone(), std::mem::take(&mut filter));
-                    let (hits, back) = blocking(move || {
-                        let index = entry.index();
-                        let now = index.model().map(|model| &*model.name);
-                        let turned = question.kind != Kind::Keyword && now != model.as_deref();
-                        ((!turned).then(|| index.search(&question, &taken)), taken)
-                    })
-                    .await?;
-
-                    filter = back;
-                    hits
-                }
-            };
-
-            if let Some(hits) = hits {
-                return Ok(FoundEntries {
-                    hits,
-                    model,
-                    in_memory,
-                    provider_ms,
-                });
-            }
-
-            location = inner
-                .cache
-                .of(space, ask.owner_kind, ask.group, true)
-                .await?;
-        }
-
-        let cause = "the embedding model of the space keeps changing".to_owned();
-        Err(StoreError::Contended { cause }.into())
-    }
-
-    /// Which chunks are visible. Without filters, the index itself knows the current version of
-    /// each source.
-    async fn filter(
-        &self,
-        space: &Space,
-        scope: &QueryScope,
-        category_id: Option<i64>,
-    ) -> Result<Filter, StoreError> {
-        let store = &self.inner.store;
-        let mut filter = Filter {
-            until: scope.as_of.map(Timestamp::as_micros),
-            all_versions: scope.all_versions,
-            ..Filter::default()
-        };
-
-        let QueryScope {
-            source_ids,
-            tags,
-            user_id,
-            as_of,
-            ..
-        } = scope;
-        if source_ids.is_empty() && tags.is_empty() && as_of.is_none() {
-            // The index knows the end user of each source.
-            filter.user_id.clone_from(user_id);
-        } else {
-            let sources = store.list_sources_in(space, scope).await?;
-            let named = sources
-                .into_iter()
-                .filter_map(|source| Some((source.id, source.version_id?)));
-            filter.groups = Some(named.collect());
-        }
-
-        if let Some(category_id) = category_id {
-            filter.owners = Some(self.chunks_under(space, category_id, scope).await?);
-        }
-
-        Ok(filter)
-    }
-
-    /// The chunks that overlap with text filed under a category or below it.
-    async fn chunks_under(
-        &self,
-        space: &Space,
-        category_id: i64,
-        scope: &QueryScope,
-    ) -> Result<HashSet<i64>, StoreError> {
-        let store = &self.inner.store;
-        let filed = store.list_spans_under(space, category_id, scope).await?;
-        let mut versions: Vec<i64> = filed.iter().map(|span| span.version_id).collect();
-        versions.dedup();
-        let others = store.list_spans_of(space, &versions, RETRIEVAL).await?;
-        let touching = others.iter().filter(|span| touches(&filed, span));
-
-        Ok(filed
-            .iter()
-            .chain(touching)
-            .map(|span| span.chunk_id)
-            .collect())
-    }
-
     /// The details of the hits, without chunks deleted in the meantime.
     async fn read(&self, space: &Space, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, StoreError> {
         let ids: Vec<i64> = hits.iter().map(|hit| hit.owner.id).collect();
@@ -508,37 +357,6 @@ impl Search {
             .collect())
     }
 
-    /// The vector of a query, requested once.
-    async fn vector_of(
-        &self,
-        session: &Session,
-        model: &str,
-        query: &str,
-    ) -> Result<Vec<f32>, LlmError> {
-        let key = (model.to_owned(), query.to_owned());
-        let known = self
-            .inner
-            .questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .cloned();
-
-        if let Some(known) = known {
-            return Ok(known);
-        }
-
-        let found = self.inner.llm.embed(session, model, &[query]).await?;
-        let vector = found.into_iter().next().unwrap_or_default();
-        self.inner
-            .questions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key, vector.clone());
-
-        Ok(vector)
-    }
-
     /// Copies existing vectors to pgvector, where the database has it.
     pub async fn complete_pgvector(&self) {
         while let Err(error) = self.inner.store.complete_pgvector().await {
@@ -551,16 +369,6 @@ impl Search {
     pub fn vector_bytes(&self, space: &Space) -> usize {
         self.inner.cache.vector_bytes(space)
     }
-}
-
-/// Whether a chunk shares text with any of these, which are ordered by version and position.
-fn touches(filed: &[Span], span: &Span) -> bool {
-    let next = filed.partition_point(|one| {
-        (one.version_id, one.end_char) <= (span.version_id, span.start_char)
-    });
-    filed
-        .get(next)
-        .is_some_and(|one| one.version_id == span.version_id && one.start_char < span.end_char)
 }
 
 /// Rounded to microseconds; more digits would be noise.

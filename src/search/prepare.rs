@@ -125,14 +125,23 @@ impl Search {
         Ok(known.unwrap_or_else(|| self.inner.settings.model.clone()))
     }
 
-    /// The terms of chunks.
+    /// The terms of chunks, with those of the headings above each.
     ///
     /// # Errors
     /// The store's, for a bug in memoir.
-    pub async fn prepare(&self, texts: Vec<Arc<str>>) -> Result<Prepared, StoreError> {
+    pub async fn prepare(
+        &self,
+        texts: Vec<Arc<str>>,
+        headings: Vec<Option<String>>,
+    ) -> Result<Prepared, StoreError> {
         let take_apart = move || {
             let mut analyzer = Analyzer::default();
-            texts.iter().map(|text| analyzer.chunk(text)).collect()
+            let above = headings.iter().map(Option::as_deref);
+            let above = above.chain(std::iter::repeat(None));
+            let texts = texts.iter().zip(above);
+            texts
+                .map(|(text, heading)| analyzer.chunk_under(text, heading.unwrap_or_default()))
+                .collect()
         };
 
         let terms = blocking(take_apart).await?;

@@ -1,8 +1,11 @@
 //! Queries to an index and its hits, shared by the in-memory index and the database search.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::fields::FieldScores;
 use super::fusion::{self, Candidate, Fused};
+use super::neighbours;
 use super::terms::QueryTerm;
 use super::vectors::{dot, unit};
 use crate::model::search::Owner;
@@ -22,6 +25,8 @@ pub struct PreparedQuery {
     pub terms: Vec<QueryTerm>,
     /// Its vector by the model of the chunks' vectors; `None` if there are none.
     pub vector: Option<Vec<f32>>,
+    /// What the names of sources add.
+    pub fields: Arc<FieldScores>,
     /// How many results are wanted.
     pub k: usize,
     pub min_score: Option<f64>,
@@ -52,9 +57,14 @@ pub struct Hit {
     pub score: f64,
     /// Share of the highest possible keyword score.
     pub keyword: Option<f64>,
+    /// How much of that share comes from what is said about its source.
+    pub fields: Option<f64>,
+    /// Share of the query's words that it contains at all, rare ones counting more; known of the
+    /// first hits of a hybrid search.
+    pub covered: Option<f64>,
     /// Cosine with the query.
     pub semantic: Option<f64>,
-    /// The two parts whose mean is the hybrid score.
+    /// What the order of a hybrid search depends on.
     pub standing: Option<Standing>,
 }
 
@@ -63,10 +73,24 @@ pub struct Hit {
 pub struct Standing {
     pub keyword: f64,
     pub semantic: f64,
+    /// What the chunks before and after it add.
+    pub neighbours: f64,
+}
+
+impl Standing {
+    /// Of the chunk alone.
+    pub fn own(self) -> f64 {
+        f64::midpoint(self.keyword, self.semantic)
+    }
+
+    /// What the order depends on.
+    pub fn total(self) -> f64 {
+        self.own() + self.neighbours
+    }
 }
 
 /// The hits whose parts together show whether anything fits the query.
-const FIRST: usize = 5;
+pub const FIRST: usize = 5;
 
 /// How well words and meaning of a chunk fit a query: 0 if they have nothing in common, 1 at best.
 /// The keyword share rises slowly, because a chunk hardly ever has every word many times; its root
@@ -87,7 +111,19 @@ pub fn evidence(hits: &[Hit]) -> f64 {
         values.max_by(f64::total_cmp)
     };
 
-    fit(most(|hit| hit.keyword), most(|hit| hit.semantic))
+    // A word is often both in a chunk and in what is said about its source; it counts once.
+    let words = |hit: &Hit| {
+        let fields = hit.fields.unwrap_or(0.0);
+        hit.keyword.map(|all| (all - fields).max(fields))
+    };
+    fit(most(words), most(|hit| hit.semantic))
+}
+
+/// The largest share of the query's words that one of the best hits contains, rare words counting
+/// more; 1 if it is not known.
+pub fn covered(hits: &[Hit]) -> f64 {
+    let known = hits.iter().take(FIRST).filter_map(|hit| hit.covered);
+    known.max_by(f64::total_cmp).unwrap_or(1.0)
 }
 
 /// Gives hits, which are ordered by how they compare with each other, scores that can be compared
@@ -125,6 +161,7 @@ pub fn falling(values: &[f64]) -> Vec<f64> {
 /// The best results: ordered, above the minimum score, one per source if wanted, at most `k`.
 pub fn finish(mut hits: Vec<Hit>, question: &PreparedQuery) -> Vec<Hit> {
     if question.kind == Kind::Hybrid {
+        neighbours::add(&mut hits);
         grade(&mut hits);
     }
 
@@ -159,6 +196,7 @@ impl<Id> From<&Fused<Id>> for Standing {
         Self {
             keyword: fused.keyword,
             semantic: fused.semantic,
+            neighbours: 0.0,
         }
     }
 }
@@ -212,9 +250,23 @@ mod tests {
             group: 1,
             score: 0.0,
             keyword: Some(keyword),
+            fields: None,
+            covered: None,
             semantic,
             standing: None,
         }
+    }
+
+    #[test]
+    fn what_the_best_hits_cover_is_the_most_that_one_of_them_covers() {
+        let covering = |covered| Hit {
+            covered,
+            ..hit(0.1, None)
+        };
+
+        let hits = [covering(Some(0.2)), covering(None), covering(Some(0.6))];
+        assert!((covered(&hits) - 0.6).abs() < 1e-9);
+        assert!((covered(&[hit(0.1, None)]) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Search {
                 source_id: None,
                 request,
                 max_attempts: jobs.max_attempts(),
-                is_small: false,
+                group_size: 1,
             };
 
             let mut tx = inner.store.begin().await?;
@@ -101,7 +101,11 @@ impl Search {
         // The model as queued: another process may have other settings by now.
         let request = context.take_request();
         let new = request["to"].as_str().unwrap_or(&inner.settings.model);
-        let session = inner.llm.job_session(space, context.id()).await?;
+        let session = inner
+            .llm
+            .job_session(space, context.id(), context.is_first_run())
+            .await?
+            .within(context.budget());
         let (mut done, mut memories) = (0, 0);
 
         while let Some(old) = inner

@@ -27,6 +27,14 @@ const MOST_ASKED: usize = 256;
 /// Maximum length of a stored token; `InnoDB` indexes no token above 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
+/// Minimum length of a stored token; `InnoDB` indexes no shorter one.
+const SHORTEST_TOKEN: usize = 3;
+/// The words of at least three letters that `InnoDB` does not index by default.
+const NOT_INDEXED: [&str; 18] = [
+    "about", "are", "com", "for", "from", "how", "that", "the", "this", "und", "was", "what",
+    "when", "where", "who", "will", "with", "www",
+];
+
 /// The groups of words that say nothing about a subject, in any of the languages.
 const STOP_WORDS: [&str; 8] = [
     "english_common",
@@ -74,6 +82,12 @@ impl Analyzer {
     /// Stop words are stored too, so that a query of nothing else ("to be or not to be") still
     /// finds something.
     pub fn chunk(&mut self, text: &str) -> ChunkTerms {
+        self.chunk_under(text, "")
+    }
+
+    /// The same with the words of the headings above the chunk: each counts once, unless the chunk
+    /// has it too, and none makes the chunk longer.
+    pub fn chunk_under(&mut self, text: &str, headings: &str) -> ChunkTerms {
         if self.words.len() > MOST_KEPT {
             *self = Self::default();
         }
@@ -89,6 +103,14 @@ impl Analyzer {
             }
 
             self.counts[number] += 1;
+        });
+
+        for_each_word(headings, |word| {
+            let (number, stop) = self.known(word);
+            if self.counts[number] == 0 && !stop {
+                held.push(number);
+                self.counts[number] = 1;
+            }
         });
 
         // Sorted by occurrences; ties keep their order.
@@ -191,7 +213,8 @@ impl Asked {
 
 /// The form of a term in the engine's index: only letters a-z and digits, at least three
 /// characters, never a stop word of an engine, so that SQLite, PostgreSQL and MariaDB all keep it
-/// whole whatever their locale, collation, minimum length and word lists.
+/// whole whatever their locale, collation, minimum length and word lists. Most terms are such
+/// words already and stay as they are; the others begin with `q`, which no unchanged term does.
 pub fn token(term: &str) -> String {
     let mut out = String::with_capacity(term.len() + 2);
     push_token(term, &mut out);
@@ -199,6 +222,11 @@ pub fn token(term: &str) -> String {
 }
 
 fn push_token(term: &str, out: &mut String) {
+    if is_plain(term) {
+        out.push_str(term);
+        return;
+    }
+
     if term.is_ascii() {
         out.push_str("qa");
         out.push_str(term);
@@ -211,6 +239,15 @@ fn push_token(term: &str, out: &mut String) {
             out.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
         }
     }
+}
+
+/// Whether every engine indexes the term as it is. PostgreSQL reads `4e12ab` as a number and a word.
+fn is_plain(term: &str) -> bool {
+    term.is_ascii()
+        && term.len() >= SHORTEST_TOKEN
+        && term.starts_with(|first: char| first.is_ascii_alphabetic())
+        && !term.starts_with('q')
+        && !NOT_INDEXED.contains(&term)
 }
 
 /// Calls `each` with every term of `text` in order and whether it is a stop word.
@@ -328,6 +365,17 @@ mod tests {
     }
 
     #[test]
+    fn headings_count_once_and_make_nothing_longer() {
+        let plain = of_chunk("the whale swims");
+        let under = Analyzer::default().chunk_under("the whale swims", "The Whale › Chapter 7");
+        assert_eq!(under.length, plain.length);
+        let mut words = Vec::new();
+        for_each_token(&under.tokens, |word, count| words.push((word, count)));
+        assert!(words.contains(&(token("whale").as_str(), 1)), "{words:?}");
+        assert!(words.contains(&(token("chapter").as_str(), 1)), "{words:?}");
+    }
+
+    #[test]
     fn turns_text_into_terms() {
         for (text, wanted) in [
             ("", vec![]),
@@ -369,7 +417,7 @@ mod tests {
     #[test]
     fn chunks_keep_stop_words_but_do_not_count_them() {
         let chunk = of_chunk("The wings of a dove, the wing of the raven");
-        assert_eq!(chunk.tokens, "qaa qadove qaraven;qawing qaof;qathe");
+        assert_eq!(chunk.tokens, "qaa dove raven;wing qaof;qathe");
         assert_eq!(chunk.length, 4);
         let mut read = Vec::new();
         for_each_token(&chunk.tokens, |token, count| read.push((token, count)));
@@ -377,16 +425,16 @@ mod tests {
             read,
             [
                 ("qaa", 1),
-                ("qadove", 1),
-                ("qaraven", 1),
-                ("qawing", 2),
+                ("dove", 1),
+                ("raven", 1),
+                ("wing", 2),
                 ("qaof", 2),
                 ("qathe", 3)
             ]
         );
 
         for_each_token(&of_chunk("wing wing wing").tokens, |token, count| {
-            assert_eq!((token, count), ("qawing", 3));
+            assert_eq!((token, count), ("wing", 3));
         });
         for_each_token("", |_, _| panic!("there is none"));
     }
@@ -395,6 +443,10 @@ mod tests {
     fn tokens_are_plain_and_unique_per_term() {
         assert_eq!(token("a"), "qaa");
         assert_eq!(token("é"), "quc3a9");
+        assert_eq!(token("wing"), "wing");
+        assert_eq!(token("quay"), "qaquay");
+        assert_eq!(token("the"), "qathe");
+        assert_eq!(token("4e12ab"), "qa4e12ab");
         for term in ["x", "wing", "東京", "дома"] {
             let token = token(term);
             assert!(

@@ -1,21 +1,8 @@
 //! The time that a question names: "in August 2023", "on 5 May", "in 2022". Pure.
 
 use crate::base::clock::Timestamp;
+use crate::base::months::MONTHS;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 /// Words before "may" and "march" that make them months.
 const BEFORE_MONTH: [&str; 12] = [
     "in", "last", "of", "this", "since", "until", "during", "early", "late", "next", "by", "mid",

@@ -14,6 +14,8 @@ use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx};
 
+pub use rules::own_path;
+
 /// Entry point of sources; cheap to clone.
 #[derive(Clone)]
 pub struct Sources {
@@ -288,6 +290,18 @@ impl Sources {
         }
 
         Ok(self.store.list_sources(space, filter, page).await?)
+    }
+
+    /// The number of sources that a filter selects.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn count(&self, space: &Space, filter: &SourceFilter) -> Result<i64, SourceError> {
+        if matches_nothing(filter) {
+            return Ok(0);
+        }
+
+        Ok(self.store.count_sources(space, filter).await?)
     }
 
     /// The same page with the size of the newest version and the current helper of each source.

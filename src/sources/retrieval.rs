@@ -61,7 +61,7 @@ pub struct Retrieved {
 #[derive(Debug, thiserror::Error)]
 pub enum RetrievalError {
     /// 422: fields violate a rule.
-    #[error("the description is invalid")]
+    #[error("the request is invalid")]
     Invalid(Vec<FieldError>),
     /// 404: nothing matches; with `strict`, names the filter.
     #[error("{}", nothing(*.filter))]

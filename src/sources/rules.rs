@@ -119,6 +119,11 @@ fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
     name
 }
 
+/// The path of a source for which none is given.
+pub fn own_path(id: &SourceId, filename: &str) -> String {
+    format!("/sources/{id}/{filename}")
+}
+
 fn path(
     given: Option<String>,
     id: &SourceId,
@@ -126,7 +131,7 @@ fn path(
     errors: &mut Vec<FieldError>,
 ) -> String {
     let Some(path) = given else {
-        return format!("/sources/{id}/{filename}");
+        return own_path(id, filename);
     };
     if !errors.iter().any(|error| error.field == "path") {
         check_text("path", &path, MAX_PATH_CHARS, errors);

@@ -6,8 +6,7 @@ use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
-use crate::model::llm_call::{KeyBudget, Spent};
+use crate::model::llm_call::Spent;
 
 /// Stands for all spaces; not a valid space name.
 pub const ALL_SPACES: &str = "*";
@@ -238,40 +237,6 @@ impl Store {
             .await?;
 
             tx.commit().await
-        })
-        .await
-    }
-
-    /// The key whose day counts a job's calls, if it was queued with one.
-    pub async fn find_job_budget(
-        &self,
-        space: &Space,
-        id: &JobId,
-    ) -> Result<Option<KeyBudget>, StoreError> {
-        self.retry("find_job_budget", || async {
-            let query =
-                self.sql("SELECT budget_json FROM job_requests WHERE space = ? AND job_id = ?");
-            let rows = self
-                .fetch_all(
-                    query
-                        .bind(space.as_str().to_owned())
-                        .bind(id.as_str().to_owned()),
-                )
-                .await?;
-
-            let text: Option<String> = rows
-                .first()
-                .map(|row| row.try_get("budget_json"))
-                .transpose()?
-                .flatten();
-
-            let read = |text: String| {
-                serde_json::from_str(&text).map_err(|_| StoreError::Broken {
-                    cause: "the budget of a job cannot be read".to_owned(),
-                })
-            };
-
-            text.map(read).transpose()
         })
         .await
     }

@@ -241,6 +241,18 @@ impl Backend {
         self.make_durable().await
     }
 
+    /// Commits what a power cut may undo, without waiting for the disk where memoir decides that.
+    ///
+    /// # Errors
+    /// Nothing was written; or [`StoreError::Uncertain`].
+    pub async fn commit_unflushed(
+        &self,
+        mut transaction: OpenTransaction,
+    ) -> Result<(), StoreError> {
+        let committed = self.within(transaction.commit()).await;
+        committed.map_err(StoreError::during_commit)
+    }
+
     /// Waits until everything committed so far is on disk, where memoir is responsible for that.
     ///
     /// # Errors

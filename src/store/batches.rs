@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sqlx::Row as _;
 
 use super::job_details::ROWS;
+use super::job_log::StoredLog;
 use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -24,7 +25,8 @@ impl Store {
             let rows = self
                 .fetch_all(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
                 .await?;
-            rows.iter()
+            let stored = rows
+                .iter()
                 .map(|row| {
                     let ordinals = read_json(row, "chunk_ordinals_json")?.unwrap_or_default();
                     let ordinals = ordinals
@@ -48,7 +50,13 @@ impl Store {
                         paid_by: row.try_get("paid_by")?,
                     })
                 })
-                .collect()
+                .collect::<Result<Vec<_>, StoreError>>()?;
+
+            let log = self.find_job_log(space, id).await?;
+            let mut batches = stored;
+            batches.extend(log.iter().flat_map(StoredLog::batches));
+            batches.sort_by_key(|batch| batch.seq);
+            Ok(batches)
         })
         .await
     }

@@ -282,10 +282,10 @@ impl Tx {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         for some in new.chunks(AT_ONCE) {
-            let values = vec!["(?, ?, ?, ?, ?, ?, 0, ?)"; some.len()].join(", ");
+            let values = vec!["(?, ?, ?, ?, ?, ?, ?, 0, ?)"; some.len()].join(", ");
             let insert = format!(
-                "INSERT INTO categories (space, parent_id, parent_key, level, name, name_key, chunk_count, created_at) \
-                 VALUES {values}"
+                "INSERT INTO categories (space, parent_id, parent_key, level, name, name_key, named_by, chunk_count, \
+                 created_at) VALUES {values}"
             );
 
             let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
@@ -300,7 +300,9 @@ impl Tx {
                     .bind(category.name.as_str())
                     .bind(category.name_key.as_str());
 
-                insert = insert.bind(now.as_micros());
+                insert = insert
+                    .bind(category.named_by.as_str())
+                    .bind(now.as_micros());
             }
 
             if self.insert(insert).await?.is_none() {
@@ -364,11 +366,12 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
 
 /// From each category up to level 1, then reversed.
 pub(super) fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
-    let sql = "WITH RECURSIVE way (leaf, id, parent_id, level, name) AS (\
-               SELECT id, id, parent_id, level, name FROM categories WHERE COALESCE(space, '') = ? AND id IN (??) \
-               UNION ALL SELECT way.leaf, c.id, c.parent_id, c.level, c.name FROM way \
+    let sql = "WITH RECURSIVE way (leaf, id, parent_id, level, name, chunk_count, named_by) AS (\
+               SELECT id, id, parent_id, level, name, chunk_count, named_by FROM categories \
+               WHERE COALESCE(space, '') = ? AND id IN (??) \
+               UNION ALL SELECT way.leaf, c.id, c.parent_id, c.level, c.name, c.chunk_count, c.named_by FROM way \
                JOIN categories c ON c.space = ? AND c.id = way.parent_id) \
-               SELECT leaf, id, name FROM way ORDER BY leaf, level";
+               SELECT leaf, id, parent_id, name, chunk_count, named_by FROM way ORDER BY leaf, level";
 
     let mut query = dialect.query_list(sql, ids.len()).bind(space.as_str());
     for id in ids {

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use sqlx::Row as _;
+use sqlx::any::AnyRow;
 
 use super::candidates::{Bound, StatementBuilder, of_then};
 use super::categories::{AT_ONCE, select_paths};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
+use crate::model::category::{LeafGrowth, NamedBy};
 
 impl Store {
     /// How many chunks are filed, and the leaf with the most of them.
@@ -113,12 +115,13 @@ impl Tx {
         Ok(counts)
     }
 
-    /// Adds to the counts of leaves and their ancestors; the caller holds the space's lock.
+    /// Adds to the counts of leaves and their ancestors, and returns the leaves; the caller holds the
+    /// space's lock.
     pub async fn add_chunk_counts(
         &mut self,
         space: &Space,
         leaves: &BTreeMap<i64, i64>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<LeafGrowth>, StoreError> {
         let ids: Vec<i64> = leaves
             .iter()
             .filter(|(_, count)| **count != 0)
@@ -126,14 +129,19 @@ impl Tx {
             .collect();
 
         let mut deltas: BTreeMap<i64, i64> = BTreeMap::new();
+        let (mut grown, mut path) = (Vec::with_capacity(ids.len()), Vec::new());
         for some in ids.chunks(AT_ONCE) {
             for row in self
                 .fetch_all(select_paths(&self.backend.dialect, space, some))
                 .await?
             {
-                let leaf: i64 = row.try_get("leaf")?;
-                *deltas.entry(row.try_get("id")?).or_default() +=
-                    leaves.get(&leaf).copied().unwrap_or(0);
+                let (leaf, id): (i64, i64) = (row.try_get("leaf")?, row.try_get("id")?);
+                let delta = leaves.get(&leaf).copied().unwrap_or(0);
+                *deltas.entry(id).or_default() += delta;
+                path.push(row.try_get("name")?);
+                if leaf == id {
+                    grown.push(read_growth(&row, std::mem::take(&mut path), delta)?);
+                }
             }
         }
 
@@ -161,6 +169,20 @@ impl Tx {
             }
         }
 
-        Ok(())
+        Ok(grown)
     }
+}
+
+/// A leaf, before and after its count changes.
+fn read_growth(row: &AnyRow, path: Vec<String>, delta: i64) -> Result<LeafGrowth, StoreError> {
+    let before: i64 = row.try_get("chunk_count")?;
+    let named_by: String = row.try_get("named_by")?;
+    Ok(LeafGrowth {
+        id: row.try_get("id")?,
+        parent_id: row.try_get::<Option<i64>, _>("parent_id")?.unwrap_or(0),
+        path,
+        named_by: NamedBy::from_stored(&named_by),
+        before,
+        after: before + delta,
+    })
 }

@@ -23,6 +23,23 @@ pub const JOINT: char = '\u{1f}';
 /// A statement with its values, as sqlx takes it.
 pub type Statement = Query<'static, Any, AnyArguments>;
 
+/// Binds numbers that may be missing.
+pub trait BindNumber {
+    fn bind_number(self, value: Option<f64>) -> Self;
+}
+
+impl BindNumber for Statement {
+    /// sqlx declares a missing `f64` to PostgreSQL as a 4-byte number and a missing `f32` as an
+    /// 8-byte one. A prepared statement keeps the types of its first use, so one that began with a
+    /// missing number would reject every number after it.
+    fn bind_number(self, value: Option<f64>) -> Self {
+        match value {
+            Some(number) => self.bind(number),
+            None => self.bind(None::<f32>),
+        }
+    }
+}
+
 /// Speaks one engine's SQL.
 pub struct Dialect {
     engine: Engine,

@@ -11,18 +11,17 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::Statement;
+use super::dialect::{KEPT_ROWS, Statement};
 use super::jobs::{COLUMNS, check_transition, read_job, read_json};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
-use crate::model::job::{Claim, ClaimedJob, JobState, Report};
+use crate::model::job::{Claim, ClaimedJob, FIRST_FENCE, JobState, Report};
+use crate::model::llm_call::KeyBudget;
 
 /// How many jobs at the head of the queue one claim examines. Several processes see the same head,
 /// and concurrent requests of one space may share a turn, which must not crowd out the others.
-const CANDIDATES: usize = 64;
-/// Small jobs that one worker runs at once.
-const GROUP: usize = 32;
+const CANDIDATES: usize = 256;
 
 /// How many jobs are waiting or running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,10 +51,19 @@ impl Store {
         // One commit for all of them, because waiting for the disk dominates the cost of a claim.
         let mut tx = self.begin().await?;
         let mut claimed: BTreeMap<usize, Vec<ClaimedJob>> = BTreeMap::new();
-        for (worker, claim) in &chosen {
-            // None if another process was faster.
-            if let Some(job) = tx.claim_job(claim, owner, lease, now).await? {
-                claimed.entry(*worker).or_default().push(job);
+        for some in chosen.chunk_by(|(_, a), (_, b)| a.space == b.space) {
+            let workers: HashMap<&str, usize> = some
+                .iter()
+                .map(|(worker, claim)| (claim.id.as_str(), *worker))
+                .collect();
+
+            let claims: Vec<&Claim> = some.iter().map(|(_, claim)| claim).collect();
+            for job in tx.claim_all(&claims, owner, lease, now).await? {
+                let worker = workers.get(job.job.id.as_str()).copied();
+                claimed
+                    .entry(worker.unwrap_or_default())
+                    .or_default()
+                    .push(job);
             }
         }
 
@@ -72,7 +80,7 @@ impl Store {
         workers: usize,
     ) -> Result<Vec<Waiting>, StoreError> {
         let sql = format!(
-            "SELECT j.space, j.id, j.fence, j.is_small FROM jobs j WHERE j.state = 'queued' AND j.run_after <= @now \
+            "SELECT j.space, j.id, j.fence, j.group_size FROM jobs j WHERE j.state = 'queued' AND j.finished_at IS NULL AND j.run_after <= @now \
              AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
              AND o.source_id = j.source_id AND o.state IN ('queued', 'running') AND o.source_seq <= j.source_seq \
              AND (o.source_seq < j.source_seq OR o.id < j.id)) \
@@ -89,7 +97,7 @@ impl Store {
         let read = |row: &AnyRow| {
             Ok(Waiting {
                 claim: read_claim(row)?,
-                is_small: row.try_get::<i64, _>("is_small")? != 0,
+                group_size: usize::try_from(row.try_get::<i64, _>("group_size")?).unwrap_or(1),
             })
         };
         self.fetch_all(query).await?.iter().map(read).collect()
@@ -97,7 +105,7 @@ impl Store {
 
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {
         let sql = self
-            .sql("SELECT space, COUNT(*) AS jobs FROM jobs WHERE state = 'running' GROUP BY space");
+            .sql("SELECT space, COUNT(*) AS jobs FROM jobs WHERE state = 'running' AND finished_at IS NULL GROUP BY space");
         self.fetch_all(sql)
             .await?
             .iter()
@@ -163,7 +171,7 @@ impl Store {
     }
 
     pub async fn queue_depth(&self) -> Result<QueueDepth, StoreError> {
-        let counts = "SELECT state, COUNT(*) AS jobs FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') GROUP BY state";
+        let counts = "SELECT state, COUNT(*) AS jobs FROM jobs WHERE state IN ('queued', 'running', 'awaiting_helper') AND finished_at IS NULL GROUP BY state";
         let mut depth = QueueDepth::default();
         for row in self.fetch_all(self.sql(counts)).await? {
             let state: String = row.try_get("state")?;
@@ -174,7 +182,7 @@ impl Store {
 
         let oldest = self
             .fetch_all(
-                self.sql("SELECT MIN(created_at) AS oldest FROM jobs WHERE state = 'queued'"),
+                self.sql("SELECT MIN(created_at) AS oldest FROM jobs WHERE state = 'queued' AND finished_at IS NULL"),
             )
             .await?;
         let oldest = oldest
@@ -189,63 +197,108 @@ impl Store {
 }
 
 impl Tx {
-    async fn claim_job(
+    /// Claims waiting jobs of one space, with as many statements as for one; returns those that no
+    /// other process was faster to claim, in the order of their ids.
+    async fn claim_all(
         &mut self,
-        waiting: &Claim,
+        waiting: &[&Claim],
         owner: &str,
         lease: Duration,
         now: Timestamp,
-    ) -> Result<Option<ClaimedJob>, StoreError> {
+    ) -> Result<Vec<ClaimedJob>, StoreError> {
         check_transition(JobState::Queued, JobState::Running)?;
+        let ids = self.hold_waiting(waiting).await?;
+        let (Some(first), false) = (waiting.first(), ids.is_empty()) else {
+            return Ok(Vec::new());
+        };
+
         let update = "UPDATE jobs SET state = 'running', lease_owner = ?, lease_until = @now + ?, fence = fence + 1, \
                       attempt = attempt + 1, phase = NULL, started_at = COALESCE(started_at, ?) \
-                      WHERE space = ? AND id = ? AND state = 'queued' AND fence = ?";
+                      WHERE space = ? AND id IN (??)";
         let update = self
-            .sql(update)
-            .bind(owner)
+            .backend
+            .dialect
+            .query_list(update, ids.len())
+            .persistent(ids.len() <= KEPT_ROWS)
+            .bind(owner.to_owned())
             .bind(micros(lease))
-            .bind(now.as_micros());
+            .bind(now.as_micros())
+            .bind(first.space.as_str().to_owned());
 
-        let update = update
-            .bind(waiting.space.as_str())
-            .bind(waiting.id.as_str())
-            .bind(waiting.fence);
+        self.execute(bind_ids(update, &ids)).await?;
+        let claimed = self.list_claimed(first, &ids).await?;
 
-        if self.execute(update).await? == 0 {
-            return Ok(None);
+        // Jobs may wait repeatedly, perhaps for days: only the first time is worth an event. The
+        // first start follows from the row.
+        let claims: Vec<Claim> = claimed
+            .iter()
+            .filter(|claimed| claimed.job.waits == 0 && claimed.job.fence > FIRST_FENCE)
+            .map(|claimed| claimed.job.claim())
+            .collect();
+
+        self.add_state_events(&claims, JobState::Running, now)
+            .await?;
+        Ok(claimed)
+    }
+
+    /// The ids of those that still wait as they were seen, locked in a fixed order.
+    async fn hold_waiting(&mut self, waiting: &[&Claim]) -> Result<Vec<String>, StoreError> {
+        let Some(first) = waiting.first() else {
+            return Ok(Vec::new());
+        };
+        let sql = format!(
+            "SELECT id, fence FROM jobs WHERE state = 'queued' AND space = ? AND id IN ({}) ORDER BY space, id",
+            vec!["?"; waiting.len()].join(",")
+        );
+
+        let query = self
+            .backend
+            .dialect
+            .query_for_update(&sql)
+            .persistent(waiting.len() <= KEPT_ROWS)
+            .bind(first.space.as_str().to_owned());
+
+        let query = waiting.iter().fold(query, |query, claim| {
+            query.bind(claim.id.as_str().to_owned())
+        });
+
+        let seen: HashMap<&str, i64> = waiting
+            .iter()
+            .map(|claim| (claim.id.as_str(), claim.fence))
+            .collect();
+
+        let mut ids = Vec::with_capacity(waiting.len());
+        for row in self.fetch_all(query).await? {
+            let id: String = row.try_get("id")?;
+            if seen.get(id.as_str()) == Some(&row.try_get::<i64, _>("fence")?) {
+                ids.push(id);
+            }
         }
 
+        Ok(ids)
+    }
+
+    async fn list_claimed(
+        &mut self,
+        first: &Claim,
+        ids: &[String],
+    ) -> Result<Vec<ClaimedJob>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS}, (SELECT r.request_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id) AS request_json, \
-             @now - waiting_since AS waited FROM jobs WHERE space = ? AND id = ?"
+             (SELECT r.budget_json FROM job_requests r WHERE r.space = jobs.space AND r.job_id = jobs.id) AS budget_json, \
+             @now - waiting_since AS waited FROM jobs WHERE space = ? AND id IN ({}) ORDER BY space, id",
+            vec!["?"; ids.len()].join(",")
         );
 
         let query = self
             .backend
             .dialect
             .assembled(&sql)
-            .bind(waiting.space.as_str())
-            .bind(waiting.id.as_str());
+            .persistent(ids.len() <= KEPT_ROWS)
+            .bind(first.space.as_str().to_owned());
 
-        let Some(row) = self.fetch_optional(query).await? else {
-            return Ok(None);
-        };
-        let request = read_json(&row, "request_json")?.unwrap_or_default();
-        let waited: Option<i64> = row.try_get("waited")?;
-        let waited = waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
-        let job = read_job(&row)?;
-
-        // Jobs may wait repeatedly, perhaps for days: only the first time is worth an event.
-        if job.waits == 0 {
-            self.add_state_event(&waiting.space, &waiting.id, JobState::Running, now)
-                .await?;
-        }
-
-        Ok(Some(ClaimedJob {
-            job,
-            request,
-            waited,
-        }))
+        let rows = self.fetch_all(bind_ids(query, ids)).await?;
+        rows.iter().map(read_claimed).collect()
     }
 
     /// Sets the source of a running job; the job becomes the last one for that source.
@@ -294,11 +347,11 @@ impl Tx {
 /// A job at the head of the queue.
 struct Waiting {
     claim: Claim,
-    is_small: bool,
+    group_size: usize,
 }
 
 /// Picks from the head of the queue for each worker: a job of the space with the fewest running
-/// jobs, otherwise in queue order; with a small one, other small ones of its space.
+/// jobs, otherwise in queue order; with one that runs in a group, others like it of its space.
 fn choose(
     mut waiting: Vec<Waiting>,
     mut running: HashMap<String, i64>,
@@ -313,11 +366,12 @@ fn choose(
         let first = waiting.remove(best);
         let space = first.claim.space.clone();
         *running.entry(space.as_str().to_owned()).or_default() += 1;
-        let mut room = if first.is_small { GROUP - 1 } else { 0 };
+        let mut room = first.group_size.saturating_sub(1);
         chosen.push((worker, first.claim));
 
         waiting.retain(|job| {
-            let joins = room > 0 && job.is_small && job.claim.space == space;
+            let is_alike = job.group_size == first.group_size && job.claim.space == space;
+            let joins = room > 0 && is_alike;
             if joins {
                 room -= 1;
                 chosen.push((worker, job.claim.clone()));
@@ -329,6 +383,31 @@ fn choose(
     // In a fixed order, so that processes that take the same rows wait instead of deadlocking.
     chosen.sort_by(|(_, a), (_, b)| (&a.space, &a.id).cmp(&(&b.space, &b.id)));
     chosen
+}
+
+fn read_claimed(row: &AnyRow) -> Result<ClaimedJob, StoreError> {
+    let waited: Option<i64> = row.try_get("waited")?;
+    Ok(ClaimedJob {
+        job: read_job(row)?,
+        request: read_json(row, "request_json")?.unwrap_or_default(),
+        budget: read_budget(row)?,
+        waited: waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
+    })
+}
+
+fn read_budget(row: &AnyRow) -> Result<Option<KeyBudget>, StoreError> {
+    let budget = read_json(row, "budget_json")?;
+    budget
+        .map(serde_json::from_value)
+        .transpose()
+        .map_err(|_| StoreError::Broken {
+            cause: "the budget of a job cannot be read".to_owned(),
+        })
+}
+
+fn bind_ids(statement: Statement, ids: &[String]) -> Statement {
+    ids.iter()
+        .fold(statement, |statement, id| statement.bind(id.clone()))
 }
 
 pub(super) fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
@@ -358,13 +437,13 @@ pub(super) fn micros(duration: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    fn waiting(space: &str, id: &str, is_small: bool) -> Waiting {
+    fn waiting(space: &str, id: &str, group_size: usize) -> Waiting {
         let claim = Claim {
             space: space.parse().unwrap(),
             id: JobId::from_stored(id.to_owned()),
             fence: 0,
         };
-        Waiting { claim, is_small }
+        Waiting { claim, group_size }
     }
 
     /// The jobs of each worker.
@@ -381,11 +460,12 @@ mod tests {
     fn small_jobs_of_a_space_run_together_and_others_alone() {
         let head = || {
             vec![
-                waiting("a", "1", true),
-                waiting("a", "2", false),
-                waiting("a", "3", true),
-                waiting("b", "4", true),
-                waiting("a", "5", true),
+                waiting("a", "1", 8),
+                waiting("a", "2", 1),
+                waiting("a", "3", 8),
+                waiting("b", "4", 8),
+                waiting("a", "5", 8),
+                waiting("a", "6", 9),
             ]
         };
 
@@ -397,8 +477,8 @@ mod tests {
         assert_eq!(two[1], ["4"], "another space before a second worker");
         assert_eq!(chosen(head(), 3)[2], ["2"]);
 
-        let many = (0..80).map(|number| waiting("a", &format!("{number:02}"), true));
+        let many = (0..20).map(|number| waiting("a", &format!("{number:02}"), 8));
         let sizes: Vec<usize> = chosen(many.collect(), 4).iter().map(Vec::len).collect();
-        assert_eq!(sizes, [GROUP, GROUP, 80 - 2 * GROUP, 0]);
+        assert_eq!(sizes, [8, 8, 4, 0]);
     }
 }

@@ -1,25 +1,20 @@
-//! The details of a job: checkpoints, events, and the logs of its batches and model calls.
+//! The details of a job: checkpoints, and the records that it writes while it runs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
 use super::dialect::KEPT_ROWS;
 use super::jobs::read_json;
-use super::{Store, StoreError, Tx, row_limit};
-use crate::base::clock::Timestamp;
+use super::{Store, StoreError, Tx};
 use crate::base::ids::{JobId, Space};
 use crate::model::batch::Batch;
-use crate::model::job::{Claim, Detail, JobEvent, JobRecord, JobState, Report};
+use crate::model::job::{Claim, Detail, JobRecord};
 use crate::model::llm_call::Payer;
 
 /// Rows in one insert.
 pub(super) const ROWS: usize = 100;
-
-/// The job, kind, data and time of an event.
-type Event<'e> = (&'e Claim, &'e str, String, Timestamp);
 
 impl Store {
     /// Every step that the job has finished.
@@ -46,58 +41,6 @@ impl Store {
         .await
     }
 
-    /// Events after `seq`, in order.
-    pub async fn list_job_events(
-        &self,
-        space: &Space,
-        id: &JobId,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<JobEvent>, StoreError> {
-        let sql = "SELECT seq, kind, data_json, created_at FROM job_events \
-                   WHERE space = ? AND job_id = ? AND seq > ? ORDER BY seq LIMIT ?";
-        self.retry("list_job_events", || async {
-            let query = self
-                .sql(sql)
-                .bind(space.as_str())
-                .bind(id.as_str())
-                .bind(after);
-
-            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
-            rows.iter().map(read_event).collect()
-        })
-        .await
-    }
-
-    /// The last events of one kind, oldest first.
-    pub async fn list_job_events_of_kind(
-        &self,
-        space: &Space,
-        id: &JobId,
-        kind: &'static str,
-        most: i64,
-    ) -> Result<Vec<JobEvent>, StoreError> {
-        let sql = "SELECT seq, kind, data_json, created_at FROM job_events \
-                   WHERE space = ? AND job_id = ? AND kind = ? ORDER BY seq DESC LIMIT ?";
-        self.retry("list_job_events_of_kind", || async {
-            let query = self
-                .sql(sql)
-                .bind(space.as_str())
-                .bind(id.as_str())
-                .bind(kind)
-                .bind(most);
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .rev()
-                .map(read_event)
-                .collect()
-        })
-        .await
-    }
-}
-
-impl Store {
     /// Writes the record of a running job; `false` if the claim is lost.
     pub async fn add_job_record(&self, made: &JobRecord) -> Result<bool, StoreError> {
         self.retry("add_job_record", || async {
@@ -176,7 +119,11 @@ impl Tx {
             }
         }
 
-        let told = ours().flat_map(|made| told(&made.claim, &made.record.reports));
+        // Only the newest report: nobody could have seen the others before it.
+        let told = ours().filter_map(|made| {
+            let (kind, data, at) = made.record.reports.last()?.event();
+            Some((&made.claim, kind, data.to_string(), at))
+        });
         let happened = ours().flat_map(|made| {
             made.record
                 .events
@@ -199,72 +146,6 @@ impl Tx {
         self.add_batches(&batches).await
     }
 
-    /// Appends events to jobs that this transaction holds, in the given order.
-    async fn add_job_events(&mut self, events: &[Event<'_>]) -> Result<(), StoreError> {
-        for some in events.chunks(ROWS) {
-            let mut last = self.last_events(some).await?;
-            let sql = "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) VALUES (?, ?, ?, ?, ?, ?)";
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-
-            for (claim, kind, data, at) in some {
-                let (space, id) = (
-                    claim.space.as_str().to_owned(),
-                    claim.id.as_str().to_owned(),
-                );
-
-                let seq = last.entry((space.clone(), id.clone())).or_insert(0);
-                *seq += 1;
-                insert = insert.bind(space).bind(id).bind(*seq);
-                insert = insert
-                    .bind((*kind).to_owned())
-                    .bind(data.clone())
-                    .bind(at.as_micros());
-            }
-
-            if self.execute(insert).await? < some.len() as u64 {
-                return Err(StoreError::Contended {
-                    cause: "two events at once".to_owned(),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// The number of the last event of each job.
-    async fn last_events(
-        &mut self,
-        events: &[Event<'_>],
-    ) -> Result<HashMap<(String, String), i64>, StoreError> {
-        let jobs: HashSet<(&str, &str)> = events
-            .iter()
-            .map(|(claim, ..)| (claim.space.as_str(), claim.id.as_str()))
-            .collect();
-
-        let each = vec!["(space = ? AND job_id = ?)"; jobs.len().max(1)].join(" OR ");
-        let sql = format!(
-            "SELECT space, job_id, MAX(seq) AS last_seq FROM job_events WHERE {each} GROUP BY space, job_id"
-        );
-        let mut query = self
-            .backend
-            .dialect
-            .assembled(&sql)
-            .persistent(jobs.len() <= KEPT_ROWS);
-
-        for (space, id) in jobs {
-            query = query.bind(space.to_owned()).bind(id.to_owned());
-        }
-
-        let rows = self.fetch_all(query).await?;
-        rows.iter()
-            .map(|row| {
-                Ok((
-                    (row.try_get("space")?, row.try_get("job_id")?),
-                    row.try_get("last_seq")?,
-                ))
-            })
-            .collect()
-    }
-
     /// Deletes the log of a job that has ended: its batches, its model calls, and its events except
     /// states, by which watchers see the end.
     pub async fn remove_job_record(&mut self, space: &Space, id: &JobId) -> Result<(), StoreError> {
@@ -278,35 +159,6 @@ impl Tx {
 
         self.remove_calls_of(space.as_str(), &Payer::Job(id.clone()))
             .await
-    }
-
-    /// Appends an event. Of two concurrent writers one collides and is retried.
-    pub async fn add_job_event(
-        &mut self,
-        space: &Space,
-        id: &JobId,
-        kind: &str,
-        data: &Value,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let insert = "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) \
-                      SELECT j.space, j.id, COALESCE((SELECT MAX(e.seq) FROM job_events e \
-                      WHERE e.space = j.space AND e.job_id = j.id), 0) + 1, ?, ?, ? \
-                      FROM jobs j WHERE j.space = ? AND j.id = ?";
-
-        let insert = self
-            .sql(insert)
-            .bind(kind)
-            .bind(data.to_string())
-            .bind(now.as_micros());
-
-        let insert = insert.bind(space.as_str()).bind(id.as_str());
-        match self.insert(insert).await? {
-            Some(_) => Ok(()),
-            None => Err(StoreError::Contended {
-                cause: "two events at once".to_owned(),
-            }),
-        }
     }
 
     /// For each claim that still holds, the losses of its job, locked until this transaction ends.
@@ -355,32 +207,4 @@ impl Tx {
             .map(|made| found.get(&held(&made.claim)).copied())
             .collect())
     }
-
-    pub(super) async fn add_state_event(
-        &mut self,
-        space: &Space,
-        id: &JobId,
-        state: JobState,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.add_job_event(space, id, "state", &json!({"state": state.as_str()}), now)
-            .await
-    }
-}
-
-/// The event of the newest report: nobody could have seen the others before it.
-fn told<'e>(claim: &'e Claim, reports: &'e [Report]) -> impl Iterator<Item = Event<'e>> {
-    reports.last().into_iter().map(move |report| {
-        let data = json!({"phase": report.phase, "progress": report.progress});
-        (claim, "progress", data.to_string(), report.at)
-    })
-}
-
-fn read_event(row: &AnyRow) -> Result<JobEvent, StoreError> {
-    Ok(JobEvent {
-        seq: row.try_get("seq")?,
-        kind: row.try_get("kind")?,
-        data: read_json(row, "data_json")?.unwrap_or_default(),
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
 }

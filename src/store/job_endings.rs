@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::dialect::Statement;
 use super::job_claims::{bind_claim, micros};
+use super::job_events::AFTER_START;
 use super::jobs::check_transition;
 use super::retry::retries_so_far;
-use super::{StoreError, Tx};
+use super::{StoreError, Tx, job_log};
 use crate::base::clock::Timestamp;
-use crate::model::job::{Claim, JobState};
+use crate::model::job::{Claim, JobLog, JobState};
 
 /// How a running job ends, or returns to the queue.
 #[derive(Debug, Clone)]
@@ -60,6 +61,20 @@ impl Ending {
     }
 }
 
+/// How a job succeeds whose log is kept.
+#[derive(Debug)]
+pub struct Success<'s> {
+    pub result: &'s Value,
+    /// The last progress, if it is not written yet.
+    pub progress: Option<&'s Value>,
+    /// All warnings of the job.
+    pub warnings: Vec<Value>,
+    pub log: JobLog,
+    pub started_at: Timestamp,
+    /// Whether nothing has been written about the job since its first claim.
+    pub is_untouched: bool,
+}
+
 /// An update that ends the claim that its last three values name.
 macro_rules! released {
     ($columns:literal) => {
@@ -74,6 +89,10 @@ macro_rules! released {
 
 const SUCCEEDED: &str = released!(
     "state = 'succeeded', result_json = ?, error_json = NULL, losses = 0, finished_at = ?, phase = NULL"
+);
+const SUCCEEDED_WITH_LOG: &str = released!(
+    "state = 'succeeded', result_json = ?, progress_json = COALESCE(?, progress_json), warnings_json = ?, \
+     log_json = ?, error_json = NULL, losses = 0, finished_at = ?, phase = NULL"
 );
 const FAILED: &str = released!("state = 'failed', error_json = ?, finished_at = ?, phase = NULL");
 const RETRIED: &str = released!(
@@ -109,10 +128,50 @@ impl Tx {
         }
 
         if matches!(ending, Ending::Succeeded { .. }) {
-            self.clear_ended_job(claim).await?;
+            self.clear_ended_job(claim, true).await?;
         }
 
         self.add_ending_events(claim, ending, now).await?;
+        Ok(true)
+    }
+
+    /// Ends a claimed job that has succeeded and writes its log into its row; `false`, and nothing
+    /// written, if the claim is lost.
+    pub async fn succeed_job(
+        &mut self,
+        claim: &Claim,
+        mut success: Success<'_>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        check_transition(JobState::Running, JobState::Succeeded)?;
+        let after = if success.is_untouched {
+            AFTER_START
+        } else {
+            self.last_event(claim).await?
+        };
+
+        let retries = retries_so_far();
+        if retries > 0 {
+            let event = ("db_retries", json!({"count": retries}), now);
+            success.log.events.push(event);
+        }
+
+        let warnings = std::mem::take(&mut success.warnings);
+        let log = job_log::written(&success.log, after, success.started_at, &warnings);
+        let warnings = (!warnings.is_empty()).then(|| Value::from(warnings).to_string());
+        let update = self
+            .sql(SUCCEEDED_WITH_LOG)
+            .bind(success.result.to_string())
+            .bind(success.progress.map(ToString::to_string))
+            .bind(warnings)
+            .bind(log)
+            .bind(now.as_micros());
+
+        if self.execute(bind_claim(update, claim)).await? == 0 {
+            return Ok(false);
+        }
+
+        self.clear_ended_job(claim, !success.is_untouched).await?;
         Ok(true)
     }
 
@@ -157,11 +216,16 @@ impl Tx {
     }
 
     /// Deletes the request and the steps, which are no longer needed and may contain a long text.
-    async fn clear_ended_job(&mut self, claim: &Claim) -> Result<(), StoreError> {
-        for clear in [
-            "DELETE FROM job_requests WHERE space = ? AND job_id = ?",
-            "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?",
-        ] {
+    async fn clear_ended_job(
+        &mut self,
+        claim: &Claim,
+        may_have_steps: bool,
+    ) -> Result<(), StoreError> {
+        let steps = "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?";
+        for clear in ["DELETE FROM job_requests WHERE space = ? AND job_id = ?"]
+            .into_iter()
+            .chain(may_have_steps.then_some(steps))
+        {
             let clear = self.sql(clear).bind(claim.space.as_str().to_owned());
             self.execute(clear.bind(claim.id.as_str().to_owned()))
                 .await?;

@@ -10,7 +10,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::json;
 use sqlx::Row as _;
 
 use super::dialect::KEPT_ROWS;
@@ -49,7 +48,6 @@ impl Tx {
 
         let payer = payer.map(|payer| serde_json::to_string(payer).unwrap_or_default());
         self.add_job_requests(&jobs, new, payer.as_deref()).await?;
-        self.add_first_events(&jobs).await?;
         Ok(Some(jobs))
     }
 
@@ -86,7 +84,7 @@ impl Tx {
         run_after: i64,
     ) -> Result<(), StoreError> {
         let sql = "INSERT INTO jobs (space, id, kind, state, user_id, source_id, source_seq, attempt, max_attempts, \
-                   losses, turn, is_small, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, 0, ?)";
+                   losses, turn, group_size, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, 0, ?)";
         let each = jobs.chunks(ROWS).zip(new.chunks(ROWS));
         for ((jobs, new), places) in each.zip(places.chunks(ROWS)) {
             let mut insert = self.backend.dialect.insert_rows(sql, jobs.len());
@@ -105,7 +103,7 @@ impl Tx {
 
                 insert = insert
                     .bind(*turn)
-                    .bind(i16::from(new.is_small))
+                    .bind(new.group_size)
                     .bind(run_after)
                     .bind(job.created_at.as_micros());
             }
@@ -143,26 +141,6 @@ impl Tx {
 
             self.execute(insert).await?;
             (jobs, new) = (&jobs[count..], &new[count..]);
-        }
-
-        Ok(())
-    }
-
-    /// Writes the first event of each job: its state.
-    async fn add_first_events(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
-        let sql = "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) VALUES (?, ?, 1, 'state', ?, ?)";
-        for some in jobs.chunks(ROWS) {
-            let mut insert = self.backend.dialect.insert_rows(sql, some.len());
-            for job in some {
-                let data = json!({"state": job.state.as_str()}).to_string();
-                insert = insert
-                    .bind(job.space.as_str().to_owned())
-                    .bind(job.id.as_str().to_owned())
-                    .bind(data)
-                    .bind(job.created_at.as_micros());
-            }
-
-            self.execute(insert).await?;
         }
 
         Ok(())

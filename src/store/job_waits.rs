@@ -10,7 +10,7 @@ const WOKEN_AT_ONCE: usize = 100;
 impl Store {
     /// Makes jobs that wait for a provider runnable now; returns how many.
     pub async fn wake_waiting_jobs(&self) -> Result<u64, StoreError> {
-        let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND phase = ? AND run_after > @now \
+        let waiting = "SELECT space, id, fence FROM jobs WHERE state = 'queued' AND finished_at IS NULL AND phase = ? AND run_after > @now \
                        ORDER BY space, id";
         let waiting = self
             .fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER))

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::llm_calls::Row;
 use super::{Store, StoreError, add_retries, count_retries};
 use crate::base::ids::Space;
 use crate::model::job::JobRecord;
@@ -35,6 +36,18 @@ pub struct CallEntry {
     pub space: Space,
     pub payer: Payer,
     pub call: LlmCall,
+    pub part: CallPart,
+}
+
+/// What is written about an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallPart {
+    /// A row, and its share of the sums by day.
+    Whole,
+    /// Only the sums, because the attempt is written with its job.
+    Sums,
+    /// Only the row, because the sums have counted it.
+    Row,
 }
 
 enum Message {
@@ -184,6 +197,7 @@ impl Writer {
             let count = self.held.len().min(MOST_AT_ONCE);
             if let Err(error) = self.store.add_llm_calls(&rows(&self.held[..count])).await {
                 if waits(&error) {
+                    self.count_once(&error, count);
                     tracing::warn!(%error, waiting = self.held.len(), "cannot record model calls; will retry");
                     return Err(error);
                 }
@@ -193,6 +207,16 @@ impl Writer {
             self.held.drain(..count);
         }
         Ok(())
+    }
+
+    /// After an uncertain commit, attempts without a row cannot be recognised, so they are not
+    /// added to the sums again: they are free, and may be missing there rather than count twice.
+    fn count_once(&mut self, error: &StoreError, count: usize) {
+        if matches!(error, StoreError::Uncertain { .. }) {
+            let rest = self.held.split_off(count);
+            self.held.retain(|entry| entry.part != CallPart::Sums);
+            self.held.extend(rest);
+        }
     }
 
     /// Writes the collected attempts together with the records of jobs.
@@ -232,7 +256,10 @@ impl Writer {
                 }
                 // A repeated write could duplicate events; the next run of the job finds what was
                 // written.
-                Err(error @ StoreError::Uncertain { .. }) => uncertain = Some(error),
+                Err(error @ StoreError::Uncertain { .. }) => {
+                    self.count_once(&error, self.held.len());
+                    uncertain = Some(error);
+                }
                 Err(_) => {}
             }
         }
@@ -289,9 +316,9 @@ fn waits(error: &StoreError) -> bool {
         )
 }
 
-fn rows(entries: &[CallEntry]) -> Vec<(&Space, &Payer, &LlmCall)> {
+fn rows(entries: &[CallEntry]) -> Vec<Row<'_>> {
     entries
         .iter()
-        .map(|entry| (&entry.space, &entry.payer, &entry.call))
+        .map(|entry| (&entry.space, &entry.payer, &entry.call, entry.part))
         .collect()
 }

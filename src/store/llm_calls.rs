@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::{KEPT_ROWS, Statement};
+use super::dialect::{BindNumber as _, KEPT_ROWS, Statement};
 use super::jobs::read_json;
+use super::journal::CallPart;
 use super::usage::read_spent;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -29,8 +30,8 @@ const ANY: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, 
 /// Calls per insert.
 const AT_ONCE: usize = 100;
 
-/// A call, its space, and who pays for it.
-pub(super) type Row<'a> = (&'a Space, &'a Payer, &'a LlmCall);
+/// A call, its space, who pays for it, and what is written about it.
+pub(super) type Row<'a> = (&'a Space, &'a Payer, &'a LlmCall, CallPart);
 
 impl Store {
     /// Writes calls and adds them to their days, all or nothing. An existing call changes nothing,
@@ -82,7 +83,7 @@ impl Store {
         let mut tx = self.begin().await?;
         let mut new = Vec::with_capacity(rows.len());
         for row in rows {
-            if tx.add_llm_call(row).await? {
+            if row.3 == CallPart::Sums || tx.add_llm_call(row).await? {
                 new.push(*row);
             }
         }
@@ -109,7 +110,24 @@ impl Store {
                 .bind(payer.kind())
                 .bind(payer.id().map(str::to_owned));
 
-            self.fetch_all(query).await?.iter().map(read_call).collect()
+            let rows = self.fetch_all(query).await?;
+            let mut calls = rows
+                .iter()
+                .map(read_call)
+                .collect::<Result<Vec<_>, _>>()?;
+
+            if let Payer::Job(id) = payer
+                && let Some(log) = self.find_job_log(space, id).await?
+            {
+                // If it was uncertain whether the log was written, its calls have rows as well.
+                let logged: Vec<LlmCall> = log.calls().collect();
+                let place = |call: &LlmCall| (call.seq, call.timestamp);
+                calls.retain(|call| !logged.iter().any(|other| place(other) == place(call)));
+                calls.extend(logged);
+                calls.sort_by_key(|call| call.seq);
+            }
+
+            Ok(calls)
         })
         .await
     }
@@ -164,13 +182,15 @@ impl Tx {
 
     /// Writes calls as they are; `false` if not all of them could be written.
     async fn insert_llm_calls(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
-        for some in rows.chunks(AT_ONCE) {
+        let listed = rows.iter().filter(|row| row.3 != CallPart::Sums);
+        let listed: Vec<Row<'_>> = listed.copied().collect();
+        for some in listed.chunks(AT_ONCE) {
             if !self.hold_jobs(some).await? {
                 return Ok(false);
             }
 
             let mut insert = self.backend.dialect.insert_rows_if_absent(ANY, some.len());
-            for (space, payer, call) in some {
+            for (space, payer, call, _) in some {
                 insert = insert
                     .bind(space.as_str().to_owned())
                     .bind(call.call_id.clone())
@@ -192,7 +212,7 @@ impl Tx {
     async fn hold_jobs(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
         let jobs: BTreeSet<(&str, &str)> = rows
             .iter()
-            .filter_map(|(space, payer, _)| match payer {
+            .filter_map(|(space, payer, ..)| match payer {
                 Payer::Job(id) => Some((space.as_str(), id.as_str())),
                 _ => None,
             })
@@ -214,7 +234,10 @@ impl Tx {
     }
 
     /// Writes one call; `false` if it existed.
-    async fn add_llm_call(&mut self, (space, payer, call): &Row<'_>) -> Result<bool, StoreError> {
+    async fn add_llm_call(
+        &mut self,
+        (space, payer, call, _): &Row<'_>,
+    ) -> Result<bool, StoreError> {
         let job = match payer {
             Payer::Job(id) => Some(id.as_str().to_owned()),
             _ => None,
@@ -298,7 +321,9 @@ fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
         .bind(call.tokens_completion)
         .bind(call.tokens_cached);
 
-    insert.bind(call.cost_usd).bind(call.timestamp.as_micros())
+    insert
+        .bind_number(call.cost_usd)
+        .bind(call.timestamp.as_micros())
 }
 
 fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {

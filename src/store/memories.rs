@@ -3,7 +3,7 @@
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::Statement;
+use super::dialect::{BindNumber as _, Statement};
 use super::{StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space, ThreadId};
@@ -184,8 +184,8 @@ impl Tx {
             .bind(memory.title.clone())
             .bind(memory.category.clone())
             .bind(memory.message_type.clone())
-            .bind(memory.own_importance)
-            .bind(memory.importance())
+            .bind_number(memory.own_importance)
+            .bind_number(memory.importance())
             .bind(i16::from(memory.important))
             .bind(i16::from(memory.pinned))
             .bind(memory.confidence.clone())
@@ -244,7 +244,7 @@ impl Tx {
                 .sql(update)
                 .bind(memory.access_count)
                 .bind(now.as_micros())
-                .bind(memory.importance())
+                .bind_number(memory.importance())
                 .bind(stored_tier(&memory))
                 .bind(space.as_str())
                 .bind(memory.id.as_str());
@@ -372,8 +372,8 @@ fn bind_memory(insert: Statement, space: &Space, memory: &Memory) -> Statement {
     let insert = insert
         .bind(memory.category.clone())
         .bind(memory.message_type.clone())
-        .bind(memory.own_importance)
-        .bind(memory.importance())
+        .bind_number(memory.own_importance)
+        .bind_number(memory.importance())
         .bind(i16::from(memory.important))
         .bind(i16::from(memory.pinned))
         .bind(memory.confidence.clone())

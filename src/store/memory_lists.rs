@@ -13,6 +13,8 @@ use crate::model::memory::{EnrichmentState, Memory};
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;
+/// Threads per statement.
+const THREADS: usize = 50;
 
 /// Which memories a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +40,15 @@ pub struct MemoryPage {
     pub from: Option<(Timestamp, MemoryId)>,
     pub newest_first: bool,
     pub limit: usize,
+}
+
+/// Turns of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turns {
+    /// From the first to the last.
+    Range(i64, i64),
+    /// In their order.
+    Each(Vec<i64>),
 }
 
 impl Store {
@@ -158,26 +169,46 @@ impl Store {
         .await
     }
 
-    /// The numbers of the messages of threads, in their order.
-    pub async fn list_thread_seqs(
+    /// The messages in some turns of threads: turn and number, in their order.
+    pub async fn list_turn_seqs(
         &self,
         space: &Space,
-        threads: &[String],
-    ) -> Result<HashMap<String, Vec<i64>>, StoreError> {
-        let sql = "SELECT thread_id, seq FROM memories WHERE space = ? AND thread_id IN (??) AND type = 'message' ORDER BY seq";
-        let mut all: HashMap<String, Vec<i64>> = HashMap::new();
-        for some in threads.chunks(AT_ONCE) {
-            let rows = self.retry("list_thread_seqs", || async {
-                let query = self.backend.dialect.query_list(sql, some.len());
-                let query = query.bind(space.as_str());
-                self.fetch_all(some.iter().fold(query, |query, id| query.bind(id.clone())))
-                    .await
-            });
+        threads: &[(String, Turns)],
+    ) -> Result<HashMap<String, Vec<(i64, i64)>>, StoreError> {
+        let mut all: HashMap<String, Vec<(i64, i64)>> = HashMap::new();
+        for some in threads.chunks(THREADS) {
+            let mut statement = StatementBuilder::default();
+            for (place, (thread_id, turns)) in some.iter().enumerate() {
+                // One index range each; joined by OR, some engines would read the whole space.
+                statement.push(if place == 0 { "" } else { " UNION ALL " });
+                statement.push("SELECT thread_id, turn_index, seq FROM memories WHERE ");
+                statement.text("space = ?", space.as_str());
+                statement.text(" AND thread_id = ?", thread_id);
+                match turns {
+                    Turns::Range(first, last) => {
+                        statement.number(" AND turn_index >= ?", *first);
+                        statement.number(" AND turn_index <= ?", *last);
+                    }
+                    Turns::Each(each) => statement.numbers(" AND turn_index IN (", each),
+                }
 
-            for row in rows.await? {
-                let thread: String = row.try_get("thread_id")?;
-                all.entry(thread).or_default().push(row.try_get("seq")?);
+                statement.push(" AND type = 'message'");
             }
+
+            let rows = self.retry("list_turn_seqs", || async {
+                self.fetch_all(self.put_together(&statement, false)).await
+            });
+            for row in rows.await? {
+                let found = (row.try_get("turn_index")?, row.try_get("seq")?);
+                all.entry(row.try_get("thread_id")?)
+                    .or_default()
+                    .push(found);
+            }
+        }
+
+        // Later messages have higher numbers and no lower turn.
+        for found in all.values_mut() {
+            found.sort_unstable();
         }
 
         Ok(all)

@@ -9,6 +9,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::ids::{JobId, Space, ThreadId, context_prefix, memory_group};
 use crate::model::llm_call::Payer;
 use crate::model::search::OwnerKind;
+use crate::model::thread::Thread;
 
 /// Memories that one transaction deletes.
 const PART: usize = 500;
@@ -18,7 +19,7 @@ const ROUTES: &str =
 
 /// Whose memories are deleted.
 #[derive(Debug, Clone, Copy)]
-pub enum RemovalScope<'r> {
+enum RemovalScope<'r> {
     Thread(&'r ThreadId),
     User(&'r str),
 }
@@ -52,17 +53,59 @@ impl Removed {
 }
 
 impl Store {
-    /// Deletes the memories of a thread or an end user and everything made from them. Safe to run
-    /// again from any point.
-    pub async fn remove_memories_in(
+    /// Deletes a thread and everything made from it, if `unchanged` accepts its current state;
+    /// `None` if it does not. A short thread goes in one transaction, a long one in several, of
+    /// which the first checks it. Safe to run again from any point.
+    pub async fn remove_thread(
+        &self,
+        space: &Space,
+        thread: &Thread,
+        unchanged: impl Fn(&Thread) -> bool,
+    ) -> Result<Option<Removed>, StoreError> {
+        let scope = RemovalScope::Thread(&thread.id);
+        let mut all = Removed::default();
+        let mut begun = false;
+        loop {
+            let part = self.retry("remove_thread", || async {
+                let mut tx = self.begin().await?;
+                // Locked first, as by every writer of its messages.
+                let current = tx.find_thread(space, &thread.id).await?;
+                if !begun && current.as_ref().is_some_and(|current| !unchanged(current)) {
+                    return Ok(None);
+                }
+
+                let (mut part, more) = tx.remove_part(space, &thread.user_id, scope).await?;
+                if !more {
+                    part.threads = tx.remove_threads_in(space, scope).await?;
+                    part.stored_responses = tx.remove_stored_texts(space, scope).await?;
+                }
+
+                tx.commit().await?;
+                Ok(Some((part, more)))
+            });
+
+            let Some((part, more)) = part.await? else {
+                return Ok(None);
+            };
+            begun = true;
+            all = all.plus(part);
+            if !more {
+                return Ok(Some(all));
+            }
+        }
+    }
+
+    /// Deletes the memories of an end user and everything made from them. Safe to run again from
+    /// any point.
+    pub async fn remove_user_memories(
         &self,
         space: &Space,
         user_id: &str,
-        scope: RemovalScope<'_>,
     ) -> Result<Removed, StoreError> {
+        let scope = RemovalScope::User(user_id);
         let mut all = Removed::default();
         loop {
-            let part = self.retry("remove_memories_in", || async {
+            let part = self.retry("remove_user_memories", || async {
                 let mut tx = self.begin().await?;
                 let part = tx.remove_part(space, user_id, scope).await?;
                 tx.commit().await?;
@@ -76,18 +119,15 @@ impl Store {
             }
         }
 
-        let rest = self.retry("remove_memories_in", || async {
+        let rest = self.retry("remove_user_memories", || async {
             let mut tx = self.begin().await?;
-            let mut rest = Removed {
+            let rest = Removed {
                 threads: tx.remove_threads_in(space, scope).await?,
                 stored_responses: tx.remove_stored_texts(space, scope).await?,
+                jobs: tx.remove_user_jobs(space, user_id).await?,
                 ..Removed::default()
             };
-            if let RemovalScope::User(user_id) = scope {
-                rest.jobs = tx.remove_user_jobs(space, user_id).await?;
-                tx.remove_context_calls(space, user_id).await?;
-            }
-
+            tx.remove_context_calls(space, user_id).await?;
             tx.commit().await?;
             Ok(rest)
         });

@@ -10,6 +10,7 @@ mod batches;
 mod candidates;
 mod catalog;
 mod categories;
+mod category_changes;
 mod category_counts;
 mod chunks;
 mod connection;
@@ -25,7 +26,9 @@ mod idempotency_runs;
 mod job_claims;
 mod job_details;
 mod job_endings;
+mod job_events;
 mod job_filters;
+mod job_log;
 mod job_losses;
 mod job_queue;
 mod job_waits;
@@ -46,6 +49,7 @@ mod retry;
 mod search;
 mod search_changes;
 mod search_entries;
+mod source_lists;
 mod source_versions;
 mod sources;
 mod space;
@@ -77,25 +81,25 @@ pub use error::StoreError;
 pub use idempotency::StoredAnswer;
 pub use idempotency_runs::{IdempotentRun, RunClaim};
 pub use job_claims::QueueDepth;
-pub use job_endings::Ending;
+pub use job_endings::{Ending, Success};
 pub use jobs::JobPage;
-pub use journal::{CallEntry, Journal};
-pub use memory_lists::{MemoryFilter, MemoryPage};
-pub use memory_removal::{RemovalScope, Removed};
+pub use journal::{CallEntry, CallPart, Journal};
+pub use memory_lists::{MemoryFilter, MemoryPage, Turns};
+pub use memory_removal::Removed;
 pub use memory_stages::StageQuery;
 pub use migrate::{Migrated, SCHEMA_VERSION};
 pub use policies::PolicyRow;
 pub use queries::QueryPage;
 pub use retry::{AsStoreError, add_retries, count_retries};
 pub use search_entries::NewEntry;
+pub use source_lists::{SortValue, SourceFilter, SourceKey, SourceOrder, SourcePage};
 pub use source_versions::NewVersion;
-pub use sources::{SourceFilter, SourcePage};
 pub use space::{CHUNK_RESETS, CHUNK_WRITES};
 pub use spaces::{SPACE_TABLES, SpaceSize};
 pub use threads::ThreadPage;
 pub use usage::{UsageFilter, UsagePlace};
 pub use vocabularies::LexiconEntry;
-pub use workspaces::WorkspaceRow;
+pub use workspaces::{SourceState, WorkspaceRow};
 
 use crate::config;
 use backend::Backend;
@@ -231,7 +235,16 @@ impl Tx {
         self.commit_and_then(|| ()).await
     }
 
-    /// The same; calls `visible` as soon as others can see what was written.
+    /// Commits what may be lost in a power cut, such as a count of uses: SQLite does not wait for
+    /// the disk.
+    ///
+    /// # Errors
+    /// Nothing was written; or [`StoreError::Uncertain`].
+    pub async fn commit_unflushed(self) -> Result<(), StoreError> {
+        self.backend.commit_unflushed(self.transaction).await
+    }
+
+    /// As `commit`; calls `visible` as soon as others can see what was written.
     ///
     /// # Errors
     /// Nothing was written; or [`StoreError::Uncertain`].

@@ -77,8 +77,8 @@ pub async fn make_table(
         }
         // Continuing without it would leave unnoticed gaps.
         2 => Err(StoreError::Schema(
-            "another role has made the table embedding_vectors, for pgvector: GRANT SELECT, INSERT, DELETE ON \
-             embedding_vectors to the role that memoir connects as"
+            "another role owns the table embedding_vectors, which pgvector needs: GRANT SELECT, INSERT, DELETE ON \
+             embedding_vectors TO the role that memoir connects as"
                 .to_owned(),
         )),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use super::dialect::Statement;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::source_version::{SourceVersion, VersionFacts};
+use crate::model::source_version::{SourceVersion, VersionFacts, stored_metadata, whole_metadata};
 
 pub(super) const COLUMNS: &str = "id AS version_id, source_id, version, sha256, settings_key, size_bytes, mtime, char_count, token_count, \
      provider, topic, note, metadata_json, job_id, content_version_id, ingested_at";
@@ -264,7 +264,7 @@ impl Tx {
             .bind(facts.note.clone());
 
         let insert = insert
-            .bind(facts.metadata.to_string())
+            .bind(stored_metadata(&facts.metadata).to_string())
             .bind(new.content_version_id)
             .bind(facts.job_id.clone());
 
@@ -314,10 +314,12 @@ impl Tx {
         content_version_id: i64,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let update = "UPDATE sources SET latest_version = ?, content_version_id = ?, updated_at = ? \
-                      WHERE space = ? AND id = ?";
+        let update = "UPDATE sources SET latest_size = COALESCE((SELECT v.size_bytes FROM source_versions v \
+                      WHERE v.space = sources.space AND v.source_id = sources.id AND v.version = ?), 0), \
+                      latest_version = ?, content_version_id = ?, updated_at = ? WHERE space = ? AND id = ?";
         let update = self
             .sql(update)
+            .bind(version)
             .bind(version)
             .bind(content_version_id)
             .bind(now.as_micros());
@@ -362,7 +364,7 @@ pub(super) fn read_version(row: &AnyRow) -> Result<SourceVersion, StoreError> {
             provider: row.try_get("provider")?,
             topic: row.try_get("topic")?,
             note: row.try_get("note")?,
-            metadata: serde_json::from_str(&metadata).unwrap_or(Value::Null),
+            metadata: serde_json::from_str(&metadata).map_or(Value::Null, whole_metadata),
             job_id: row.try_get("job_id")?,
         },
         content_version_id: row.try_get("content_version_id")?,

@@ -7,15 +7,14 @@ use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
 use super::dialect::KEPT_ROWS;
-use super::source_versions::{self, read_version};
+use super::source_versions;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
+use crate::base::hash::short_hash;
 use crate::base::ids::{SourceId, Space};
 use crate::base::words::filename_key;
 use crate::model::search::OwnerKind;
 use crate::model::source::{FILE_INGEST, Source};
-use crate::model::version_search::ManifestEntry;
 
 /// One row per tag: a source and all its tags are read in one round trip.
 const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, \
@@ -27,26 +26,6 @@ const SELECT_AT: &str = "SELECT id FROM sources WHERE space = ? AND user_id = ? 
 
 /// Sources in one lookup.
 const ROWS: usize = 100;
-
-/// Which sources a list shows; `None`: all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SourceFilter {
-    pub user_id: Option<String>,
-    pub filename: Option<String>,
-    pub path: Option<String>,
-    pub tag: Option<String>,
-    pub eligible: Option<bool>,
-    /// Those that existed at this time, with their versions of that time.
-    pub as_of: Option<Timestamp>,
-}
-
-/// A page: at most `limit` sources, oldest first or newest first, after the given one.
-#[derive(Debug, Clone)]
-pub struct SourcePage {
-    pub after: Option<(Timestamp, SourceId)>,
-    pub limit: usize,
-    pub newest_first: bool,
-}
 
 impl Store {
     pub async fn find_source(
@@ -96,7 +75,7 @@ impl Store {
                 statement.push(if place == 0 { " WHERE" } else { " OR" });
                 statement.text(" (s.space = ?", space.as_str());
                 statement.text(" AND s.user_id = ?", user_id);
-                statement.text(" AND s.path_key = ?)", sha256_hex(path.as_bytes()));
+                statement.text(" AND s.path_key = ?)", short_hash(path.as_bytes()));
             }
 
             found.extend(self.list_selected(space, &statement, some.len()).await?);
@@ -106,7 +85,7 @@ impl Store {
     }
 
     /// The sources that a statement about so many selects.
-    async fn list_selected(
+    pub(super) async fn list_selected(
         &self,
         space: &Space,
         statement: &StatementBuilder,
@@ -122,54 +101,6 @@ impl Store {
 
             self.read_tags(space, sources.iter_mut()).await?;
             Ok(sources)
-        })
-        .await
-    }
-
-    pub async fn list_sources(
-        &self,
-        space: &Space,
-        filter: &SourceFilter,
-        page: &SourcePage,
-    ) -> Result<Vec<Source>, StoreError> {
-        self.retry("list_sources", || async {
-            let query = self.put_together(&select_page(space, filter, page, false), true);
-            let rows = self.fetch_all(query).await?;
-            let mut sources = rows
-                .iter()
-                .map(read_source)
-                .collect::<Result<Vec<_>, _>>()?;
-
-            self.read_tags(space, sources.iter_mut()).await?;
-            Ok(sources)
-        })
-        .await
-    }
-
-    /// The same sources with the newest version of each.
-    pub async fn list_manifest(
-        &self,
-        space: &Space,
-        filter: &SourceFilter,
-        page: &SourcePage,
-    ) -> Result<Vec<ManifestEntry>, StoreError> {
-        self.retry("list_manifest", || async {
-            let rows = self
-                .fetch_all(self.put_together(&select_page(space, filter, page, true), true))
-                .await?;
-            let read = |row: &AnyRow| {
-                let known = row.try_get::<Option<i64>, _>("version_id")?.is_some();
-                let version = known.then(|| read_version(row)).transpose()?;
-                Ok::<_, StoreError>(ManifestEntry {
-                    source: read_source(row)?,
-                    version,
-                })
-            };
-
-            let mut entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-            self.read_tags(space, entries.iter_mut().map(|entry| &mut entry.source))
-                .await?;
-            Ok(entries)
         })
         .await
     }
@@ -201,7 +132,7 @@ impl Store {
     }
 
     /// Fills in the tags of a page, in one round trip.
-    async fn read_tags(
+    pub(super) async fn read_tags(
         &self,
         space: &Space,
         sources: impl Iterator<Item = &mut Source>,
@@ -242,7 +173,8 @@ impl Tx {
     /// [`StoreError::Conflict`] on `sources_path`: the user already has a source at that path.
     pub async fn add_source(&mut self, space: &Space, source: &Source) -> Result<(), StoreError> {
         let insert = "INSERT INTO sources (space, id, user_id, filename, filename_key, path, path_key, type, kind, \
-                      eligible, latest_version, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                      eligible, latest_version, latest_size, created_at, updated_at) \
+                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)";
         let insert = self
             .sql(insert)
             .bind(space.as_str())
@@ -254,7 +186,7 @@ impl Tx {
             .bind(filename_key(&source.filename))
             .bind(source.path.as_str());
         let insert = insert
-            .bind(sha256_hex(source.path.as_bytes()))
+            .bind(short_hash(source.path.as_bytes()))
             .bind(source.file_type.as_str())
             .bind(FILE_INGEST);
 
@@ -303,7 +235,7 @@ impl Tx {
         let query = query
             .bind(space.as_str())
             .bind(user_id)
-            .bind(sha256_hex(path.as_bytes()));
+            .bind(short_hash(path.as_bytes()));
 
         let row = self.fetch_optional(query).await?;
         Ok(row
@@ -372,7 +304,7 @@ impl Tx {
 }
 
 /// The newest version of a source `s`, now or at a time.
-fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>) {
+pub(super) fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>) {
     let Some(moment) = as_of else {
         return statement.push("s.latest_version");
     };
@@ -393,77 +325,6 @@ fn select_sources() -> StatementBuilder {
         "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, s.updated_at \
          FROM sources s",
     );
-    statement
-}
-
-/// A page of sources; `versions` also fetches the newest version of each.
-fn select_page(
-    space: &Space,
-    filter: &SourceFilter,
-    page: &SourcePage,
-    versions: bool,
-) -> StatementBuilder {
-    let mut statement = StatementBuilder::default();
-    statement.push("SELECT ");
-    if versions {
-        let columns: Vec<String> = source_versions::COLUMNS
-            .split(", ")
-            .map(|name| format!("v.{name}"))
-            .collect();
-        statement.push(&format!("{}, ", columns.join(", ")));
-    }
-
-    statement.push("s.id, s.user_id, s.filename, s.path, s.type, s.eligible, ");
-    latest(&mut statement, filter.as_of);
-    statement.push(" AS latest_version, s.created_at, s.updated_at FROM sources s");
-    if versions {
-        statement.push(" LEFT JOIN source_versions v ON v.space = s.space AND v.source_id = s.id AND v.version = ");
-        latest(&mut statement, filter.as_of);
-    }
-
-    statement.text(" WHERE s.space = ?", space.as_str());
-    if let Some(user_id) = &filter.user_id {
-        statement.text(" AND s.user_id = ?", user_id);
-    }
-
-    if let Some(filename) = &filter.filename {
-        // The key has an index.
-        statement.text(" AND s.filename_key = ?", filename_key(filename));
-        statement.text(" AND s.filename = ?", filename);
-    }
-
-    if let Some(path) = &filter.path {
-        statement.text(" AND s.path_key = ?", sha256_hex(path.as_bytes()));
-    }
-
-    if let Some(eligible) = filter.eligible {
-        statement.number(" AND s.eligible = ?", i64::from(eligible));
-    }
-
-    if let Some(tag) = &filter.tag {
-        statement.push(" AND EXISTS (SELECT 1 FROM source_tags t WHERE t.space = s.space ");
-        statement.text("AND t.tag = ? AND t.source_id = s.id)", tag);
-    }
-
-    if let Some(moment) = filter.as_of {
-        statement.number(" AND s.created_at <= ?", moment.as_micros());
-    }
-
-    // The form of keyset pagination that all three engines answer from the index.
-    let (beyond, order) = if page.newest_first {
-        ('<', " DESC")
-    } else {
-        ('>', "")
-    };
-    if let Some((created_at, id)) = &page.after {
-        let moment = created_at.as_micros();
-        statement.number(&format!(" AND s.created_at {beyond}= ?"), moment);
-        statement.number(&format!(" AND (s.created_at {beyond} ?"), moment);
-        statement.text(&format!(" OR s.id {beyond} ?)"), id.as_str());
-    }
-
-    let order = format!(" ORDER BY s.created_at{order}, s.id{order}");
-    statement.limit(&order, page.limit);
     statement
 }
 

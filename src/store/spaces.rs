@@ -31,6 +31,8 @@ pub const SPACE_TABLES: &[&str] = &[
     "vocabularies",
     "lexicon",
     "chunks",
+    "category_changes",
+    "category_aliases",
     "categories",
     "document_versions",
     "contextual_helpers",
@@ -68,6 +70,7 @@ const TABLES_OF_TEXTS: &[&str] = &[
 /// The keys of tables that have no rowid on SQLite.
 const KEYS: &[(&str, &str)] = &[
     ("document_versions", "space, version_id"),
+    ("contextual_helpers", "space, source_id, version"),
     ("source_tags", "space, source_id, tag"),
     ("job_batches", "space, job_id, seq"),
     ("job_events", "space, job_id, seq"),
@@ -79,6 +82,8 @@ const TABLES_OF_CHUNKS: &[&str] = &[
     "embeddings",
     "search_entries",
     "chunks",
+    "category_changes",
+    "category_aliases",
     "categories",
 ];
 

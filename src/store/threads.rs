@@ -125,13 +125,6 @@ impl Tx {
 
         self.execute(update).await.map(|_| ())
     }
-
-    /// Deletes a thread with its memories; their search entries are removed separately.
-    pub async fn remove_thread(&mut self, space: &Space, id: &ThreadId) -> Result<(), StoreError> {
-        let delete = self.sql("DELETE FROM threads WHERE space = ? AND id = ?");
-        let delete = delete.bind(space.as_str()).bind(id.as_str());
-        self.execute(delete).await.map(|_| ())
-    }
 }
 
 fn read_thread(row: &AnyRow) -> Result<Thread, StoreError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::journal::CallPart;
 use super::llm_calls::Row;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::ids::Space;
@@ -145,7 +146,9 @@ impl UsageFilter {
 impl Tx {
     /// Adds calls to their days.
     pub(super) async fn add_usages(&mut self, rows: &[Row<'_>]) -> Result<(), StoreError> {
-        for ((space, day, stage, provider, model), sum) in sums(rows) {
+        let counted = rows.iter().filter(|row| row.3 != CallPart::Row);
+        let rows: Vec<Row<'_>> = counted.copied().collect();
+        for ((space, day, stage, provider, model), sum) in sums(&rows) {
             self.add_usage(
                 space,
                 &UsageDay {
@@ -159,7 +162,7 @@ impl Tx {
             .await?;
         }
 
-        for ((key_id, day), spent) in key_sums(rows) {
+        for ((key_id, day), spent) in key_sums(&rows) {
             self.add_key_day(key_id, &day, spent).await?;
         }
 
@@ -210,7 +213,7 @@ type UsageKey<'a> = (&'a Space, String, String, String, String);
 /// In key order, so that two writers lock their rows in the same order.
 fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
     let mut sums: BTreeMap<UsageKey<'a>, UsageDay> = BTreeMap::new();
-    for (space, _, call) in rows {
+    for (space, _, call, _) in rows {
         let key = (
             *space,
             call.timestamp.day(),
@@ -245,7 +248,7 @@ fn sums<'a>(rows: &[Row<'a>]) -> BTreeMap<UsageKey<'a>, UsageDay> {
 /// What each key pays, in row order.
 fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
     let mut sums: BTreeMap<(&'a str, String), Spent> = BTreeMap::new();
-    for (_, _, call) in rows {
+    for (_, _, call, _) in rows {
         if let Some(key_id) = &call.key_id {
             let sum = sums
                 .entry((key_id.as_str(), call.timestamp.day()))

@@ -17,6 +17,14 @@ pub struct WorkspaceRow {
     pub created_at: Timestamp,
 }
 
+/// The newest text of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceState {
+    pub sha256: String,
+    /// When its file last changed: the time that the client gave, or that of the ingestion.
+    pub changed_at: Timestamp,
+}
+
 impl Store {
     /// The newest version of the workspace.
     pub async fn find_workspace(&self, space: &Space) -> Result<Option<WorkspaceRow>, StoreError> {
@@ -38,21 +46,20 @@ impl Store {
         .await
     }
 
-    /// When the files of these sources last changed: the time that the client gave, or that of the
-    /// ingestion.
-    pub async fn list_source_times(
+    /// The newest texts of these sources, where they have any.
+    pub async fn list_source_states(
         &self,
         space: &Space,
         ids: &[SourceId],
-    ) -> Result<HashMap<SourceId, Timestamp>, StoreError> {
+    ) -> Result<HashMap<SourceId, SourceState>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
 
-        let sql = "SELECT s.id, COALESCE(v.mtime, v.ingested_at) AS changed_at FROM sources s \
+        let sql = "SELECT s.id, v.sha256, COALESCE(v.mtime, v.ingested_at) AS changed_at FROM sources s \
                    JOIN source_versions v ON v.space = s.space AND v.source_id = s.id \
                    AND v.version = s.latest_version WHERE s.space = ? AND s.id IN (??)";
-        self.retry("list_source_times", || async {
+        self.retry("list_source_states", || async {
             let query = self
                 .backend
                 .dialect
@@ -64,7 +71,11 @@ impl Store {
             rows.iter()
                 .map(|row| {
                     let id = SourceId::from_stored(row.try_get("id")?);
-                    Ok((id, Timestamp::from_micros(row.try_get("changed_at")?)))
+                    let state = SourceState {
+                        sha256: row.try_get("sha256")?,
+                        changed_at: Timestamp::from_micros(row.try_get("changed_at")?),
+                    };
+                    Ok((id, state))
                 })
                 .collect()
         })

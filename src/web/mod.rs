@@ -60,6 +60,7 @@ const FILES: &[File] = files![
     "conversations.js" JS,
     "thread.js" JS,
     "thread-parts.js" JS,
+    "correct.js" JS,
     "context.js" JS,
     "chat-import.js" JS,
     "vocabulary.js" JS,

@@ -1,4 +1,4 @@
-//! What scores chunks, by configuration: rules of this process, the model of the stage, or a server.
+//! The configured way to score chunks: rules in this process, the model of the stage, or a server.
 
 use crate::config;
 use crate::config::workbench::Adapter;

@@ -17,14 +17,14 @@ use crate::model::memory::Memory;
 pub struct Block {
     /// `hard_rules`, `project_memory`, `files`, `s_ctx` or `task`.
     pub name: String,
-    /// Its line in the prompt.
+    /// The title line of the block in the prompt.
     pub header: String,
-    /// What follows that line.
+    /// The text below that line.
     pub text: String,
 }
 
 impl Block {
-    /// The block as it stands in the prompt.
+    /// The block as it appears in the prompt.
     #[must_use]
     pub fn rendered(&self) -> String {
         format!("{}\n{}", self.header, self.text)

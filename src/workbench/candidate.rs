@@ -19,7 +19,7 @@ pub struct Candidate {
     pub text: Arc<str>,
     /// What was taken out of its text.
     pub neutralised: Vec<String>,
-    /// Its place in the search, from 1.
+    /// Its position in the search results, from 1.
     pub rank: usize,
     pub score: f64,
     pub semantic: Option<f64>,
@@ -72,16 +72,19 @@ pub struct CandidateView {
     pub filename: String,
     pub path: String,
     pub heading: Option<String>,
-    /// Its place in the search, from 1.
+    /// Its position in the search results, from 1.
     pub rank: usize,
     /// The score of the search.
     pub score: f64,
-    /// Cosine with the query; null if meanings were not compared.
+    /// Cosine similarity to the task; null if embeddings were not compared.
     pub semantic: Option<f64>,
-    /// The score of the reranker; null if it did not score it.
+    /// The score from the reranker; null if there is none.
     pub rerank_score: Option<f64>,
-    /// `entailment`, `neutral` or `contradiction`; null if it was not judged.
+    /// The label of the entailment gate: `entailment`, `neutral` or `contradiction`; null if the
+    /// chunk was not judged.
     pub nli_label: Option<String>,
+    /// The score of the entailment gate, from 0 to 1, for comparison with `theta`; null if the
+    /// chunk was not judged.
     pub nli_score: Option<f64>,
     pub kept: bool,
     /// Why: `kept: strong semantic match`, `dropped: duplicate of ❖ FILES`, …
@@ -92,7 +95,8 @@ pub struct CandidateView {
     pub pass: u8,
     /// Whether the prompt cites it.
     pub cited: bool,
-    /// Instructions against the rules that were taken out of its text in the prompt.
+    /// Instructions in the chunk that try to override the rules. They are stored, but not part of
+    /// the prompt.
     pub neutralised: Vec<String>,
 }
 

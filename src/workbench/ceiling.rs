@@ -1,4 +1,4 @@
-//! What sending a prompt will take, and the ceilings that refuse it.
+//! The estimate of a prompt, and the ceilings above which it is rejected.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,21 +10,23 @@ use crate::llm::Llm;
 /// The stage whose model answers a prompt.
 pub const SEND: &str = "send";
 
-/// What sending a prompt will take.
+/// The token count and the maximum cost of a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = PromptEstimateResponse)]
 pub struct PromptEstimate {
-    /// The model that it is sent to.
+    /// The model that the prompt is for.
     pub model: String,
     /// Tokens of the prompt.
     pub tokens: usize,
-    /// Whether they are counted by the model's own encoding.
+    /// Whether the tokens were counted with the model's own encoding.
     pub exact: bool,
-    /// The most that it can cost in US dollars, with the longest answer; null if the price is
-    /// unknown.
+    /// Maximum cost in US dollars, for an answer of maximum length; null if the price is unknown.
     pub cost_usd: Option<f64>,
+    /// The ceiling in force for the tokens.
     pub ceiling_tokens: u64,
+    /// The ceiling in force for the cost, in US dollars.
     pub ceiling_cost_usd: f64,
+    /// Whether the prompt is within both ceilings.
     pub within_ceiling: bool,
 }
 
@@ -54,7 +56,7 @@ impl PromptEstimate {
         })
     }
 
-    /// Refuses a prompt above a ceiling.
+    /// Rejects a prompt above a ceiling.
     ///
     /// # Errors
     /// [`WorkbenchError::OverCeiling`].

@@ -1,6 +1,6 @@
-//! Composes a prompt: A2 shapes the task, A1 injects files, one pass finds and condenses what
-//! supports it, A2 audits, at most one more pass follows a change of scope, and the builder puts
-//! the blocks into their order.
+//! Composes a prompt: the shaper states what the task asks for, files are injected, one pass finds
+//! and condenses facts, the shaper audits the headers, a change of scope allows one more pass, and
+//! the builder puts the blocks into their order.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,6 +28,7 @@ use super::transparency::{self, Transparency};
 use super::workspace::Workspace;
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
 use crate::base::tokens::TokenCounter;
 use crate::llm::Session;
 use crate::llm::tasks::shape::{Anchors, Shaped};
@@ -48,13 +49,13 @@ pub struct ComposedPrompt {
     pub blocks: Vec<Block>,
     /// The injected files.
     pub files: Vec<InjectedFile>,
-    /// What the chunks say about the task, with citations.
+    /// The condensed context: what the chunks say about the task, with citations.
     pub s_ctx: CondensedContext,
-    /// Whether the chunks themselves stand in `s_ctx`, because they were not condensed.
+    /// Whether `s_ctx` contains the chunks themselves, because they were not condensed.
     pub s_ctx_fallback: bool,
     /// How often retrieval ran again after a change of scope: 0 or 1.
     pub reruns: u8,
-    /// Whether the second pass found nothing usable, so that the first one counts.
+    /// Whether the result of the first pass is used, because the second one found nothing usable.
     pub reverted: bool,
     pub headers: Headers,
     pub audit: AuditReport,
@@ -63,22 +64,23 @@ pub struct ComposedPrompt {
     /// The stages in the order in which they ran.
     pub trace: Vec<TraceEntry>,
     pub target: Target,
-    /// The system part, for a target that has one of its own.
+    /// The system prompt, for targets that have a separate one; null for the others.
     pub system: Option<Value>,
     /// The messages for the target; null for `text`.
     pub messages: Option<Value>,
-    /// Tokens before the task block, which a provider can reuse while the inputs do not change.
+    /// Tokens before the task block. A provider's cache can reuse them as long as the inputs do not
+    /// change.
     pub cache_prefix_tokens: usize,
     pub timings: PromptTimings,
 }
 
-/// Where the time went, in milliseconds.
+/// Timings in milliseconds.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct PromptTimings {
     pub total_ms: f64,
-    /// Spent in models.
+    /// Time taken by models.
     pub provider_ms: f64,
-    /// Spent in memoir.
+    /// All other time.
     pub own_ms: f64,
 }
 
@@ -92,7 +94,7 @@ struct Composing<'a> {
     pool: Pool,
     anchors: Arc<Anchors>,
     trace: Trace,
-    /// Tokens of what is in the prompt whatever is found.
+    /// Tokens of the parts that do not depend on what is found.
     base_tokens: usize,
 }
 
@@ -131,7 +133,7 @@ impl Workbench {
         let model = self
             .llm
             .target_name(super::ceiling::SEND, input.model.as_deref())?;
-        let tools = self.tools(session, run, &model, now);
+        let tools = self.tools(session, &run.space, Some(&model), now);
         let mut composing = Composing::prepare(tools, input, workspace).await?;
         let files_ms = begun.elapsed();
         let mut shaped = composing.shape().await?;
@@ -153,11 +155,11 @@ impl Workbench {
         Ok(composed)
     }
 
-    fn tools<'a>(
+    pub(super) fn tools<'a>(
         &'a self,
         session: &'a Session,
-        run: &'a PromptRun,
-        model: &str,
+        space: &'a Space,
+        model: Option<&str>,
         now: Timestamp,
     ) -> Tools<'a> {
         Tools {
@@ -168,15 +170,15 @@ impl Workbench {
             conversation: &self.conversation,
             adapters: &self.adapters,
             session,
-            space: &run.space,
-            counter: TokenCounter::for_model(Some(model)),
+            space,
+            counter: TokenCounter::for_model(model),
             now,
         }
     }
 }
 
 impl<'a> Composing<'a> {
-    /// Reads everything that needs no model, and refuses what cannot fit.
+    /// Reads everything that needs no model, and rejects a prompt that cannot fit.
     async fn prepare(
         tools: Tools<'a>,
         input: &'a ComposeInput,
@@ -184,11 +186,7 @@ impl<'a> Composing<'a> {
     ) -> Result<Self, WorkbenchError> {
         let (scope, off) = eligibility::check(input.scope(), &input.off_source_ids)?;
         let injected = if workspace.agents.files {
-            let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-            let limits = files::Limits {
-                pack_tokens: whole(workspace.settings.pack_tokens),
-                ceiling_tokens: whole(workspace.ceilings.tokens),
-            };
+            let limits = files::Limits::of(&workspace);
             let (sources, space) = (tools.sources, tools.space);
             files::inject(sources, space, &input.files, limits, tools.counter).await?
         } else {
@@ -249,7 +247,8 @@ impl<'a> Composing<'a> {
         Ok(())
     }
 
-    /// Refuses a prompt that is over a ceiling whatever is found, before any model is called.
+    /// Rejects a prompt that is over a ceiling even if nothing is found, before any model is
+    /// called.
     fn check_base(&mut self) -> Result<(), WorkbenchError> {
         let (context, headers) = (CondensedContext::default(), Headers::default());
         let blocks = builder::build(&self.parts(&context, &[], &headers));
@@ -284,7 +283,7 @@ impl<'a> Composing<'a> {
         }
     }
 
-    /// A2, first pass.
+    /// The first pass of the shaper (A2).
     async fn shape(&mut self) -> Result<Shaped, WorkbenchError> {
         if !self.workspace.agents.shape {
             self.trace.skipped(SHAPE, 1, "switched off");
@@ -376,7 +375,7 @@ impl<'a> Composing<'a> {
         gathering.run(query, &mut self.trace).await
     }
 
-    /// A2, second pass.
+    /// The second pass of the shaper (A2): the audit.
     async fn audit(
         &mut self,
         shaped: &mut Shaped,
@@ -420,6 +419,8 @@ impl<'a> Composing<'a> {
         let mut notes = gathered.notes;
         notes.extend(self.history.note);
         notes.extend(transparency::neutralised(&gathered.candidates));
+        let mut conflicts = gathered.conflicts;
+        conflicts.extend(self.history.conflicts);
         let cited = gathered.context.cited();
         Ok(ComposedPrompt {
             run_id: String::new(),
@@ -430,7 +431,7 @@ impl<'a> Composing<'a> {
             transparency: Transparency {
                 candidates: transparency::views(&gathered.candidates, &cited),
                 history: self.history.items,
-                conflicts: gathered.conflicts,
+                conflicts,
                 notes,
             },
             s_ctx: gathered.context,

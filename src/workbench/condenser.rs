@@ -1,5 +1,6 @@
-//! A4, the condenser: chunks become facts, constraints and open issues. A fact without a citation
-//! never leaves this file; if the answer of the model cannot be used, the chunks themselves do.
+//! The condenser (A4): turns chunks into facts, constraints and open issues. A fact without a
+//! citation never leaves this file; if the model's answer cannot be used, the chunks themselves are
+//! used instead.
 
 use std::collections::HashSet;
 
@@ -41,7 +42,7 @@ pub struct CitedConstraint {
     pub citations: Vec<i64>,
 }
 
-/// Something that is open.
+/// A question that the chunks leave open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct OpenIssueText {
     pub text: String,
@@ -81,8 +82,8 @@ pub async fn condense(
     Ok((checked(answered.value, candidates), adapter))
 }
 
-/// The answer of a model as it may stand in a prompt: neutralised, on one line each, and without
-/// any fact that does not cite a kept chunk, whatever was checked before.
+/// The model's answer, made safe for a prompt: neutralised, each entry on one line, and without
+/// facts that cite no kept chunk, even if an earlier check accepted them.
 fn checked(condensed: Condensed, candidates: &[Candidate]) -> CondensedContext {
     let known: HashSet<i64> = kept(candidates).map(|one| one.chunk_id).collect();
     let cited = |citations: Vec<i64>| -> Vec<i64> {

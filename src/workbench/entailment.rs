@@ -1,4 +1,4 @@
-//! A3, the entailment gate: drops chunks that do not support the task, or that something newer
+//! The entailment gate (A3): drops chunks that do not support the task, or that a newer text
 //! contradicts.
 
 use std::collections::HashMap;
@@ -33,9 +33,9 @@ pub struct Verdicts {
 /// Two texts that contradict each other.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Conflict {
-    /// Both sides; the first is the chunk.
+    /// Both sides; the first is the chunk, or the message that a file contradicts.
     pub sides: Vec<ConflictSide>,
-    /// The side that counts: `chunk`, `chat` or `❖ FILES`.
+    /// The side that is used: `chunk`, `chat`, `file` or `❖ FILES`.
     pub winner: String,
     pub reason: String,
 }
@@ -44,11 +44,11 @@ pub struct Conflict {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = ConflictSideResponse)]
 pub struct ConflictSide {
-    /// `chunk`, `chat` or `❖ FILES`.
+    /// `chunk`, `chat`, `file` or `❖ FILES`.
     pub kind: String,
-    /// The chunk, the memory, or the source.
+    /// The id of the chunk, the memory or the source.
     pub id: String,
-    /// Its beginning.
+    /// The beginning of its text.
     pub text: String,
     /// When it was said or last changed.
     pub time: Option<String>,
@@ -128,9 +128,10 @@ pub async fn counter_evidence(
         .collect();
     ids.sort_unstable();
     ids.dedup();
-    let times = tools.store.list_source_times(tools.space, &ids).await?;
+    let states = tools.store.list_source_states(tools.space, &ids).await?;
     for candidate in candidates.iter_mut() {
-        candidate.changed_at = times.get(&candidate.found.source_id).copied();
+        let state = states.get(&candidate.found.source_id);
+        candidate.changed_at = state.map(|state| state.changed_at);
     }
 
     let mut statements = statements;
@@ -138,7 +139,8 @@ pub async fn counter_evidence(
     Ok(statements)
 }
 
-/// Decides what is kept: entailed with at least θ. What was not judged is kept and marked.
+/// Decides which chunks are kept: those entailed with at least θ. Chunks that were not judged are
+/// kept and marked.
 pub fn decide(
     candidates: &mut [Candidate],
     verdicts: &Verdicts,
@@ -171,7 +173,7 @@ pub fn decide(
     conflicts
 }
 
-/// What wins over a chunk that is contradicted: an injected file, then what is newer.
+/// The side that wins over a contradicted chunk: an injected file, or else the newer text.
 fn contradicted(
     candidate: &mut Candidate,
     statements: &[Statement],
@@ -253,6 +255,7 @@ fn chat(statement: &Statement) -> ConflictSide {
     }
 }
 
-fn beginning(text: &str) -> String {
+/// The beginning of a text, as a conflict shows it.
+pub fn beginning(text: &str) -> String {
     text.chars().take(300).collect()
 }

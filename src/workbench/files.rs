@@ -1,11 +1,13 @@
-//! A1: files that the caller injects. A FULL file is in the prompt byte for byte; of a PACK, its
-//! headings and leading paragraphs, as far as they fit.
+//! The files (A1) that the caller injects. A FULL file is in the prompt byte for byte; of a PACK
+//! file, the headings and leading paragraphs, as far as they fit.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::WorkbenchError;
+use super::claims::Claims;
 use super::likeness::Compared;
+use super::workspace::Workspace;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::headings::headings;
@@ -18,7 +20,8 @@ use crate::store::{SourceFilter, SourcePage};
 /// Maximum number of injected files.
 pub const MOST_FILES: usize = 50;
 
-/// How much of a file is injected.
+/// How much of a file is injected. `full` (the default): all of it, byte for byte; `pack`: its
+/// headings, then its leading paragraphs, within `pack_tokens`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FileMode {
@@ -42,9 +45,11 @@ impl FileMode {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptFile {
+    /// The id of the source; required unless `path` is given.
     pub source_id: Option<String>,
+    /// The path of the source, instead of `source_id`.
     pub path: Option<String>,
-    /// The latest if omitted.
+    /// The version number; the latest if omitted.
     pub version: Option<i64>,
     pub mode: FileMode,
 }
@@ -68,6 +73,9 @@ pub struct InjectedFile {
     #[serde(skip)]
     #[schema(ignore)]
     pub compared: Compared,
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub claims: Claims,
 }
 
 impl InjectedFile {
@@ -91,6 +99,17 @@ impl InjectedFile {
 pub struct Limits {
     pub pack_tokens: usize,
     pub ceiling_tokens: usize,
+}
+
+impl Limits {
+    #[must_use]
+    pub fn of(workspace: &Workspace) -> Self {
+        let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Self {
+            pack_tokens: whole(workspace.settings.pack_tokens),
+            ceiling_tokens: whole(workspace.ceilings.tokens),
+        }
+    }
 }
 
 /// Reads the files in their order.
@@ -131,6 +150,12 @@ pub async fn inject(
                 (FileMode::Pack, text, tokens)
             }
         };
+        // A file over the ceiling is refused, so nothing is compared with it.
+        let (compared, claims) = if tokens <= limits.ceiling_tokens {
+            (Compared::new(&text), Claims::new(&text))
+        } else {
+            Default::default()
+        };
         files.push(InjectedFile {
             source_id: id.to_owned(),
             filename: source.filename,
@@ -139,12 +164,8 @@ pub async fn inject(
             sha256: found.facts.sha256,
             mode,
             tokens,
-            // A file over the ceiling is refused, so nothing is compared with it.
-            compared: if tokens <= limits.ceiling_tokens {
-                Compared::new(&text)
-            } else {
-                Compared::default()
-            },
+            compared,
+            claims,
             text,
             mtime: found.facts.mtime.unwrap_or(found.ingested_at),
         });
@@ -190,9 +211,8 @@ async fn find(
         ..SourceFilter::default()
     };
     let page = SourcePage {
-        after: None,
         limit: 1,
-        newest_first: false,
+        ..SourcePage::default()
     };
     let found = sources.list(space, &filter, &page).await?;
     found

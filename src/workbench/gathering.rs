@@ -43,8 +43,7 @@ pub struct Gathered {
 impl Gathering<'_> {
     /// Runs the pass.
     ///
-    /// # Errors
-    /// What no fallback should hide: a cap, an unknown model, the store's.
+    /// # Errors Errors that no fallback should hide: a cap, an unknown model, the store's.
     pub async fn run(&self, query: &str, trace: &mut Trace) -> Result<Gathered, WorkbenchError> {
         let mut gathered = Gathered::default();
         self.retrieve(query, trace, &mut gathered).await?;
@@ -90,7 +89,7 @@ impl Gathering<'_> {
         Ok(())
     }
 
-    /// Whether a stage has nothing to do, which is then traced.
+    /// Whether a stage has nothing to do; if so, the trace says so.
     fn is_idle(&self, stage: StageName, on: bool, gathered: &Gathered, trace: &mut Trace) -> bool {
         let why = if !on {
             "switched off"

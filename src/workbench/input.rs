@@ -18,7 +18,8 @@ use crate::search::Kind;
 const MOST_TASK_CHARS: usize = 100_000;
 const MOST_MODE_CHARS: usize = 500;
 
-/// How the retriever compares chunks with the task.
+/// How chunks are compared with the task: by meaning (`semantic`, the default), by keyword
+/// (`keyword`), or both (`hybrid`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptSearch {
@@ -41,7 +42,7 @@ impl PromptSearch {
     }
 }
 
-/// A prompt to compose. What is omitted comes from the workspace.
+/// A prompt to compose. Omitted settings come from the workspace.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schema(as = ComposePromptRequest, example = json!({
@@ -52,7 +53,7 @@ pub struct ComposeInput {
     /// What the prompt asks for.
     #[schema(required, min_length = 1, max_length = 100_000, pattern = "\\S")]
     pub task: String,
-    /// How to work on it, in a few words; shown with the task.
+    /// How to work on the task, in a few words, such as `review`; becomes part of the task block.
     #[schema(max_length = 500)]
     pub mode: Option<String>,
     /// Files to inject, in this order.
@@ -66,41 +67,46 @@ pub struct ComposeInput {
     /// Search only sources that have all of these tags.
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
-    /// Sources that are off in this run: not searched, and ignored in the conversation.
+    /// Sources that are off in this run: they are not searched, and messages about them are
+    /// ignored.
     #[schema(max_items = 100)]
     pub off_source_ids: Vec<String>,
-    /// The end user whose sources are searched; the owner of the thread.
+    /// Only sources of this end user; sources of all users if omitted. With `thread_id`, it must be
+    /// the owner of the thread.
     pub user_id: Option<String>,
-    /// The conversation that the task belongs to.
+    /// The thread that the task belongs to.
     pub thread_id: Option<String>,
     /// Which stages run.
+    #[serde(deserialize_with = "crate::base::json_object::object_or_null")]
     pub agents: Option<AgentsInput>,
-    /// Turns of the recency window.
+    /// Number of turns in the recency window, which are the last turns of the thread.
     #[schema(minimum = 1, maximum = 50)]
     pub k: Option<i64>,
-    /// Maximum tokens of the episodic layer.
+    /// Maximum tokens of the episodic layer, which are older turns that matter.
     #[schema(minimum = 0, maximum = 200_000)]
     pub episodic_tokens: Option<u64>,
     /// Whether the prompt shows the recency window.
     pub include_recent_history: Option<bool>,
-    /// Chunks that the retriever finds.
+    /// Maximum number of chunks to retrieve.
     #[schema(minimum = 1, maximum = 100)]
     pub top_k: Option<u64>,
-    /// The score that a chunk needs to pass the entailment gate.
+    /// Minimum score of a chunk to pass the entailment gate, from 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     pub theta: Option<f64>,
     /// Maximum tokens of a packed file.
     #[schema(minimum = 50, maximum = 100_000)]
     pub pack_tokens: Option<u64>,
-    /// Lower ceilings than those of the workspace; higher ones have no effect.
+    /// Ceilings that are lower than those of the workspace; higher ones have no effect.
+    #[serde(deserialize_with = "crate::base::json_object::object_or_null")]
     pub ceilings: Option<CeilingsInput>,
+    #[serde(deserialize_with = "crate::base::json_object::object_or_null")]
     pub timeouts: Option<TimeoutsInput>,
     pub search_type: PromptSearch,
-    /// The model of every stage, as `provider:model`; also the one that the estimate is for.
+    /// The model for every stage, as `provider:model`. The estimate is for this model too.
     pub model: Option<String>,
-    /// For whom to compile the prompt.
+    /// The form of the prompt: text only, or messages for a provider's API.
     pub target: Target,
-    /// A UUID for this run, to be able to cancel it before its response.
+    /// A UUID of your own for this run, with which you can cancel it before its response arrives.
     pub run_id: Option<String>,
 }
 
@@ -155,7 +161,7 @@ impl ComposeInput {
     }
 }
 
-/// A request has no group of settings: it names each by itself.
+/// A request has no group `settings`: it sends each setting as a field of its own.
 fn in_request(error: WorkbenchError) -> WorkbenchError {
     match error {
         WorkbenchError::Invalid(mut errors) => {

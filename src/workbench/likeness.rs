@@ -1,4 +1,4 @@
-//! Whether two texts say the same words: for duplicates, and for ranking without a model.
+//! Compares the words of two texts, to find duplicates and to rank without a model.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::base::words;
 const SHINGLE: usize = 5;
 const DUPLICATE: f64 = 0.9;
 
-/// A text as it is compared with many others.
+/// A text, prepared to be compared with many others.
 #[derive(Debug, Clone, Default)]
 pub struct Compared {
     joined: String,
@@ -52,7 +52,7 @@ pub fn shared_words(query: &HashSet<String>, text: &str) -> f64 {
     share(query.intersection(&has).count(), query.len())
 }
 
-/// The words of a query that say something.
+/// The words of a query, without stop words.
 #[must_use]
 pub fn telling_words(query: &str) -> HashSet<String> {
     let words = all_words(query).into_iter();
@@ -77,8 +77,9 @@ fn hash(words: &[String]) -> u64 {
     })
 }
 
+/// The share that a number of words is of another.
 #[expect(clippy::cast_precision_loss, reason = "counts of words")]
-fn share(part: usize, whole: usize) -> f64 {
+pub(super) fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 

@@ -1,17 +1,18 @@
 //! The prompt workbench: composes a prompt in a fixed order, with a reason for everything in it.
 //!
-//! `workspace` holds the rules and defaults of a space, `runs` what is in progress. `compose` is the
-//! fixed order of a run: `shaper` states what the task asks for, `files` injects files, `gathering`
-//! is one pass of `retriever`, `reranker`, `entailment` and `condenser`, the `shaper` audits once,
-//! and `builder` puts the blocks into the order of their authority; `target` makes messages of them.
-//! `eligibility` bounds what is searched, `history` reads the conversation, `safety` neutralises
-//! instructions in retrieved text, `ceiling` refuses, `transparency` explains. Nothing of a prompt is
-//! stored.
+//! `workspace` holds the rules and defaults of a space, `runs` what is in progress. `compose` is
+//! the fixed order of a run: `shaper` states what the task asks for, `files` injects files,
+//! `gathering` is one pass of `retriever`, `reranker`, `entailment` and `condenser`, the `shaper`
+//! audits once, and `builder` puts the blocks into the order of their authority; `target` makes
+//! messages of them. `eligibility` bounds what is searched, `history` reads the conversation,
+//! `older_turns` compares it with the files, `safety` neutralises instructions in retrieved text, `ceiling` rejects prompts that are too
+//! large, `transparency` explains the others. Nothing of a prompt is stored.
 
 mod adapters;
 pub mod builder;
 pub mod candidate;
 pub mod ceiling;
+mod claims;
 pub mod compose;
 pub mod condenser;
 mod eligibility;
@@ -21,6 +22,7 @@ mod gathering;
 pub mod history;
 pub mod input;
 mod likeness;
+pub mod older_turns;
 mod reranker;
 mod retriever;
 pub mod runs;
@@ -76,8 +78,8 @@ pub enum WorkbenchError {
     /// 422: fields violate a rule.
     #[error("the request is invalid")]
     Invalid(Vec<FieldError>),
-    /// 404: it has ended, or another process runs it.
-    #[error("this process runs nothing with the id {0}")]
+    /// 404: the run has ended, or another process runs it.
+    #[error("this process has no run {0}")]
     NoRun(String),
     /// 404: no source has this path.
     #[error("there is no source at {0} in this space")]
@@ -86,15 +88,15 @@ pub enum WorkbenchError {
     #[error("the source at {0} has no text yet")]
     NoText(String),
     /// 409: the id is in use.
-    #[error("the run {0} is still in progress")]
+    #[error("there is already a run {0} in progress")]
     RunExists(RunId),
     /// 409: the run was cancelled.
     #[error("the run {0} was cancelled")]
     Cancelled(RunId),
-    /// 412: it has changed since it was read.
+    /// 412: the workspace has changed since it was read.
     #[error("the workspace has changed since you read it")]
     Changed,
-    /// 422: the prompt is larger or dearer than it may be.
+    /// 422: the prompt is over a ceiling of tokens or cost.
     #[error(
         "the prompt has {} tokens and may cost {}; the ceilings are {} tokens and {} USD",
         .0.tokens,

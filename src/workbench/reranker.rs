@@ -55,7 +55,7 @@ pub async fn rank(
     }
 }
 
-/// By shared words and the search's own meaning.
+/// Scores by shared words and by the semantic score of the search.
 fn lexical(query: &str, candidates: &[Candidate]) -> Ranking {
     let words = telling_words(query);
     let each = kept(candidates).map(|one| {

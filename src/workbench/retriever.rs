@@ -1,7 +1,7 @@
 //! The retriever: the chunks of the pool that are nearest to the task. Duplicates of injected files
 //! and of each other are dropped here, and instructions are taken out of the texts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::WorkbenchError;
 use super::candidate::Candidate;
@@ -9,8 +9,8 @@ use super::eligibility::Pool;
 use super::files::InjectedFile;
 use super::safety::neutralise;
 use super::stage::Tools;
-use crate::base::text::name_key;
 use crate::model::search::{Found, OwnerKind};
+use crate::policy::steps::deduplicate::{self, FirstOfKey};
 use crate::search::{EntryQuery, Filter, Hit, Kind, SearchError};
 
 /// Maximum characters of what is searched for.
@@ -62,7 +62,8 @@ pub async fn retrieve(
                 owner_kind: OwnerKind::Chunk,
                 text: &query,
                 kind: wanted.kind,
-                // A search in the database may find what is off; it is removed below.
+                // A search in the database may find chunks of sources that are off; they are
+                // removed below.
                 k: wanted.k + pool.off.len().saturating_mul(wanted.k),
                 min_score: None,
                 by_group: false,
@@ -111,7 +112,7 @@ async fn candidates(
 ) -> Result<Vec<Candidate>, WorkbenchError> {
     let ids: Vec<i64> = read.iter().map(|(_, found)| found.chunk_id).collect();
     let headings = tools.store.list_chunk_headings(tools.space, &ids).await?;
-    let mut seen = HashSet::new();
+    let mut seen = FirstOfKey::default();
     let mut candidates = Vec::with_capacity(read.len());
     for (rank, (hit, found)) in (1..).zip(read) {
         let safe = neutralise(&found.text);
@@ -134,12 +135,13 @@ async fn candidates(
         };
 
         candidate.keep_at("retrieve", "strong semantic match");
+        let key = deduplicate::key(&candidate.found.text);
         if files
             .iter()
             .any(|file| file.compared.contains(&candidate.found.text))
         {
             candidate.drop_at("retrieve", "duplicate of ❖ FILES");
-        } else if !seen.insert(name_key(&candidate.found.text)) {
+        } else if seen.before(&key, &rank.to_string()).is_some() {
             candidate.drop_at("retrieve", "duplicate of a better chunk");
         }
         candidates.push(candidate);

@@ -60,8 +60,7 @@ pub struct PromptRun {
 impl PromptRuns {
     /// Begins a run. The caller may choose the id, to be able to cancel before the response.
     ///
-    /// # Errors
-    /// [`WorkbenchError::Invalid`] if the id is none, [`WorkbenchError::RunExists`].
+    /// # Errors [`WorkbenchError::Invalid`] if the id is not a UUID, [`WorkbenchError::RunExists`].
     pub fn begin(
         &self,
         space: &Space,
@@ -139,7 +138,7 @@ impl PromptRun {
         }
     }
 
-    /// Resolves when the run is cancelled, for work that ends by itself, such as a stream.
+    /// Resolves when the run is cancelled, for work that must end itself, such as a stream.
     pub fn cancellation(&self) -> CancellationToken {
         self.cancelled.clone()
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What stands in the prompt instead of an instruction.
+/// The text that replaces an instruction in the prompt.
 pub const REMOVED: &str = "[instruction removed]";
 
 /// A sentence that matches one of these talks to the model, not to the reader.
@@ -35,11 +35,11 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A text that is safe to put into a prompt, and what was taken out.
+/// A text that is safe to put into a prompt, and the instructions that were removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neutralised {
     pub text: String,
-    /// The beginnings of what was taken out.
+    /// The first characters of each removed instruction.
     pub removed: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub fn neutralise(text: &str) -> Neutralised {
         }
     }
 
-    // An instruction that spans several lines has no sentence of its own.
+    // An instruction that spans several lines is not a single sentence.
     while is_suspect(&safe) {
         for pattern in INSTRUCTIONS.iter() {
             let Some(found) = pattern

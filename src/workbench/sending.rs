@@ -1,5 +1,5 @@
-//! Sends a prompt that its author may have edited. The reply goes to the caller, and to a thread
-//! where that is wanted; the prompt itself is stored nowhere.
+//! Sends a prompt that its author may have edited. The reply goes to the caller and, on request,
+//! into a thread; the prompt itself is not stored.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -40,7 +40,8 @@ pub struct EstimateInput {
     pub system: Option<String>,
     /// The model, as `provider:model`; the model of the stage `send` if omitted.
     pub model: Option<String>,
-    /// Lower ceilings than those of the workspace; higher ones have no effect.
+    /// Ceilings that are lower than those of the workspace; higher ones have no effect.
+    #[serde(deserialize_with = "crate::base::json_object::object_or_null")]
     pub ceilings: Option<CeilingsInput>,
 }
 
@@ -58,7 +59,8 @@ pub struct SendInput {
     pub system: Option<String>,
     /// The model, as `provider:model`; the model of the stage `send` if omitted.
     pub model: Option<String>,
-    /// Lower ceilings than those of the workspace; higher ones have no effect.
+    /// Ceilings that are lower than those of the workspace; higher ones have no effect.
+    #[serde(deserialize_with = "crate::base::json_object::object_or_null")]
     pub ceilings: Option<CeilingsInput>,
     /// The thread that the reply is appended to, as a message of the assistant.
     pub thread_id: Option<String>,
@@ -67,13 +69,13 @@ pub struct SendInput {
     /// What the user asked; appended to the thread before the reply.
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub user_message: Option<String>,
-    /// A reply from elsewhere. Nothing is sent; the reply is appended to the thread with
-    /// `source: external`, once, however often it is sent.
+    /// A reply from another program. No model is called; the reply is appended to the thread with
+    /// `source: external`, and only once, even if you send it again.
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub external_reply: Option<String>,
     /// Whether the reply is sent as server-sent events, as with `Accept: text/event-stream`.
     pub stream: bool,
-    /// A UUID for this run, to be able to cancel it before its response.
+    /// A UUID of your own for this run, with which you can cancel it before its response arrives.
     pub run_id: Option<String>,
 }
 
@@ -83,18 +85,18 @@ pub struct SentPrompt {
     pub run_id: String,
     /// The reply, or the external reply.
     pub reply: String,
-    /// Whether the reply came from elsewhere, so that nothing was sent.
+    /// Whether the reply came from another program, so that no model was called.
     pub external: bool,
     /// Whether the reply may have been cut off, because it reached `llm.max_output_tokens`.
     pub truncated: bool,
-    /// What was estimated before; null for an external reply.
+    /// The estimate from before the call; null for an external reply.
     pub estimate: Option<PromptEstimate>,
     /// The messages that were appended to the thread.
     pub messages: Vec<SentMessage>,
     /// Milliseconds from the request to the first piece of a streamed reply; null for others.
     pub first_token_ms: Option<f64>,
     pub timings: PromptTimings,
-    /// What did not work, although the prompt was sent.
+    /// Problems that did not stop the prompt, such as a reply that could not be stored.
     pub warnings: Vec<String>,
 }
 
@@ -105,7 +107,7 @@ pub struct SentMessage {
     pub role: String,
     /// `chat` or `external`.
     pub source: String,
-    /// Whether it was there before.
+    /// Whether it had been stored before.
     pub duplicate: bool,
 }
 
@@ -117,7 +119,7 @@ pub struct ReadyPrompt {
 }
 
 impl ReadyPrompt {
-    /// What sending it will take; none for an external reply.
+    /// The estimate; `None` for an external reply.
     pub fn estimate(&self) -> Option<&PromptEstimate> {
         self.estimate.as_ref()
     }
@@ -135,7 +137,7 @@ pub struct Sender<'a> {
 }
 
 impl Workbench {
-    /// What sending a prompt would take; nothing is sent.
+    /// Estimates a prompt; nothing is sent.
     ///
     /// # Errors
     /// [`WorkbenchError::Invalid`], an unknown model, or the store's.
@@ -216,7 +218,7 @@ impl Workbench {
         let mut warnings = Vec::new();
         let messages = match self.keep(sender, &input, &reply).await {
             Ok(messages) => messages,
-            // Nothing was paid for, so nothing is lost.
+            // An external reply costs nothing, so nothing is lost.
             Err(error) if external => return Err(error.into()),
             Err(error) => {
                 warnings.push(format!("the reply was not stored: {error}"));
@@ -371,10 +373,10 @@ impl SendInput {
 
         if self.thread_id.is_none() {
             if self.external_reply.is_some() {
-                fault("thread_id", "is required for an external reply");
+                fault("thread_id", "is required if external_reply is given");
             }
             if self.user_message.is_some() {
-                fault("thread_id", "is required for user_message");
+                fault("thread_id", "is required if user_message is given");
             }
         }
 

@@ -1,6 +1,6 @@
-//! A2, the prompt shaper: the headers of a prompt before retrieval, and one audit of them after it.
-//! The audit may refine how the result is presented; it changes the scope only if facts justify it,
-//! and never a rule.
+//! The prompt shaper (A2): states the headers of a prompt before retrieval, and audits them once
+//! after it. The audit may refine how the result is presented. It may change the scope only if
+//! facts justify that, and never a rule.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::stage::Tools;
 use crate::base::text::name_key;
 use crate::llm::tasks::shape::{Anchors, Audit, Shape, Shaped};
 
-/// The headers of a prompt; empty where nothing is known.
+/// The headers of a prompt, which say what the task asks for; empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Headers {
     pub intent: String,
@@ -34,9 +34,9 @@ pub struct Headers {
 pub struct AuditReport {
     /// Whether it ran.
     pub ran: bool,
-    /// Headers that it changed.
+    /// The headers that it changed.
     pub changed: Vec<HeaderChange>,
-    /// What it tried to change and may not.
+    /// Changes that it proposed but is not allowed to make.
     pub rejected: Vec<RejectedChange>,
     /// Whether intent, domain, deliverable or artifacts changed, which allows one more retrieval.
     pub scope_changed: bool,
@@ -44,7 +44,7 @@ pub struct AuditReport {
     pub justification_fact_ids: Vec<String>,
 }
 
-/// A header before and after.
+/// A changed header: its value before and after the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HeaderChange {
     pub field: String,
@@ -56,7 +56,7 @@ pub struct HeaderChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RejectedChange {
     pub field: String,
-    /// What the audit wanted.
+    /// The value that the audit proposed.
     pub to: String,
     pub reason: String,
 }
@@ -136,7 +136,7 @@ fn safe(mut shaped: Shaped) -> Shaped {
     shaped
 }
 
-/// Applies what an audit wants, as far as it may.
+/// Applies the changes of an audit that are allowed.
 pub fn apply(current: &mut Shaped, wanted: &Shaped, context: &CondensedContext) -> AuditReport {
     let mut report = AuditReport {
         ran: true,

@@ -1,4 +1,4 @@
-//! What the stages share: the means they work with, what they return, and the trace of a run.
+//! What the stages share: the services they use, what they return, and the trace of a run.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::Store;
 
-/// What a run works with.
+/// The services and settings of a run.
 pub struct Tools<'a> {
     pub store: &'a Store,
     pub llm: &'a Llm,
@@ -34,7 +34,7 @@ pub struct Tools<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome<T> {
     pub value: T,
-    /// The model or the rules that worked.
+    /// The model that ran the stage, or the rules if no model did.
     pub adapter: String,
     /// Why the fallback applies, if it does.
     pub fallback: Option<String>,
@@ -70,7 +70,7 @@ pub struct TraceEntry {
     pub pass: u8,
     /// `ok`, `skipped`, or `fallback`.
     pub status: String,
-    /// The model or the rules that worked; null if the stage was skipped.
+    /// The model that ran the stage, or the rules if no model did; null if the stage was skipped.
     pub model: Option<String>,
     /// Model calls of this stage.
     pub calls: usize,
@@ -159,7 +159,8 @@ pub async fn within<T>(
     }
 }
 
-/// Why a stage falls back. What a caller or an operator must fix is an error of the whole run.
+/// Why a stage falls back. A problem that a caller or an operator must fix is an error of the whole
+/// run.
 fn reason_to_fall_back(error: WorkbenchError) -> Result<String, WorkbenchError> {
     match error {
         WorkbenchError::Llm(

@@ -8,7 +8,9 @@ use utoipa::ToSchema;
 use super::builder::{self, Block};
 use crate::base::tokens::TokenCounter;
 
-/// For whom a prompt is compiled.
+/// The form of a composed prompt. `text` (the default): only the text; `openai`: `messages` for
+/// chat completions; `anthropic`: `system` and `messages`, with `cache_control` at the end of the
+/// unchanging part; `gemini`: `system` for `system_instruction`, and `messages` for `contents`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Target {

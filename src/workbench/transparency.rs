@@ -1,4 +1,4 @@
-//! Why everything is in a prompt or not. It is returned and never stored.
+//! Why each part is in a prompt or not. It is returned and never stored.
 
 use std::collections::HashSet;
 
@@ -9,20 +9,20 @@ use super::candidate::{Candidate, CandidateView};
 use super::entailment::Conflict;
 use super::history::HistoryItem;
 
-/// The reasons of a run.
+/// Why each part is in the prompt or not.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct Transparency {
     /// Every chunk that was found, once: kept ones first, best first.
     pub candidates: Vec<CandidateView>,
-    /// Every message that was considered.
+    /// Every message of the conversation that was read.
     pub history: Vec<HistoryItem>,
-    /// Texts that contradict each other, and which counts.
+    /// Texts that contradict each other, and which of them is used.
     pub conflicts: Vec<Conflict>,
     /// What else happened: fallbacks, neutralised texts, what was reverted.
     pub notes: Vec<String>,
 }
 
-/// The candidates of the pass that counts, and those that only the other pass has found.
+/// The candidates of the pass whose result is used, and those that only the other pass found.
 pub fn merged(mut counting: Vec<Candidate>, other: Vec<Candidate>, why: &str) -> Vec<Candidate> {
     let known: HashSet<i64> = counting.iter().map(|one| one.chunk_id).collect();
     for mut candidate in other {
@@ -45,7 +45,7 @@ pub(super) fn views(candidates: &[Candidate], cited: &HashSet<i64>) -> Vec<Candi
         .collect()
 }
 
-/// A note for every chunk that carried instructions.
+/// A note for every chunk that contained instructions.
 pub fn neutralised(candidates: &[Candidate]) -> Vec<String> {
     let each = candidates.iter().filter(|one| !one.neutralised.is_empty());
     each.map(|one| {

@@ -8,6 +8,7 @@ use super::WorkbenchError;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
+use crate::base::json_object::object_or_null;
 use crate::base::text::char_count;
 use crate::config;
 use crate::store::{Store, StoreError, WorkspaceRow};
@@ -19,7 +20,7 @@ const MOST_MEMORY_CHARS: usize = 100_000;
 const USUAL_K: i64 = 4;
 const USUAL_EPISODIC_TOKENS: u64 = 800;
 
-/// A workspace. What is omitted gets its default from the configuration.
+/// A workspace. Omitted fields get their defaults from the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schema(as = UpdateWorkspaceRequest, example = json!({
@@ -33,9 +34,13 @@ pub struct WorkspaceInput {
     /// The second block of every prompt, verbatim.
     #[schema(max_length = 100_000)]
     pub project_memory: Option<String>,
+    #[serde(deserialize_with = "object_or_null")]
     pub agents: Option<AgentsInput>,
+    #[serde(deserialize_with = "object_or_null")]
     pub settings: Option<RunSettingsInput>,
+    #[serde(deserialize_with = "object_or_null")]
     pub ceilings: Option<CeilingsInput>,
+    #[serde(deserialize_with = "object_or_null")]
     pub timeouts: Option<TimeoutsInput>,
     /// Ignored, like `created_at`, so that a response can be changed and sent back.
     #[serde(skip_serializing)]
@@ -57,7 +62,7 @@ macro_rules! group {
         pub struct $input { $($(#[$field_doc])* pub $field: Option<$type>,)* }
 
         impl $name {
-            /// The same with what is given instead.
+            /// The same settings with the given values.
             #[must_use]
             pub fn with(self, given: Option<$input>) -> Self {
                 let given = given.unwrap_or_default();
@@ -68,42 +73,43 @@ macro_rules! group {
 }
 
 group!(
-    /// Which stages run. A stage that is off is skipped, and the run completes without it.
+    /// Which stages run. A stage that is `false` is skipped, and the run completes without it.
     Agents, AgentsInput {
-        /// A2, first pass: states intent, role and form of the task.
+        /// Shapes the task (agent A2, first pass): states its intent, role and form as headers.
         shape: bool,
-        /// A1: injects files.
+        /// Injects the files (agent A1).
         files: bool,
-        /// Reads the recency window and the episodic layer of the thread.
+        /// Reads the thread: its last turns (recency window), and older turns that matter (episodic
+        /// layer).
         memory: bool,
         /// Searches chunks of the eligible sources.
         retrieve: bool,
-        /// Ranks the chunks found again.
+        /// Ranks the retrieved chunks again (the reranker).
         rerank: bool,
-        /// A3: drops chunks that do not support the task.
+        /// Drops chunks that do not support the task (agent A3, the entailment gate).
         nli: bool,
-        /// A4: condenses the chunks to cited facts, constraints and open issues.
+        /// Condenses the chunks to cited facts, constraints and open issues (agent A4).
         condense: bool,
-        /// A2, second pass: refines the headers by what was found.
+        /// Audits the headers against the facts found, and refines them (agent A2, second pass).
         audit: bool,
     }
 );
 
 group!(
-    /// How a run works.
+    /// Settings of a run.
     RunSettings, RunSettingsInput {
-        /// Turns of the recency window.
+        /// Number of turns in the recency window, which are the last turns of the thread.
         #[schema(minimum = 1, maximum = 50)]
         k: i64,
-        /// Maximum tokens of the episodic layer.
+        /// Maximum tokens of the episodic layer, which are older turns that matter.
         #[schema(minimum = 0, maximum = 200_000)]
         episodic_tokens: u64,
         /// Whether the prompt shows the recency window.
         include_recent_history: bool,
-        /// Chunks that the retriever finds.
+        /// Maximum number of chunks to retrieve.
         #[schema(minimum = 1, maximum = 100)]
         top_k: u64,
-        /// The score that a chunk needs to pass the entailment gate.
+        /// Minimum score of a chunk to pass the entailment gate, from 0 to 1.
         #[schema(minimum = 0, maximum = 1)]
         theta: f64,
         /// Maximum tokens of a packed file.
@@ -113,12 +119,12 @@ group!(
 );
 
 group!(
-    /// What a composed prompt may not exceed.
+    /// The limits of a composed prompt.
     Ceilings, CeilingsInput {
         /// Maximum tokens.
         #[schema(minimum = 1, maximum = 10_000_000)]
         tokens: u64,
-        /// Maximum cost in US dollars of sending it, where the price is known.
+        /// Maximum cost of sending it in US dollars, if the price is known.
         #[schema(minimum = 0, maximum = 1_000_000)]
         cost_usd: f64,
     }
@@ -127,12 +133,16 @@ group!(
 group!(
     /// Milliseconds after which a stage is cancelled and its fallback applies.
     Timeouts, TimeoutsInput {
+        /// For the search of chunks.
         #[schema(minimum = 1, maximum = 600_000)]
         retrieval_ms: u64,
+        /// For the reranker.
         #[schema(minimum = 1, maximum = 600_000)]
         rerank_ms: u64,
+        /// For the entailment gate.
         #[schema(minimum = 1, maximum = 600_000)]
         nli_ms: u64,
+        /// For the condenser, and for each of the stages `shape` and `audit`.
         #[schema(minimum = 1, maximum = 600_000)]
         condense_ms: u64,
     }
@@ -150,7 +160,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// A workspace in which nothing was set.
+    /// The workspace of a space that has not set one.
     #[must_use]
     pub fn usual(config: &config::Workbench) -> Self {
         Self {
@@ -187,7 +197,7 @@ impl Workspace {
         }
     }
 
-    /// The same with what is given instead.
+    /// The same settings with the given values.
     #[must_use]
     pub fn with(self, given: WorkspaceInput) -> Self {
         Self {

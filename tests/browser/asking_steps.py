@@ -14,8 +14,11 @@ def a_question_of_the_sample_leads_to_its_chunk():
     b.one(".strategy :checked[value='auto']")
     assert not b.one(".more-strategies").get_attribute("open"), "the other strategies are folded"
     b.until("the estimate", lambda: "At most" in b.one(".bound").text and "Auto" in b.one(".bound").text)
-    b.click("button.primary", "Ask")
+    # A sample question is asked at once; the embedded model costs nothing.
     b.sees("9:15 and 14:30")
+    b.until("reading goes on at the answer", lambda: b.focused().text == "Answer")
+    words = b.one("section[aria-label='Chunks'] p.muted").text
+    assert "given to the model" in words and "cited" in words, words
     assert "confidence" in b.one(".answer .confidence").text
     quote = b.one(".answer .quotes li")
     assert "harbour-town.md" in quote.text and "9:15" in quote.text, quote.text
@@ -107,12 +110,14 @@ def a_question_without_an_answer_says_what_to_do():
     b.picture("ask-settings")
     sound()
     b.click("button.primary", "Ask")
-    b.sees("No chunks were found")
-    b.sees("Search more widely")
+    b.sees("No chunk answers the question")
+    b.sees("use fewer filters")
     b.open("#/ask?question=What%20does%20a%20zeppelin%20cost%20in%20Perth%3F")
     b.click("button.primary", "Ask")
     b.sees("memoir does not know this")
-    b.sees("none was invented")
+    b.sees("there is no answer")
+    assert b.one("p.sr[role='status']").get_attribute("textContent") == "memoir does not know this."
+    assert b.focused().text == "memoir does not know this"
     b.picture("nothing-found")
     sound()
     return [404]
@@ -126,6 +131,8 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     b.open("#/hierarchy")
     b.one(".icicle .cell")
     b.picture("hierarchy")
+    states = b.js("""return [...document.querySelectorAll('.icicle .cell.level-1, .icicle .cell.level-2')].map((cell) => cell.getAttribute('aria-expanded'))""")
+    assert states and set(states) == {"true"}, f"categories whose children are drawn: {states}"
     first = b.until("a category", lambda: next(cell for cell in b.all(".icicle .cell.level-1")))
     name = named(first)
     ActionChains(b.driver).move_to_element_with_offset(first.find_element("css selector", "rect"), 0, 0).click().perform()
@@ -140,6 +147,7 @@ def the_hierarchy_zooms_by_mouse_and_by_keyboard():
     b.press(Keys.ENTER)
     b.until("the leaf", lambda: b.one(".crumbs [aria-current]").text == leaf)
     b.until("its chunks", lambda: b.all(".category-chunks .chunk"))
+    assert "Click to zoom in" not in b.one(".keys").text
     outline = b.js("return getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth")
     assert outline == "2.5px", f"the focus is not visible: {outline}"
     assert b.js("return document.querySelector('.icicle').clientHeight") < 80, "the chunks stand where the box was"

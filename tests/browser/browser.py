@@ -142,9 +142,9 @@ class Browser:
         self.driver.quit()
 
 
-def api(url, method, path, body=None):
+def api(url, method, path, body=None, space="default"):
     """Calls the API directly, for actions that the page does not offer."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url.rstrip("/") + path, data, {"Content-Type": "application/json"}, method=method)
+    request = urllib.request.Request(url.rstrip("/") + path, data, {"Content-Type": "application/json", "X-Memoir-Space": space}, method=method)
     with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
+        return None if answer.status == 204 else json.load(answer)

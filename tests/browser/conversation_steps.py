@@ -6,7 +6,7 @@ import time
 from selenium.webdriver.support.ui import Select
 
 from browser import api
-from setting import URL, b, sound
+from setting import AWAY, URL, b, model_server, other_service, process, sound
 
 WHATSAPP = """31/01/2026, 18:05 - Ana: The boat needs a new rudder.
 31/01/2026, 18:07 - Ben: I can order one.
@@ -54,8 +54,43 @@ def a_thread_is_written_and_classified():
     b.write("dialog input", "travel, noise")
     b.click("dialog button.primary", "Save")
     b.until("its tags", lambda: "#noise" in b.one(".message").text)
+    assert not b.all(".message .badge.you"), "tags are no correction"
     b.picture("thread-light")
     sound()
+
+
+def topics_are_corrected_and_stay():
+    first = lambda: b.all(".message")[0]
+    topics = lambda: [tag.text for tag in first().find_elements("css selector", ".tag.topic")]
+    b.click(".message button", "Correct")
+    b.one("dialog select[name='topics']")
+    for _ in b.all("dialog .chip"):
+        b.click("dialog .chip button")
+    b.sees("No topic")
+    choose = lambda name: Select(b.one("dialog select[name='topics']")).select_by_value(name)
+    for name in ["pricing", "shipping", "payment"]:
+        choose(name)
+    b.until("no fourth", lambda: not b.one("dialog select[name='topics']").is_enabled())
+    b.click("dialog .chip button[aria-label='Remove the topic payment']")
+    Select(b.all("dialog select")[1]).select_by_value("feedback")
+    b.picture("correct")
+    sound()
+    b.scheme("dark")
+    sound()
+    b.scheme("light")
+    b.click("dialog button.primary", "Save")
+    b.until("its topics", lambda: topics() == ["pricing", "shipping"])
+    b.until("what is corrected", lambda: b.one(".message .badge.you").text == "corrected: topics, category")
+    assert b.focused().get_attribute("data-act") == "edit", "the focus comes back"
+    b.click(".message button", "Classify again")
+    b.until("it waits", lambda: first().get_attribute("data-state") == "pending")
+    b.until("it is classified", lambda: first().get_attribute("data-state") == "done")
+    assert topics() == ["pricing", "shipping"], topics()
+    b.click(".message button", "Correct")
+    b.click("dialog button", "Drop the corrections")
+    b.until("no correction", lambda: not b.all(".message .badge.you"))
+    # The classification that follows takes a moment.
+    b.until("as the model says", lambda: topics() != ["pricing", "shipping"] and first().get_attribute("data-state") == "done")
 
 
 def the_context_of_a_question_shows_scores_and_what_was_left_out():
@@ -63,10 +98,12 @@ def the_context_of_a_question_shows_scores_and_what_was_left_out():
     b.click(".context-panel button", "Assemble")
     b.until("the text", lambda: "trains" in b.one(".composed").text)
     b.one("[data-memory] .parts-bar span")
-    b.sees("importance")
-    Select(b.one("select[aria-label='How memories are found']")).select_by_value("search")
+    words = b.one(".scored .parts-words").text
+    assert "search" in words and "importance" in words and words.endswith(f"= {b.one('.scored-head strong').text}"), words
+    Select(b.one("select[aria-label='How memories are found']")).select_by_value("staged")
     b.click(".context-panel button", "Assemble")
-    b.until("the score of the search", lambda: "search" in b.one(".scored .parts-words").text)
+    b.until("the scores of the stages", lambda: "search" not in b.one(".scored .parts-words").text)
+    Select(b.one("select[aria-label='How memories are found']")).select_by_value("search")
     tokens = b.one("input[aria-label='Maximum tokens']")
     tokens.clear()
     tokens.send_keys("20")
@@ -86,6 +123,7 @@ def a_message_and_a_thread_are_deleted():
     b.click(".message button.danger", "Delete")
     b.click("dialog button.danger", "Delete permanently")
     b.until("two are left", lambda: len(b.all(".message")) == 2)
+    b.until("the next message has the focus", lambda: b.focused() == b.all(".message")[0])
     b.sees("2 messages")
     b.click("button", "Rename")
     b.write("dialog input", "Moving to Ghent")
@@ -108,6 +146,7 @@ def chat_exports_are_imported_by_dropping_them():
     b.click("table.threads a", "Boat")
     b.until("its messages", lambda: len(b.all(".message")) == 3)
     assert len(b.all(".message.by-user")) == 2 and "With bolts?" in b.all(".message")[1].text
+    assert [item.text for item in b.all(".message-head strong")] == ["Ana", "Ben", "Ana"], "everybody keeps their name"
     b.open("#/conversations")
     drop("conversations.json", json.dumps(CHATGPT))
     b.click(".import-offer button.primary", "Import")
@@ -157,8 +196,10 @@ def a_long_thread_opens_at_its_end_without_a_pause():
     b.click("table.threads a", "A long one")
     b.until("the newest", lambda: "Message number 2999." in b.one(".messages").text)
     assert len(b.all(".message")) == 50
+    b.until("the composer is in sight", lambda: b.js("const box = document.querySelector('.composer').getBoundingClientRect(); return box.top > 0 && box.bottom <= innerHeight"))
     b.click("button", "Show earlier messages")
     b.until("more of them", lambda: len(b.all(".message")) == 100)
+    b.until("the first of them has the focus", lambda: b.focused() == b.all(".message")[0])
     time.sleep(0.3)
     print(f"   longest task {b.js('return window.long'):.0f} ms")
 
@@ -185,16 +226,58 @@ def the_vocabulary_is_edited_and_a_lexicon_imported():
     assert api(URL, "GET", "/v1/lexicon")["entries"][0] == {"term": "k8s", "alias": "Kubernetes"}
 
 
+def a_suggestion_becomes_a_term_of_the_vocabulary():
+    answer = {"topics": ["general_inquiry"], "category": "inquiry", "message_type": "statement", "entities": [], "importance": 0.5,
+              "confidence": "low", "suggested_topic": "warranty", "suggested_category": None}
+    texts = [f"The guarantee of lamp {n} is over." for n in range(6)]
+    # Jobs run in a process of their own, so that the step decides when the backfill begins.
+    with model_server(), other_service(MEMOIR__LLM__MODELS__ENRICH="away:some-model", MEMOIR__JOBS__WORKERS="0") as (url, settings):
+        api(AWAY.removesuffix("/v1"), "POST", "/_script", {"rule": {"kind": "by_stage", "answers": {"classify_message": answer}}})
+        working = {**settings, "MEMOIR__JOBS__WORKERS": "2"}
+        with process(working, "worker"):
+            threads = [api(url, "POST", "/v1/threads", {"title": text})["id"] for text in texts]
+            for thread, text in zip(threads, texts):
+                api(url, "POST", f"/v1/threads/{thread}/messages", {"content": text})
+            states = lambda: [item["enrichment_state"] for item in api(url, "GET", "/v1/memories?type=message")["items"]]
+            b.until("all are classified", lambda: states() == ["done"] * 6)
+        b.open("#/vocabulary")
+        place = "section[aria-label='Suggestions'] "
+        b.until("the suggestion", lambda: "warranty" in b.one(place + ".suggestion").text and "6 times" in b.one(place + ".suggestion").text)
+        assert [item.text.strip("“”\"") for item in b.all(place + ".examples li")] == texts[:3]
+        assert "Version 2024-01-15" in b.one(".lead").text, b.one(".lead").text
+        b.picture("suggestions")
+        sound()
+        b.click(place + "button", "Approve")
+        b.until("the progress", lambda: "Added to 0 of 6 messages so far" in b.one(place + "[role='status']").text)
+        b.until("the new version", lambda: "2024-01-15" not in b.one(".lead").text)
+        b.picture("backfill")
+        sound()
+        with process(working, "worker"):
+            b.until("it is over", lambda: "Added to 6 messages." in b.one(place + "[role='status']").text)
+        assert b.all("section[aria-label='Topics'] .tag")[-1].text == "warranty"
+        version = b.one(".lead").text.split("Version ")[1].rstrip(".")
+        assert api(url, "GET", "/v1/vocabulary")["version"] == version
+        b.open(f"#/conversations/{threads[0]}")
+        b.until("the term", lambda: "warranty" in [tag.text for tag in b.all(".tag.topic")])
+
+
 def the_chain_of_a_policy_is_compared_with_another_version():
     b.open("#/policy")
-    b.write("input[name='topK']", "1")
-    b.click("section[aria-label='Settings'] button.primary", "Store as a new version")
-    b.sees("Version 1 is in use")
-    b.until("the form again", lambda: b.one("input[name='topK']").get_attribute("value") == "1")
+    b.one(".policy-question input")
     question, user = b.all(".policy-question input")[:2]
     user.send_keys("ana")
     question.send_keys("What does the boat need, and where does Ana live?")
     b.until("her threads", lambda: "Boat" in b.all(".policy-question select")[0].text)
+    b.click(".policy-question button", "Show the chain")
+    b.one(".chain-box")
+    tried = b.one("section[aria-label='Try redaction'] textarea")
+    tried.clear()
+    tried.send_keys("A text to try.")
+    b.write("input[name='topK']", "1")
+    b.click("section[aria-label='Settings'] button.primary", "Store as a new version")
+    b.until("the new version", lambda: "Version 1 is in use" in b.one(".lead").text)
+    assert b.one("input[name='topK']").get_attribute("value") == "1" and len(b.all(".chain-box")) == 1
+    assert question.get_attribute("value").startswith("What does the boat need") and tried.get_attribute("value") == "A text to try."
     Select(b.all(".policy-question select")[2]).select_by_index(2)
     b.click(".policy-question button", "Show the chain")
     b.until("two chains", lambda: len(b.all(".chain-box")) == 2)
@@ -216,6 +299,7 @@ def redaction_patterns_are_tried():
     b.write(place + "textarea[name='customRedactionPatterns']", "EMP-\\d{6}")
     b.click(place + "button", "Try")
     b.until("the badge is gone", lambda: "EMP-004711" not in b.one(".redacted-text").text and "Call me" in b.one(".redacted-text").text)
+    assert "your pattern 1" in b.one(".redacted").text, b.one(".redacted").text
     b.write(place + "textarea[name='customRedactionPatterns']", "EMP-(")
     b.click(place + "button", "Try")
     b.one(place + ".problem, " + place + ".field-error:not(:empty)")

@@ -18,7 +18,7 @@ def a_failed_job_says_why_and_is_retried():
         b.until("it is done", lambda: "Done" in b.one(row + ".badge").text)
         b.click(row + "a.name")
         b.until("its title", lambda: b.one("h1").text == "well.txt")
-        b.until("what went where", lambda: "1 chunk" in b.one("section[aria-label='What went where']").text)
+        b.until("chunks by category", lambda: "1 chunk" in b.one("section[aria-label='Chunks by category']").text)
         assert [badge.text for badge in b.all("main .badge")].count("Done") == 1, "the state is shown once"
         b.click(".all-calls summary")
         b.one("section[aria-label='Batches']")

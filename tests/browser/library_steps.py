@@ -1,12 +1,13 @@
 """The library: the sample, ingesting text, the helper dialogue, versions, deleting."""
 
 import pathlib
+import sqlite3
 import tempfile
 
 from selenium.webdriver.common.keys import Keys
 
 from browser import api
-from setting import URL, b, cards, sound, source_named
+from setting import URL, b, cards, other_service, sound, source_named
 
 MOST_SHIFT = 0.1
 HOSTILE = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
@@ -55,6 +56,8 @@ def the_library_is_sorted_and_filtered_by_tag():
     newest = names()
     b.click(".sort", "Source")
     b.until("by name", lambda: names() == sorted(newest))
+    b.open(b.driver.current_url.split("/", 3)[3])
+    b.until("by name after a reload too", lambda: names() == sorted(newest))
     assert b.one("th[aria-sort]").get_attribute("aria-sort") == "ascending"
     b.click(".sort", "Source")
     b.until("by name, reversed", lambda: names() == sorted(newest, reverse=True))
@@ -62,6 +65,7 @@ def the_library_is_sorted_and_filtered_by_tag():
     b.until("newest first again", lambda: names() == newest)
     b.click("button.tag", "kitchen")
     b.until("the kitchen", lambda: 0 < len(names()) < 8 and all("kitchen" in row.text for row in b.all("table.sources tbody tr")))
+    assert "tag=kitchen" in b.driver.current_url, b.driver.current_url
     b.one("input[aria-label='Only sources with this tag']").send_keys(Keys.BACKSPACE * 10)
     b.until("all", lambda: len(names()) == 8)
 
@@ -93,12 +97,14 @@ def a_dropped_file_is_filed():
     b.js("""const data = new DataTransfer();
         data.items.add(new File(['The cellar key hangs behind the clock.'], 'cellar.txt', {type: 'text/plain'}));
         data.items.add(new File(['binary'], 'picture.png', {type: 'image/png'}));
+        data.items.add(new File([], 'nothing.txt', {type: 'text/plain'}));
         const zone = document.querySelector('.drop');
         for (const kind of ['dragenter', 'dragover', 'drop'])
             zone.dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));""")
     b.one("table.sources a", "cellar.txt")
     b.until("the problem of the other file", lambda: "picture.png" in b.one(".refused").text)
     b.sees("Convert the file to text")
+    b.sees("The file is empty.")
     b.picture("dropped")
     sound()
     with tempfile.TemporaryDirectory() as folder:
@@ -106,6 +112,14 @@ def a_dropped_file_is_filed():
         path.write_text("# Attic\n\nThe old radio stands in the attic.\n")
         b.all("input[type='file']")[0].send_keys(str(path))
         b.one("table.sources a", "attic.md")
+    drop = """const data = new DataTransfer();
+        data.items.add(new File(['The ladder stands in the shed.'], 'shed.txt', {type: 'text/plain'}));
+        for (const kind of ['dragover', 'drop'])
+            document.querySelector(arguments[0]).dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));"""
+    b.js(drop, ".library-main")
+    b.one("table.sources a", "shed.txt")
+    b.js(drop, ".foot")
+    b.sees("Drop text files on the Library")
     return [415]
 
 
@@ -241,3 +255,73 @@ def a_search_finds_a_chunk_and_opens_it_in_its_text():
     b.one("form.search input").clear()
     b.open("#/library")
     b.until("the list again", lambda: b.all("table.sources tbody tr"))
+
+
+def many_sources_are_counted_and_sorted():
+    for n in range(120):
+        api(URL, "POST", "/v1/sources", {"filename": f"note-{n:03}.md", "path": f"/many/note-{n:03}.md"}, space="many")
+    b.open("#/library")
+    b.js("localStorage.setItem('memoir.space', 'many')")
+    try:
+        look_at_many()
+    finally:
+        b.js("localStorage.clear()")
+
+
+def ten_thousand_sources_are_sorted_without_a_pause():
+    with other_service() as (_, settings):
+        fill(settings["MEMOIR__DATABASE__URL"].removeprefix("sqlite://"), 10_000)
+        b.open("#/library")
+        b.sees("The newest 50 of 10,000 sources")
+        b.js("""window.long = 0; new PerformanceObserver((list) => {
+            for (const entry of list.getEntries()) window.long = Math.max(window.long, entry.duration);
+        }).observe({type: 'longtask', buffered: true})""")
+        names = lambda: [link.text for link in b.all("table.sources tbody a.name")]
+        for column, first in [("Source", "note-00000.md"), ("Size", "note-09995.md"), ("Versions", "note-09999.md"), ("Updated", "note-00000.md")]:
+            b.click(".sort", column)
+            b.until(f"by {column}", lambda: names()[0] == first)
+            b.sees("50 of 10,000 sources shown")
+        b.click("button", "Show more")
+        b.until("the next page", lambda: len(names()) == 100)
+        b.write("input[aria-label='Only sources with this tag']", "even")
+        b.sees("50 of 5,000 sources shown")
+        print(f"   longest task {b.js('return window.long'):.0f} ms")
+
+
+def fill(file, count):
+    """Registers sources directly, because ingesting so many takes minutes."""
+    database = sqlite3.connect(file)
+    rows = [(f"0199a7e0-0000-7000-8000-{n:012x}", f"note-{n:05}.md", n) for n in range(count)]
+    database.executemany(
+        "INSERT INTO sources (space, id, user_id, filename, filename_key, path, path_key, type, kind, eligible, latest_version, "
+        "latest_size, created_at, updated_at) VALUES ('default', ?1, 'default', ?2, ?2, '/many/' || ?2, ?2, 'md', 'file_ingest', 1, "
+        "?3 % 4, 1000 + ?3 % 7, 1767225600000000 + ?3, 1767225700000000 - ?3)", rows)
+    database.executemany("INSERT INTO source_tags (space, source_id, tag, position) VALUES ('default', ?1, ?2, 0)", [
+        (id, "even" if n % 2 == 0 else "odd") for id, _, n in rows])
+    database.commit()
+    database.close()
+
+
+def look_at_many():
+    names = lambda: [link.text for link in b.all("table.sources tbody a.name")]
+    b.open("#/library")
+    b.until("the newest", lambda: len(names()) == 50 and names()[0] == "note-119.md")
+    b.sees("The newest 50 of 120 sources")
+    b.click(".sort", "Source")
+    b.until("by name", lambda: names()[0] == "note-000.md")
+    b.sees("50 of 120 sources shown")
+    assert not b.all("[aria-busy]")
+    asked = b.js("return performance.getEntriesByType('resource').filter((entry) => entry.name.includes('v1/sources?')).map((entry) => new URL(entry.name).searchParams.get('limit'))")
+    # The one with limit 1 asks whether the sample is there.
+    assert [limit for limit in asked if limit != "1"] == ["50", "50"], f"a page for each order, not all sources: {asked}"
+    b.one("button", "Show more").send_keys(Keys.ENTER)
+    b.until("the next page", lambda: len(names()) == 100)
+    assert b.focused().text == "note-050.md", b.focused().text
+    b.open("#/workbench")
+    files = lambda: [item.text for item in b.all(".file-list li") if item.is_displayed()]
+    b.until("fifty files", lambda: len(files()) == 50)
+    b.click("fieldset button", "Show more")
+    b.until("more files", lambda: len(files()) == 100)
+    b.write("input[aria-label='Find a file']", "note-007")
+    b.until("one file", lambda: len(files()) == 1 and "note-007.md" in files()[0])
+    sound()

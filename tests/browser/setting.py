@@ -1,10 +1,14 @@
 """Shared by all steps: the browser, the service, and the model server that steps start."""
 
 import contextlib
+import os
+import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.parse
+import urllib.request
 
 from browser import Browser, api
 
@@ -43,3 +47,42 @@ def model_server(*arguments):
     finally:
         server.terminate()
         server.wait()
+
+
+def ready(url):
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health/ready", timeout=5) as answer:
+        return answer.status == 200
+
+
+@contextlib.contextmanager
+def process(environment, *arguments):
+    running = subprocess.Popen([BINARY, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        running.terminate()
+        running.wait()
+
+
+@contextlib.contextmanager
+def other_service(**settings):
+    """Another service with a database of its own, which the browser uses meanwhile. Yields its URL and its settings."""
+    with socket.socket() as line, tempfile.TemporaryDirectory() as folder:
+        line.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % line.getsockname()[1]
+        line.close()
+        url, own = f"http://{address}", b.url
+        environment = dict(
+            os.environ, MEMOIR__SERVER__LISTEN=address, MEMOIR__SERVER__SHUTDOWN_GRACE="2",
+            MEMOIR__DATABASE__URL=f"sqlite://{pathlib.Path(folder, 'memoir.db')}",
+            MEMOIR__LLM__PROVIDERS__AWAY__BASE_URL=AWAY, **settings)
+        with process(environment, "serve"):
+            b.until("the other service", lambda: ready(url))
+            b.note_requests()
+            b.url = url
+            try:
+                yield url, environment
+            finally:
+                b.note_requests()
+                b.url = own
+                b.open("")

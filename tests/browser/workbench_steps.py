@@ -76,7 +76,7 @@ def the_exact_file_lock_searches_nothing():
 
 
 def a_reply_from_elsewhere_becomes_history():
-    b.write("textarea[aria-label='Reply from elsewhere']", "Take the 9:15 ferry.")
+    b.write("textarea[aria-label='Reply from another program']", "Take the 9:15 ferry.")
     b.click("button", "Send to History")
     b.click("section[aria-label='External reply'] a", "the conversation")
     b.until("the message", lambda: "Take the 9:15 ferry." in b.one(".message").text and "external" in b.one(".message").text)
@@ -105,6 +105,18 @@ def an_edited_prompt_is_sent_as_it_is_and_its_reply_exported():
     assert asked("/v1/exports")["answer"].strip() == b.one(".reply .answer-text").text.strip()
     b.picture("workbench-reply")
     sound()
+    assert "F1:" not in b.one(".reply .answer-text").text
+    links = b.js("return [...document.querySelectorAll('.candidate a, .reply a.cite')].map((link) => link.hash)")
+    assert links, "citations"
+    prompt = b.driver.current_url
+    for link in links[:6]:
+        b.open(link)
+        number = link.rsplit("chunk=", 1)[1]
+        b.until(f"the chunk {number}", lambda: b.one(".chunk.found").get_attribute("data-chunk") == number)
+    b.open(prompt.split("/", 3)[3])
+    b.js(SPY)
+    b.write("textarea[name='task']", "When does the ferry to Sør leave?")
+    compose()
 
 
 def a_prompt_over_its_ceiling_cannot_be_sent():

@@ -55,7 +55,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "conversation",
-        &["config", "jobs", "llm", "model", "search", "store"],
+        &[
+            "config", "jobs", "llm", "model", "policy", "search", "store",
+        ],
     ),
     (
         "workbench",
@@ -64,6 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "conversation",
             "llm",
             "model",
+            "policy",
             "search",
             "sources",
             "store",

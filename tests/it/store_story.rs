@@ -6,7 +6,7 @@ use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
 use memoir::model::job::{Claim, Job, JobRecord, NewJob, Record};
 use memoir::model::source::Source;
-use memoir::store::{SourceFilter, SourcePage, Store, StoreError, StoredAnswer};
+use memoir::store::{SourceFilter, SourceKey, SourcePage, Store, StoreError, StoredAnswer};
 use serde_json::json;
 
 use crate::support::app::load;
@@ -110,7 +110,7 @@ async fn sources(store: &Store) {
     let page = |after, limit| SourcePage {
         after,
         limit,
-        newest_first: false,
+        ..SourcePage::default()
     };
     let every = SourceFilter::default();
     assert_eq!(
@@ -121,7 +121,8 @@ async fn sources(store: &Store) {
         all
     );
 
-    let after = Some((all[1].created_at, all[1].id.clone()));
+    let created = SourceKey::Created.value(&all[1], None);
+    let after = Some((created, all[1].id.clone()));
     assert_eq!(
         store
             .list_sources(&here, &every, &page(after, 1))
@@ -253,7 +254,7 @@ async fn records_of_jobs(store: &Store) {
         source_id: None,
         request: "{}".to_owned(),
         max_attempts: 3,
-        is_small: false,
+        group_size: 1,
     };
 
     let mut tx = store.begin().await.unwrap();

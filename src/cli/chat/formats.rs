@@ -143,7 +143,8 @@ fn plain_role(role: &str) -> String {
     .to_owned()
 }
 
-/// A ChatGPT conversation is a tree: the path from the current message to the root is what is shown.
+/// A ChatGPT conversation is a tree, of which the program shows the path from the root to the
+/// current message.
 fn chatgpt(value: &Value) -> Chat {
     let empty = serde_json::Map::new();
     let nodes = value["mapping"].as_object().unwrap_or(&empty);

@@ -52,7 +52,7 @@ fn in_words(text: &str) -> Option<Timestamp> {
     )
 }
 
-/// Seconds, or milliseconds if it would be too late otherwise.
+/// A number of seconds, or of milliseconds if it is too large for seconds.
 #[expect(clippy::cast_possible_truncation, reason = "checked before")]
 fn of_seconds(number: f64) -> Option<Timestamp> {
     let seconds = if number > 1e11 {
@@ -64,7 +64,7 @@ fn of_seconds(number: f64) -> Option<Timestamp> {
     valid.then(|| Timestamp::from_micros((seconds * 1e6).round() as i64))
 }
 
-/// Whether a date begins with the month.
+/// Whether dates begin with the day or the month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DayOrder {
     DayFirst,
@@ -72,8 +72,8 @@ pub enum DayOrder {
 }
 
 impl DayOrder {
-    /// What the dates of a chat show: a number above 12 is a day. Otherwise a clock with AM and PM
-    /// goes with the month first.
+    /// Derived from the dates of a chat: a number above 12 is a day. Otherwise, chats with AM and
+    /// PM write the month first.
     pub fn of(stamps: &[&str]) -> Self {
         let mut american = false;
         for stamp in stamps {

@@ -3,7 +3,7 @@
 use super::formats::{Chat, ChatMessage};
 use super::times::{DayOrder, stamp};
 
-/// Lines that are looked at to recognise a chat.
+/// Number of lines that are checked to detect a chat.
 const LOOKED_AT: usize = 5;
 
 /// Whether a text begins like a chat.

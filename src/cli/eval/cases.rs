@@ -1,4 +1,4 @@
-//! The questions of an evaluation, and whether a result is right.
+//! The cases of an evaluation: a question, what is expected, and whether a result is right.
 
 use std::path::Path;
 
@@ -41,8 +41,8 @@ enum OneOrMore {
 
 /// Reads JSON Lines.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Case>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
     let mut cases = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim().is_empty() {
@@ -51,8 +51,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Case>> {
 
         let case: Case = serde_json::from_str(line).with_context(|| {
             format!(
-                "line {number} of {}: write one JSON object per line, with question and, as far as \
-                 known, source, sources, quote, answer and found",
+                "line {number} of {}: write one JSON object per line, with the field question and \
+                 optionally source, sources, quote, answer and found",
                 path.display()
             )
         })?;
@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Case>> {
 }
 
 impl Case {
-    /// The share of the expected evidence that these chunks hold; none if none is expected.
+    /// The share of the expected evidence that these chunks contain; `None` if none is expected.
     pub fn recall(&self, chunks: &[Value]) -> Option<f64> {
         let mut sources: Vec<Option<&str>> = self
             .sources
@@ -109,7 +109,7 @@ impl Case {
         named && quoted
     }
 
-    /// Whether an answer is right; none if none is expected.
+    /// Whether an answer is right; `None` if no answer is expected.
     pub fn is_answered(&self, answer: Option<&str>) -> Option<bool> {
         let wanted = match self.answer.as_ref()? {
             OneOrMore::One(wanted) => std::slice::from_ref(wanted),
@@ -121,7 +121,7 @@ impl Case {
     }
 }
 
-/// Whether a text contains another, whatever its spaces and its case.
+/// Whether a text contains another, ignoring white space and case.
 fn contains(text: &str, part: &str) -> bool {
     plain(text).contains(&plain(part))
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::client::{Client, Refused};
 
-/// Texts of one batch, and about how many bytes they may have together.
+/// Maximum texts of one batch, and roughly their maximum bytes together.
 const MOST_TEXTS: usize = 200;
 const MOST_BYTES: usize = 4 << 20;
 

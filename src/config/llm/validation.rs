@@ -223,7 +223,7 @@ impl Provider {
         if self.base_url.ends_with("/chat/completions") || self.base_url.contains('?') {
             violations.add(
                 Violation::new(&key("base_url"), mask_url(&self.base_url))
-                    .allowed("an address that ends with the version, without a further path")
+                    .allowed("an address that ends with the version of the API, such as /v1, and no further path")
                     .example("base_url = \"http://127.0.0.1:8000/v1\""),
             );
         }
@@ -233,7 +233,7 @@ impl Provider {
         {
             violations.add(
                 Violation::new(&key("api_key"), MASK)
-                    .allowed("a key on one line, without special characters")
+                    .allowed("a key of ASCII characters on one line")
                     .example("api_key_file = \"/run/secrets/key\""),
             );
         }

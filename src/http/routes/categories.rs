@@ -1,5 +1,11 @@
 //! The hierarchy: lists, the whole tree, single categories and their chunks, and manual creation.
 
+mod changes;
+
+pub use changes::{
+    __path_list_category_changes, __path_rename_category, list_category_changes, rename_category,
+};
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -30,12 +36,12 @@ use crate::store::{CategoryFilter, CategoryPage, ChunkScope};
 }))]
 pub struct CategoryResponse {
     pub id: i64,
-    /// Null on level 1.
+    /// The id of the parent; null on level 1.
     pub parent_id: Option<i64>,
-    /// Starts at 1.
+    /// The level, starting at 1.
     pub level: i64,
     pub name: String,
-    /// Number of chunks below it, from the latest versions of the sources.
+    /// Number of chunks in it and its descendants, from the latest versions of the sources.
     pub chunk_count: i64,
     /// When the category was created. If older chunks were moved into it, the time of the oldest of
     /// them.
@@ -90,7 +96,7 @@ pub struct CategoryLevelResponse {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "Lighthouses", "parent_id": 2}))]
 pub struct CreateCategoryRequest {
-    /// At most 100 characters; unique under its parent, ignoring case.
+    /// The name; unique under its parent, ignoring case.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
     /// The parent category; omit it on level 1.
@@ -110,7 +116,7 @@ pub struct ListCategoriesQuery {
     /// Only children of this category.
     #[serde(default)]
     parent_id: Option<i64>,
-    /// Only categories on this level.
+    /// Only categories on this level; 1 is the highest.
     #[serde(default)]
     level: Option<i64>,
     /// Shows the hierarchy as it was at this time, with the source versions that were current then.
@@ -304,7 +310,7 @@ pub async fn get_category_tree(
     post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CreateCategoryRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new category.", body = CategoryResponse, headers(("Location" = String, description = "The new category."))),
+        (status = 201, description = "The new category.", body = CategoryResponse, headers(("Location" = String, description = "The URL of the new category."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]

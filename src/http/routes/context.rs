@@ -27,7 +27,7 @@ use crate::model::llm_call::Payer;
 /// The longest `thread_context`.
 const MOST_CONTEXT_CHARS: usize = 100_000;
 
-/// A question to the memories of an end user.
+/// A question, and the end user whose memories may help to answer it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "What did we discuss about my order #5678 in our previous conversations?", "user_id": "U-123", "max_tokens": 1500}))]
@@ -46,19 +46,20 @@ pub struct ContextRequest {
     #[serde(default)]
     #[schema(minimum = 10, maximum = 200_000)]
     pub max_tokens: Option<usize>,
-    /// A message that is not part of its own context.
+    /// A message to leave out: usually the stored message that contains the question.
     #[serde(default)]
     pub exclude_message_id: Option<String>,
     /// The last messages, as text, for the model that analyses the question.
     #[serde(default)]
     #[schema(max_length = 100_000)]
     pub thread_context: Option<String>,
-    /// `staged` (the default): by the vocabulary, in three stages. `search`: by words and meaning,
-    /// over all memories of the user; what was said before and after counts, and so do other names
-    /// in the lexicon.
+    /// `staged` (the default): by the terms of the vocabulary, in three stages. `search`: by
+    /// keyword and meaning, over all memories of the user; neighbouring messages and the aliases of
+    /// the lexicon count too.
     #[serde(default)]
     pub rank: Option<ContextRank>,
-    /// With `search`: 1 adds the messages before and after each found one.
+    /// With `rank: search`: 1 adds the messages before and after each message found; 0 (the
+    /// default) adds none.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub expand: Option<usize>,
@@ -85,7 +86,8 @@ pub struct AnalyzeRequest {
     pub thread_context: Option<String>,
 }
 
-/// How memories are found.
+/// How memories are found. `staged`: by the terms of the vocabulary, in three stages; `search`: by
+/// keyword and meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextRank {
@@ -103,18 +105,20 @@ pub struct ContextResponse {
     pub max_tokens: usize,
     /// Tokens of the text by the tokenizer `o200k_base`.
     pub token_count: usize,
-    /// A quarter of its characters, which `max_tokens` limits.
+    /// The characters of the text divided by four. This is the number that `max_tokens` limits.
     pub estimated_tokens: usize,
-    /// Whether the text was cut at its end.
+    /// Whether the end of the text was cut off.
     pub truncated: bool,
     pub intent: IntentResponse,
-    /// Whether no model could analyse the question, so that the intent is neutral.
+    /// Whether the intent is neutral because no model could analyse the question.
     pub intent_fallback: bool,
+    /// The reason for the fallback; null if there was none.
     pub intent_fallback_reason: Option<String>,
+    /// The version of the vocabulary that was used.
     pub vocabulary_version: String,
-    /// What the stages found, best first: at most 20.
+    /// The memories found, best first; at most 20.
     pub memories: Vec<ContextMemoryResponse>,
-    /// What was found and is not in the text, and why.
+    /// Memories that were found but are not in the text, and why.
     pub left_out: Vec<LeftOutResponse>,
     pub timings: ContextTimingsResponse,
     /// The model calls of this context.
@@ -124,11 +128,15 @@ pub struct ContextResponse {
 /// What a question is about.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct IntentResponse {
+    /// Topics of the vocabulary that the question is about.
     pub topics: Vec<String>,
+    /// The category of the vocabulary that the question belongs to, if it is clear.
     pub category: Option<String>,
     /// `today`, `yesterday`, `last_week`, `last_month` or `all`.
     pub time_scope: String,
+    /// Names, numbers and amounts in the question.
     pub entities: Vec<EntityResponse>,
+    /// Whether the question is about the current thread only.
     pub search_current_thread_only: bool,
 }
 
@@ -136,10 +144,14 @@ pub struct IntentResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AnalyzeResponse {
     pub intent: IntentResponse,
+    /// Whether the intent is neutral because no model could analyse the question.
     pub intent_fallback: bool,
+    /// The reason for the fallback; null if there was none.
     pub intent_fallback_reason: Option<String>,
+    /// The version of the vocabulary that was used.
     pub vocabulary_version: String,
     pub timings: AnalyzeTimingsResponse,
+    /// The model calls of this analysis.
     pub responses: Vec<LlmCallResponse>,
 }
 
@@ -148,8 +160,11 @@ pub struct AnalyzeResponse {
 #[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
 pub struct AnalyzeTimingsResponse {
     pub total_ms: f64,
+    /// Time taken by the model.
     pub provider_ms: f64,
+    /// All other time.
     pub own_ms: f64,
+    /// Time to parse the model's answer.
     pub parse_ms: f64,
 }
 
@@ -158,21 +173,22 @@ pub struct AnalyzeTimingsResponse {
 pub struct ContextMemoryResponse {
     #[serde(flatten)]
     pub memory: MemoryResponse,
-    /// `current_thread`, `cross_thread` or `expansion`.
+    /// The stage that found it: `current_thread`, `cross_thread` (the user's other threads) or
+    /// `expansion` (preferences and other important memories).
     pub retrieval_source: &'static str,
     /// The title of its thread.
     pub thread_title: Option<String>,
-    /// The score by which its stage chose it; null in the last stage, which orders by importance.
+    /// The score that its stage ranked it by; null in the last stage, which ranks by importance.
     pub relevance_score: Option<f64>,
     pub relevance_parts: Option<RelevancePartsResponse>,
-    /// The score that the text is ordered by, at most 100.
+    /// The final score, at most 100: memories with higher scores come first in the text.
     pub score: f64,
     pub score_parts: ContextScorePartsResponse,
-    /// Whether it is in the text.
+    /// Whether the memory is in `context`.
     pub included: bool,
 }
 
-/// The points of a stage.
+/// The parts of `relevance_score`: points for each match.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RelevancePartsResponse {
     pub topic: f64,
@@ -182,17 +198,23 @@ pub struct RelevancePartsResponse {
     pub importance: f64,
 }
 
-/// The parts of a score: the sum of the first four, times both factors. With `rank: search`, 40 %
-/// of that and the part `search`.
+/// The parts of a score. It is the sum of `topic`, `entity`, `recency` and `importance`, multiplied
+/// by both factors; with `rank: search`, it is 40 % of that plus `search`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ContextScorePartsResponse {
+    /// 0 to 30, by shared topics.
     pub topic: f64,
+    /// 0 to 25, by shared entities.
     pub entity: f64,
+    /// 0 to 20; falls with age.
     pub recency: f64,
+    /// 0 to 15.
     pub importance: f64,
+    /// 1.3 in the current thread, 1.0 in other threads, 0.9 in the last stage.
     pub source_factor: f64,
+    /// By age: 1.2 up to a day, 1.0 up to 30 days, 0.9 beyond.
     pub tier_factor: f64,
-    /// Up to 60, for the best match; null in stages.
+    /// 0 to 60 by relevance to the query; the best match gets 60. Null with `rank: staged`.
     pub search: Option<f64>,
 }
 
@@ -200,7 +222,9 @@ pub struct ContextScorePartsResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeftOutResponse {
     pub memory_id: String,
-    /// `duplicate`, `section_full`, `over_budget` or `replaced_by_expansion`.
+    /// `duplicate`: it begins like a memory with a better score; `section_full`: its section has
+    /// the maximum number of memories; `over_budget`: it does not fit into `max_tokens`;
+    /// `replaced_by_expansion`: it made room for a memory of the last stage.
     pub reason: &'static str,
     /// For a duplicate: the memory that is shown instead.
     pub duplicate_of: Option<String>,
@@ -231,10 +255,11 @@ pub struct ContextTimingsResponse {
 
 /// Assemble a context
 ///
-/// Analyses the question with the vocabulary, finds memories in three stages (the current thread,
-/// the user's other threads, what always matters), scores them, and returns those that fit as text
-/// in sections. Every memory carries its scores, and whatever was left out its reason. If no model
-/// answers, the intent is neutral and the context is still returned.
+/// Classifies the question in terms of the vocabulary (its intent), finds memories in three stages
+/// (the current thread, the user's other threads, preferences and other important memories), scores
+/// them, and returns those that fit into `max_tokens` as text with section titles. The response
+/// shows the scores of every memory, and why a memory was left out. If no model can classify the
+/// question, memoir returns the context anyway, with a neutral intent (`intent_fallback`).
 #[utoipa::path(
     post, path = "/v1/context", tag = "conversations", operation_id = "create_context", request_body = ContextRequest,
     responses(
@@ -278,7 +303,7 @@ pub async fn create_context(
 
 /// Analyse a question
 ///
-/// Returns what a question is about, in the words of the vocabulary, without looking for memories.
+/// Returns the intent of a question in terms of the vocabulary, without searching memories.
 #[utoipa::path(
     post, path = "/v1/context/analyze", tag = "conversations", operation_id = "analyze_context", request_body = AnalyzeRequest,
     responses((status = 200, description = "The intent.", body = AnalyzeResponse))

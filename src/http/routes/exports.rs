@@ -26,10 +26,13 @@ pub enum ExportFormat {
     Json,
 }
 
-/// A citation, as a query returns it. Only what is given is exported.
+/// A citation, as a query returns it. Omitted fields are not exported.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExportCitation {
+    /// The number in the answer; for a chunk, its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_id: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +45,10 @@ pub struct ExportCitation {
     pub path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heading: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,14 +67,14 @@ pub struct ExportCitation {
 pub struct ExportRequest {
     #[serde(default)]
     pub format: ExportFormat,
-    /// The heading: the question, for example.
+    /// The heading, for example the question.
     #[serde(default)]
     #[schema(max_length = 1000)]
     pub title: Option<String>,
     /// The answer or the reply.
     #[schema(min_length = 1, max_length = 1_000_000, pattern = "\\S")]
     pub answer: String,
-    /// What it rests on, as in `citations` of a query.
+    /// The citations, as in the result of a query.
     #[serde(default, deserialize_with = "objects")]
     #[schema(max_items = 1000)]
     pub citations: Option<Vec<ExportCitation>>,
@@ -164,14 +171,15 @@ impl ExportCitation {
     /// `[12] /plan.md, version 2, Dates: “We ship on 2 May.”`
     fn line(&self) -> String {
         let mut line = String::new();
-        if let Some(id) = self.chunk_id {
+        if let Some(id) = self.number.or(self.chunk_id) {
             let _ = write!(line, "[{id}] ");
         }
 
         let place = self.path.as_ref().or(self.filename.as_ref());
-        let place = place.or(self.source_id.as_ref());
+        let place = place.or(self.source_id.as_ref()).cloned();
+        let memory = self.memory_id.as_ref().map(|id| format!("memory {id}"));
         let version = self.version.map(|version| format!("version {version}"));
-        let parts = [place.cloned(), version, self.heading.clone()];
+        let parts = [place.or(memory), version, self.heading.clone()];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         line.push_str(&one_line(&parts.join(", ")));
         if let Some(quote) = &self.quote {

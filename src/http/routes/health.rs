@@ -15,7 +15,7 @@ use crate::llm::{Llm, PauseView, ProviderView};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The response to a probe.
+/// The response to a health check.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"status": "ok"}))]
 pub struct HealthResponse {
@@ -83,9 +83,9 @@ pub async fn get_live() -> Json<HealthResponse> {
 ///
 /// Checks that the database responds and, at intervals, that it is writable. Migrations finish
 /// before the service starts to listen. Returns 503 while the database is unreachable
-/// (`database_unavailable`) or full (`storage_full`), and during shutdown. A provider that rejects
-/// its key, its account or a model only causes a warning: the service is ready, but jobs wait for
-/// that provider.
+/// (`database_unavailable`) or full (`storage_full`), and during shutdown. If a provider rejects
+/// the configured key, the account or a model, the response contains a warning: the service is
+/// ready, but jobs wait for that provider.
 #[utoipa::path(
     get, path = "/health/ready", tag = "system", operation_id = "get_ready", security(()),
     responses((status = 200, description = "The service accepts requests.", body = HealthResponse))

@@ -48,6 +48,23 @@ pub struct LlmInfo {
     pub model: String,
     /// Whether this is the embedded model, which needs no key and no network.
     pub embedded: bool,
+    /// Models of model servers on this machine that responded when memoir started. Empty if there
+    /// are none, if a model other than the embedded one is in use, or if `llm.notice_local_models`
+    /// is `false`. memoir asks these servers only for the list of their models.
+    pub local_models: Vec<LocalModelInfo>,
+}
+
+/// A model on this machine that could be used.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LocalModelInfo {
+    /// `provider:model`.
+    #[schema(example = "ollama:qwen2.5:7b")]
+    pub model: String,
+    /// How to make memoir use it.
+    #[schema(
+        example = "ollama has a model on this machine; to use it, set MEMOIR__LLM__MODEL=ollama:qwen2.5:7b and restart memoir"
+    )]
+    pub how_to_use: String,
 }
 
 /// How callers authenticate.
@@ -81,13 +98,19 @@ impl LimitsInfo {
 
 /// Get information about the installation
 ///
-/// Returns the version, the database engine, the limits and the effective settings without secrets.
+/// Returns the version, the database engine, the limits, the effective settings without secrets,
+/// and the models that memoir found on this machine.
 #[utoipa::path(
     get, path = "/v1/info", tag = "system", operation_id = "get_info",
     responses((status = 200, description = "This installation.", body = InfoResponse))
 )]
 pub async fn get_info(caller: Caller, State(state): State<AppState>) -> Result<Response, ApiError> {
-    let [open, guarded] = &state.settings.info_json;
+    let settings = &state.settings;
+    let [open, guarded] = settings
+        .info_with_local_models
+        .get()
+        .unwrap_or(&settings.info_json);
+
     let info = if caller.key.is_some() { guarded } else { open };
     let mut response = Response::new(Body::from(info.clone()));
     response.headers_mut().insert(

@@ -32,8 +32,8 @@ const LARGE: usize = 128 * 1024;
 ///
 /// Queues a job and returns it immediately. The job splits the text into chunks, generates a
 /// contextual helper if the source has none, files every chunk under the hierarchy, and stores
-/// everything in one transaction. Ingesting the same content again creates a new version that
-/// shares the earlier chunks and calls no model.
+/// everything in one transaction. If the source already has a version with the same content, the
+/// new version shares its chunks, and no model is called.
 ///
 /// Send `path` or `source_id` to add a version to an existing source; otherwise each text becomes a
 /// new source. Send an `Idempotency-Key` to make the request safe to retry.
@@ -42,7 +42,7 @@ const LARGE: usize = 128 * 1024;
     request_body(content((CreateIngestionRequest = "application/json"), (IngestionUpload = "multipart/form-data"))),
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 200, description = "With `wait`: the finished job.", body = JobResponse),
+        (status = 200, description = "With `wait`: the job after it has ended.", body = JobResponse),
         (status = 202, description = "The job, which is queued, running, or waiting for a helper.", body = JobResponse, headers(("Location" = String, description = "The URL of the job."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),

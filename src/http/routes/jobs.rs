@@ -42,7 +42,7 @@ pub struct ListJobsQuery {
     #[serde(default)]
     #[param(inline)]
     state: Option<JobStateName>,
-    /// Only jobs of this kind.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
     #[serde(default)]
     kind: Option<String>,
     /// Only jobs for this source.
@@ -81,8 +81,8 @@ pub struct ListJobsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetJobQuery {
-    /// Maximum number of seconds to wait until the job is over or needs a helper. The response
-    /// shows the state of the job at that time.
+    /// Maximum number of seconds to wait until the job has ended or needs a helper; without it, the
+    /// response is immediate. The response shows the state of the job at that time.
     #[serde(default)]
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
@@ -145,8 +145,8 @@ pub async fn list_jobs(
 
 /// Get a job
 ///
-/// With `wait`, responds when the job is over or needs a helper, at the latest after that many
-/// seconds.
+/// Returns the job with its progress, its result and its errors. With `wait`, responds when the job
+/// has ended or needs a helper, at the latest after that many seconds.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "get_job",
     params(("id" = String, Path, description = "The job's id."), GetJobQuery),
@@ -176,8 +176,9 @@ pub async fn get_job(
 
 /// Cancel a job
 ///
-/// Cancels the job immediately. Returns 409 if the job is already over. Only the record of the job
-/// remains; a retry reuses its completed steps.
+/// Cancels the job immediately. Returns 409 if the job has already ended. Its completed steps stay
+/// recorded, so that a retry can continue from them. A cancelled ingestion adds no version to its
+/// source.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job",
     params(("id" = String, Path, description = "The job's id.")),
@@ -222,9 +223,9 @@ pub async fn retry_job(
 /// Watch a job
 ///
 /// Streams server-sent events: `state`, `progress`, `warning`, `error` and `helper` (the origin of
-/// the source's helper), each with an id. Progress events arrive within 250 ms. The stream ends
-/// with the job, or when the service stops. To resume after a disconnection, send the last id as
-/// `Last-Event-ID`; no event is then lost or repeated.
+/// the source's helper), each with an id. Progress events arrive within 250 ms, those of short
+/// texts within a second. The stream ends with the job, or when the service stops. To resume after
+/// a disconnection, send the last id as `Last-Event-ID`; no event is then lost or repeated.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/events", tag = "jobs", operation_id = "watch_job",
     params(

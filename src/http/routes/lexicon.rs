@@ -17,12 +17,12 @@ use crate::store::LexiconEntry;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"entries": [{"term": "NVH", "alias": "vehicle acoustics"}]}))]
 pub struct Lexicon {
-    /// In their order, at most 5,000.
+    /// The pairs, in the order in which they were stored; at most 5,000.
     #[schema(max_items = 5000)]
     pub entries: Vec<LexiconPair>,
 }
 
-/// A term and another name for it; each finds the other.
+/// A term and an alias of it: a search for one also finds the other.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LexiconPair {
@@ -46,7 +46,7 @@ impl From<Vec<LexiconEntry>> for Lexicon {
 
 /// Get the lexicon
 ///
-/// Returns the terms of this space with their other names.
+/// Returns pairs of a term and an alias of it. A search of memories for one also finds the other.
 #[utoipa::path(
     get, path = "/v1/lexicon", tag = "conversations", operation_id = "get_lexicon",
     responses((status = 200, description = "The lexicon.", body = Lexicon))

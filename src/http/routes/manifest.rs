@@ -10,7 +10,6 @@ use super::sources::ListSourcesQuery;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::QueryParams;
-use crate::http::page;
 use crate::model::source::FILE_INGEST;
 use crate::model::version_search::ManifestEntry;
 use crate::sources::retrieval::DocumentRetrieval;
@@ -50,7 +49,7 @@ pub struct ManifestEntryResponse {
     pub ingested_at: Option<String>,
 }
 
-/// A page of the manifest, oldest source first unless `newest_first` is set.
+/// A page of the manifest, in the order of `sort`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManifestResponse {
     pub items: Vec<ManifestEntryResponse>,
@@ -97,17 +96,18 @@ pub async fn get_manifest(
     State(documents): State<DocumentRetrieval>,
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<ManifestResponse>, ApiError> {
-    let (filter, page, fingerprint, limit) = query.parts("manifest ")?;
-    let found = documents.manifest(&caller.space, &filter, &page).await?;
+    let listing = query.listing("manifest ")?;
+    let found = documents
+        .manifest(&caller.space, &listing.filter, &listing.page)
+        .await?;
 
-    let key = |entry: &ManifestEntry| {
+    let (items, next_cursor) = listing.cut(found, None, |entry| {
+        let version = entry.version.as_ref();
         (
-            entry.source.created_at.as_micros(),
-            entry.source.id.to_string(),
+            &entry.source,
+            version.map(|version| version.facts.size_bytes),
         )
-    };
-
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+    });
     Ok(Json(ManifestResponse {
         items: items.into_iter().map(ManifestEntryResponse::from).collect(),
         next_cursor,

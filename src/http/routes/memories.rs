@@ -14,7 +14,7 @@ use super::jobs::JobSummaryResponse;
 use super::threads::UserQuery;
 use crate::base::ids::{MemoryId, ThreadId};
 use crate::conversation::memories::{MemoryChange, NewMemory};
-use crate::conversation::{Conversation, DEFAULT_USER};
+use crate::conversation::{Conversation, Correction, DEFAULT_USER};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
@@ -27,7 +27,7 @@ use crate::store::{MemoryFilter, MemoryPage};
 
 pub use wire::{EntityResponse, MemoryListResponse, MemoryResponse};
 
-/// What an application knows about an end user.
+/// A memory to create: what an application knows about an end user.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"user_id": "U-123", "type": "preference", "content": "User prefers SMS notifications for orders"}))]
@@ -42,9 +42,11 @@ pub struct CreateMemoryRequest {
     /// `fact` (the default), `preference` or `summary`.
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
+    /// The title.
     #[serde(default)]
     #[schema(max_length = 300)]
     pub title: Option<String>,
+    /// The text, stored verbatim.
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub content: String,
     /// A category of the vocabulary, or `user_preference`.
@@ -54,59 +56,84 @@ pub struct CreateMemoryRequest {
     #[serde(default)]
     #[schema(max_items = 3)]
     pub topics: Vec<String>,
+    /// Tags to find the memory by.
     #[serde(default)]
     #[schema(max_items = 20)]
     pub tags: Vec<String>,
+    /// The importance, from 0 to 1.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub importance: Option<f64>,
+    /// Whether to mark it as important, which raises its importance to at least 0.9; false if
+    /// omitted.
     #[serde(default)]
     pub important: Option<bool>,
+    /// Whether a summary becomes part of the window of its thread; false if omitted.
     #[serde(default)]
     pub pinned: Option<bool>,
-    /// Since when it is true; now if omitted.
+    /// The time from which it is true; now if omitted.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_at: Option<String>,
-    /// The file that it speaks about.
+    /// The file that it is about.
     #[serde(default)]
     pub file_path: Option<String>,
+    /// SHA-256 of the version of the file that it is about.
     #[serde(default)]
     pub file_sha256: Option<String>,
+    /// When that version of the file was last modified.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub file_mtime: Option<String>,
-    /// The memory that it replaces; that one stays, marked.
+    /// The memory that it replaces, which is kept but no longer used.
     #[serde(default)]
     pub supersedes: Option<String>,
 }
 
-/// What to change in a memory. Omitted fields stay.
+/// The fields to change; omitted fields stay unchanged.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"important": true, "tags": ["diet"]}))]
+#[schema(example = json!({"important": true, "topics": ["shipping"], "tags": ["diet"]}))]
 pub struct UpdateMemoryRequest {
     /// The new title; null removes it.
     #[serde(default, deserialize_with = "crate::http::extract::given")]
     #[schema(value_type = Option<String>, max_length = 300)]
     #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub title: Option<Option<String>>,
-    /// Its own importance; null removes it.
+    /// Corrects the topics: topics of the vocabulary, in place of the model's. Corrected fields stay
+    /// when the memory is classified again; null ends the correction, so that the next
+    /// classification replaces them.
+    #[serde(default, deserialize_with = "crate::http::extract::given")]
+    #[schema(value_type = Option<Vec<String>>, max_items = 3)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
+    pub topics: Option<Option<Vec<String>>>,
+    /// Corrects the category: one of the vocabulary, or `user_preference`; null ends the correction.
+    #[serde(default, deserialize_with = "crate::http::extract::given")]
+    #[schema(value_type = Option<String>)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
+    pub category: Option<Option<String>>,
+    /// Corrects the message type: one of the vocabulary; null ends the correction.
+    #[serde(default, deserialize_with = "crate::http::extract::given")]
+    #[schema(value_type = Option<String>)]
+    #[expect(clippy::option_option, reason = "omitted and null differ")]
+    pub message_type: Option<Option<String>>,
+    /// The importance, from 0 to 1, which replaces the value from the model; null removes the
+    /// value.
     #[serde(default, deserialize_with = "crate::http::extract::given")]
     #[schema(value_type = Option<f64>, minimum = 0, maximum = 1)]
     #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub importance: Option<Option<f64>>,
-    /// Marks it as important: its importance is at least 0.9.
+    /// Whether it is marked as important, which raises its importance to at least 0.9.
     #[serde(default)]
     pub important: Option<bool>,
-    /// A pinned summary is part of the window of its thread.
+    /// Whether it is pinned. A pinned summary is part of the window of its thread.
     #[serde(default)]
     pub pinned: Option<bool>,
-    /// Replaces its tags.
+    /// The new tags, which replace all existing ones.
     #[serde(default)]
     #[schema(max_items = 20)]
     pub tags: Option<Vec<String>>,
-    /// true: it counts again, although another memory has replaced it.
+    /// Set to true to use a replaced memory again.
     #[serde(default)]
     pub restore: Option<bool>,
 }
@@ -121,8 +148,10 @@ pub struct ListMemoriesQuery {
     user_id: Option<String>,
     /// Only memories of this thread.
     #[serde(default)]
+    #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
     thread_id: Option<String>,
-    /// Only this type: `message`, `fact`, `preference` or `summary`. Without it, all but messages.
+    /// Only this type: `message`, `fact`, `preference` or `summary`; all types except `message` if
+    /// omitted.
     #[serde(default, rename = "type")]
     #[param(pattern = "^(message|fact|preference|summary)$")]
     kind: Option<String>,
@@ -135,7 +164,7 @@ pub struct ListMemoriesQuery {
     /// Only memories of this category.
     #[serde(default)]
     category: Option<String>,
-    /// Only memories in this state: `pending`, `done`, `failed` or `none`.
+    /// Only memories whose classification is in this state: `pending`, `done`, `failed` or `none`.
     #[serde(default)]
     #[param(pattern = "^(pending|done|failed|none)$")]
     enrichment_state: Option<String>,
@@ -145,11 +174,11 @@ pub struct ListMemoriesQuery {
     /// Only memories that are (true) or are not (false) marked as important.
     #[serde(default)]
     important: Option<bool>,
-    /// Shows what was believed at this time.
+    /// Returns the memories that were in force at this time.
     #[serde(default)]
     #[param(format = DateTime)]
     as_of: Option<String>,
-    /// Whether to include what another memory has replaced.
+    /// Whether to include memories that newer ones have replaced; false if omitted.
     #[serde(default)]
     superseded: Option<bool>,
     /// Maximum number of items on the page.
@@ -163,13 +192,14 @@ pub struct ListMemoriesQuery {
 
 /// Create a memory
 ///
-/// Stores a fact, a preference or a summary about an end user. With `supersedes`, the earlier one
-/// stays, marked, and no longer counts. Send an `Idempotency-Key` to make the request safe to retry.
+/// Stores a fact, a preference or a summary about an end user. With `supersedes`, it replaces an
+/// earlier memory, which is kept but no longer used. Send an `Idempotency-Key` to make the request
+/// safe to retry.
 #[utoipa::path(
     post, path = "/v1/memories", tag = "conversations", operation_id = "create_memory", request_body = CreateMemoryRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The URL of the new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -224,9 +254,9 @@ pub async fn create_memory(
 
 /// List memories
 ///
-/// Returns the facts, preferences and summaries about an end user, oldest first; with `type` also
-/// messages. What another memory has replaced is left out, unless `as_of` or `superseded` asks for
-/// it.
+/// Returns the facts, preferences and summaries about an end user, oldest first; messages only with
+/// `type=message`. Memories that newer ones have replaced are omitted, unless you set `superseded`,
+/// or an `as_of` at which they were still in force.
 #[utoipa::path(
     get, path = "/v1/memories", tag = "conversations", operation_id = "list_memories", params(ListMemoriesQuery),
     responses((status = 200, description = "A page of memories.", body = MemoryListResponse))
@@ -285,7 +315,8 @@ pub async fn get_memory(
 
 /// Update a memory
 ///
-/// Changes what is said about a memory; its text stays. With `If-Match`, returns 412 if it has
+/// Changes the title, topics, category, message type, importance and tags, and whether the memory is
+/// marked as important or pinned. The text cannot be changed. With `If-Match`, returns 412 if it has
 /// changed since you read it.
 #[utoipa::path(
     patch, path = "/v1/memories/{id}", tag = "conversations", operation_id = "update_memory", request_body = UpdateMemoryRequest,
@@ -305,14 +336,19 @@ pub async fn update_memory(
 ) -> Result<Response, ApiError> {
     let change = MemoryChange {
         title: request.title,
-        importance: request.importance,
+        correction: Correction {
+            topics: request.topics,
+            category: request.category,
+            message_type: request.message_type,
+            importance: request.importance,
+        },
         important: request.important,
         pinned: request.pinned,
         tags: request.tags,
         restore: request.restore.unwrap_or(false),
     };
-    let unchanged =
-        |memory: &Memory| etag::is_unchanged(&headers, &MemoryResponse::of(memory, caller.now));
+    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
+    let unchanged = etag::condition(&headers, shown);
     let memory = conversation
         .update_memory(
             &caller.space,
@@ -324,14 +360,13 @@ pub async fn update_memory(
         )
         .await?;
 
-    let body = MemoryResponse::of(&memory, caller.now);
-    Ok(([(header::ETAG, etag::etag(&body))], Json(body)).into_response())
+    Ok(etag::changed(&MemoryResponse::of(&memory, caller.now)))
 }
 
 /// Delete a memory
 ///
-/// Permanently deletes a memory with its terms and its vector. With `If-Match`, returns 412 if it
-/// has changed since you read it.
+/// Permanently deletes a memory and removes it from search. With `If-Match`, returns 412 if it has
+/// changed since you read it.
 #[utoipa::path(
     delete, path = "/v1/memories/{id}", tag = "conversations", operation_id = "delete_memory",
     params(("id" = String, Path, description = "The memory's id."), UserQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
@@ -347,8 +382,8 @@ pub async fn delete_memory(
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let unchanged =
-        |memory: &Memory| etag::is_unchanged(&headers, &MemoryResponse::of(memory, caller.now));
+    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
+    let unchanged = etag::condition(&headers, shown);
     conversation
         .remove_memory(&caller.space, &id, query.user_id.as_deref(), unchanged)
         .await?;

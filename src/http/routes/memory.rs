@@ -23,7 +23,7 @@ use crate::memory_retrieval::{
 use crate::policy::prompt_text::prompt_text;
 use crate::policy::settings::{Overrides, SearchType};
 
-/// What a chat is about to answer, and for whom.
+/// A chat message, and the end user who sent it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -38,50 +38,58 @@ pub struct RetrieveMemoryRequest {
     /// The current thread, which must belong to the user.
     #[serde(default)]
     pub session_id: Option<String>,
-    /// Memories are searched only if this is true.
+    /// Must be true for memories to be searched.
     #[serde(default)]
     pub use_memory: Option<bool>,
     /// The user's message, at most 4,000 characters.
     #[serde(default, alias = "message", alias = "userMessage")]
     pub query: String,
-    /// A policy other than the current one: `retrieval@3`.
+    /// The version of the policy to use, such as `retrieval@3`; the current one if omitted.
     #[serde(default)]
     #[schema(pattern = "^[a-z0-9_-]{1,64}(@[0-9]{1,18})?$")]
     pub policy: Option<String>,
-    /// Whether to return what every step dropped or changed.
+    /// Whether to return what every step dropped or changed; false if omitted.
     #[serde(default)]
     pub explain: Option<bool>,
-    /// Values for this request; the same fields may also stand beside it.
+    /// Values for this request. The same fields may also be sent at the top level.
     #[serde(default)]
     pub config: Option<RetrieveMemoryConfig>,
+    /// Maximum number of memories: 6 to 10, or as far as the value of the policy.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 20)]
     pub top_k: Option<usize>,
+    /// Maximum number of sentences per memory: 1 or 2, or up to the value of the policy.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 5)]
     pub clip_sentences: Option<usize>,
+    /// Maximum tokens of all memories together: 1 to 1,500, or up to the value of the policy.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3000)]
     pub max_tokens: Option<usize>,
     #[serde(default)]
     pub search_type: Option<SearchType>,
+    /// Memories with a lower score are left out.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
 }
 
 /// Values that a request may set: `topK` from 6 to 10, `clipSentences` 1 or 2, `maxTokens` up to
-/// 1500. Where an admin has set a value outside, the range reaches up to it.
+/// 1500. If the policy has a value outside the range, the range extends to that value.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RetrieveMemoryConfig {
+    /// Maximum number of memories: 6 to 10, or as far as the value of the policy.
     #[schema(minimum = 1, maximum = 20)]
     pub top_k: Option<usize>,
+    /// Maximum number of sentences per memory: 1 or 2, or up to the value of the policy.
     #[schema(minimum = 1, maximum = 5)]
     pub clip_sentences: Option<usize>,
+    /// Maximum tokens of all memories together: 1 to 1,500, or up to the value of the policy.
     #[schema(minimum = 1, maximum = 3000)]
     pub max_tokens: Option<usize>,
     pub search_type: Option<SearchType>,
+    /// Memories with a lower score are left out.
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
 }
@@ -97,7 +105,8 @@ pub struct RetrieveMemoryResponse {
     /// The policy and version that made the payload.
     #[schema(example = "retrieval@0")]
     pub policy: String,
-    /// Whether the same query was answered within the last 60 seconds, over the same memories.
+    /// Whether the payload comes from the cache: the same query ran within the last 60 seconds, and
+    /// the memories have not changed since.
     pub cached: bool,
     /// Why nothing was searched: `use_memory_false`, `session_missing` or `session_unknown`.
     pub skipped: Option<&'static str>,
@@ -108,15 +117,16 @@ pub struct RetrieveMemoryResponse {
     pub timings: RetrieveMemoryTimings,
 }
 
-/// A failure that does not stop the caller.
+/// A failure; the response is still usable.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RetrievalErrorResponse {
-    /// `ZEP_UNAVAILABLE`, `COLLECTION_NOT_FOUND`, `RATE_LIMITED` or `INVALID_QUERY`.
+    /// `ZEP_UNAVAILABLE` (memories cannot be searched at the moment), `COLLECTION_NOT_FOUND` (the
+    /// end user has no memories), `RATE_LIMITED` or `INVALID_QUERY`.
     #[schema(example = "RATE_LIMITED")]
     pub code: &'static str,
     pub message: &'static str,
-    /// What the response holds instead: `skip` and `empty` mean no memories, `cache` those of an
-    /// earlier response if there is one.
+    /// What the response contains instead: no memories (`skip`, `empty`), or the memories of an
+    /// earlier response if there is one (`cache`).
     #[schema(example = "cache")]
     pub fallback: &'static str,
 }
@@ -127,12 +137,13 @@ pub struct RetrievalErrorResponse {
 #[expect(clippy::struct_field_names, reason = "the unit is part of the name")]
 pub struct RetrieveMemoryTimings {
     pub total_ms: f64,
+    /// Time taken by the search.
     pub search_ms: f64,
-    /// The steps of the policy.
+    /// Time taken by the steps of the policy.
     pub chain_ms: f64,
 }
 
-/// Figures of memory retrieval in this space, counted by this process.
+/// The metrics of memory retrieval in this space, counted by this process.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MemoryMetricsResponse {
     #[serde(rename = "retrieval.calls")]
@@ -140,7 +151,7 @@ pub struct MemoryMetricsResponse {
     /// The mean time of a call in milliseconds.
     #[serde(rename = "retrieval.latency_ms")]
     pub latency_ms: f64,
-    /// Memories that were returned.
+    /// Number of memories that were returned.
     #[serde(rename = "retrieval.results_count")]
     pub results_count: u64,
     /// Their tokens by the tokenizer `o200k_base`.
@@ -160,8 +171,8 @@ pub struct MemoryMetricsResponse {
 /// score, deduplication, interleaving of relevance and time, redaction, clipping, token budget. The
 /// same memories and settings always give the same payload.
 ///
-/// A caller must be able to go on without memories, so failures are part of a response with status
-/// 200 (`error`), and so are the reasons for not searching (`skipped`).
+/// A chat must be able to continue without memories. Failures therefore return status 200 with an
+/// `error`, and if nothing was searched, `skipped` gives the reason.
 #[utoipa::path(
     post, path = "/v1/memory/retrieve", tag = "memory", operation_id = "retrieve_memory",
     request_body = RetrieveMemoryRequest,
@@ -214,13 +225,13 @@ pub async fn retrieve_memory(
     })
 }
 
-/// Get figures of memory retrieval
+/// Get the metrics of memory retrieval
 ///
-/// Counted by this process since it started, for this space. `/metrics` has the figures of the
-/// whole process for Prometheus.
+/// Returns the metrics of this space, counted by this process since it started. `/metrics` returns
+/// those of all spaces, for Prometheus.
 #[utoipa::path(
     get, path = "/v1/metrics", tag = "memory", operation_id = "get_memory_metrics",
-    responses((status = 200, description = "The figures.", body = MemoryMetricsResponse))
+    responses((status = 200, description = "The metrics.", body = MemoryMetricsResponse))
 )]
 pub async fn get_memory_metrics(
     caller: Caller,

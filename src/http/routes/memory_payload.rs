@@ -14,13 +14,13 @@ use crate::policy::{Entry, MemoryType, Outcome, Policy, Speaker};
 #[schema(as = MemoryEntry)]
 pub struct MemoryEntryResponse {
     pub id: String,
-    /// Redacted, clipped and cut as the policy says.
+    /// The text after redaction, clipping and the token budget.
     pub content: String,
     /// Relevance from 0 to 1.
     pub score: f64,
     #[schema(format = DateTime)]
     pub timestamp: String,
-    /// The thread it comes from.
+    /// The thread that it belongs to.
     pub session_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
@@ -31,7 +31,7 @@ pub struct MemoryEntryResponse {
     pub provenance: ProvenanceResponse,
 }
 
-/// Where a memory comes from, and what was done to it.
+/// Where a memory comes from, and how the policy changed it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvenanceResponse {
@@ -48,13 +48,14 @@ pub struct ProvenanceResponse {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayloadMetadataResponse {
-    /// Milliseconds.
+    /// Time taken, in milliseconds.
     pub query_time: u64,
-    /// Memories that the search found, before any step.
+    /// Number of memories that the search found, before any step.
     pub total_results: usize,
-    /// Memories in the payload.
+    /// Number of memories in the payload.
     pub included_results: usize,
-    /// A quarter of the characters of each memory, rounded up and added.
+    /// Estimated tokens: the characters of each memory divided by four and rounded up, added
+    /// together.
     pub total_tokens: usize,
     /// The steps that ran, in order.
     #[schema(example = json!(["score_threshold", "deduplication", "interleaving", "clipping", "token_budget"]))]
@@ -88,9 +89,9 @@ pub struct PayloadRedactionResponse {
 pub struct StepResponse {
     #[schema(example = "deduplication")]
     pub name: &'static str,
-    /// Memories before the step.
+    /// Number of memories before the step.
     pub before: usize,
-    /// Memories after it.
+    /// Number of memories after the step.
     pub after: usize,
     /// The memories that it dropped or changed; the others passed unchanged.
     pub effects: Vec<EffectResponse>,
@@ -103,11 +104,11 @@ pub struct EffectResponse {
     pub id: String,
     /// `dropped` or `changed`.
     pub action: &'static str,
-    /// `below_min_score`, `duplicate`, `beyond_top_k`, `moved`, `redacted`, `clipped`,
-    /// `cut_to_budget` or `beyond_budget`.
+    /// Dropped: `below_min_score`, `duplicate`, `beyond_top_k` or `beyond_budget`. Changed:
+    /// `moved`, `redacted`, `clipped` or `cut_to_budget`.
     #[schema(example = "duplicate")]
     pub reason: String,
-    /// What decided it, depending on the reason.
+    /// The numbers behind the decision; their names depend on the reason.
     #[schema(value_type = std::collections::HashMap<String, Value>, example = json!({"duplicateOf": "1", "key": "b94d27b9934d3e08"}))]
     pub numbers: Map<String, Value>,
 }

@@ -40,8 +40,8 @@ pub struct ProviderResponse {
     pub configured: bool,
     /// Whether memoir temporarily avoids the provider after too many consecutive failures.
     pub resting: bool,
-    /// Active pauses, which begin when the provider rejects its key, its account or the name of a
-    /// model. Jobs that need the provider wait, queries return 502, and memoir periodically sends
+    /// Active pauses. A pause begins when the provider rejects the key, the account or the name of
+    /// a model. Jobs that need the provider wait, queries return 502, and memoir periodically sends
     /// one call to check whether the provider has recovered. Empty if the provider is not paused.
     pub pauses: Vec<PauseResponse>,
     /// How the output schema of its default model is enforced: `native`, `tool`, `prompted` or
@@ -65,7 +65,7 @@ pub struct PauseResponse {
     /// The problem code that calls receive: `provider_auth`, `provider_quota` or `model_not_found`.
     #[schema(example = "provider_auth")]
     pub code: String,
-    /// The message from the provider.
+    /// The error message from the provider.
     pub detail: String,
     /// What to do about it.
     pub remediation: String,
@@ -171,7 +171,13 @@ pub async fn probe_model(
         latency_ms: last.map(|call| call.latency_ms),
         tokens_prompt: probed.calls.iter().map(|call| call.tokens_prompt).sum(),
         tokens_completion: probed.calls.iter().map(|call| call.tokens_completion).sum(),
-        cost_usd: probed.calls.iter().map(|call| call.cost_usd).sum(),
+        // The sum of nothing is -0.0, which would be written with its sign.
+        cost_usd: probed
+            .calls
+            .iter()
+            .map(|call| call.cost_usd)
+            .sum::<Option<f64>>()
+            .map(|sum| sum + 0.0),
         error,
     }))
 }

@@ -28,7 +28,7 @@ const MOST_CANDIDATES: usize = 1000;
 pub struct PolicyResponse {
     #[schema(example = "retrieval")]
     pub name: String,
-    /// 0 for the built-in defaults, then one more for each change.
+    /// 0 for the built-in defaults; each change adds 1.
     pub version: i64,
     #[serde(flatten)]
     pub settings: Settings,
@@ -95,39 +95,45 @@ pub struct TryPolicyRequest {
     /// Settings to try instead of a stored policy.
     #[serde(default)]
     pub settings: Option<Settings>,
-    /// What a search could have found, in any order.
+    /// Memories that a search could return, in any order.
     #[schema(max_items = 1000)]
     pub candidates: Vec<CandidateRequest>,
 }
 
-/// A memory as a search finds it.
+/// A memory as a search would return it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CandidateRequest {
-    /// Different for each candidate.
+    /// The id; every candidate needs a different one.
     #[schema(min_length = 1, max_length = 128)]
     pub id: String,
+    /// The text.
     pub content: String,
+    /// Relevance, from 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     pub score: f64,
+    /// When it was said.
     #[schema(format = DateTime)]
     pub timestamp: String,
+    /// The thread that it belongs to.
     #[serde(default)]
     pub session_id: Option<String>,
+    /// The id of the message.
     #[serde(default)]
     pub message_id: Option<String>,
-    /// `message` if omitted.
+    /// The type of the memory; `message` if omitted.
     #[serde(default, rename = "type")]
     pub memory_type: Option<MemoryType>,
+    /// Who said it.
     #[serde(default)]
     pub role: Option<Speaker>,
 }
 
-/// What the policy made of the candidates.
+/// The payload that the policy makes of the candidates.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TryPolicyResponse {
-    /// Null if the settings came with the request.
+    /// The policy and version that was tried; null if the settings came with the request.
     pub policy: Option<String>,
     pub memories: Vec<MemoryEntryResponse>,
     pub metadata: PayloadMetadataResponse,
@@ -155,7 +161,8 @@ pub async fn list_policies(
 
 /// List the versions of a policy
 ///
-/// Newest first. A version is never changed or deleted, so a payload can always be explained.
+/// Returns versions, newest first. A version is never changed or deleted, so the settings behind an
+/// earlier payload can always be read.
 #[utoipa::path(
     get, path = "/v1/policies/{name}/versions", tag = "memory", operation_id = "list_policy_versions",
     params(("name" = String, Path, description = "The name of the policy."), ListPolicyVersionsQuery),
@@ -189,8 +196,8 @@ pub async fn list_policy_versions(
 /// Try a policy
 ///
 /// Runs a policy over the candidates in the request and shows what every step dropped or changed.
-/// Nothing is read but the policy, and nothing is stored: the same request always gets the same
-/// response. Use it to test settings before you store them, also in your own CI.
+/// Reads nothing except the policy, and stores nothing, so the same request with the same policy
+/// always gets the same response. Use it to test settings before you store them, for example in CI.
 #[utoipa::path(
     post, path = "/v1/policies/try", tag = "memory", operation_id = "try_policy", request_body = TryPolicyRequest,
     responses(
@@ -267,7 +274,7 @@ fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, Ap
         if !ids.insert(&request.id) {
             return Err(ApiError::invalid_field(
                 field("id"),
-                "is the id of another candidate",
+                "is also the id of another candidate",
             ));
         }
         if !(0.0..=1.0).contains(&request.score) {

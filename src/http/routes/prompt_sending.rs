@@ -24,7 +24,7 @@ use crate::workbench::runs::{PromptRun, RunKind};
 use crate::workbench::sending::{EstimateInput, ReadyPrompt, SendInput, Sender, SentPrompt, Tell};
 use crate::workbench::{Workbench, WorkbenchError};
 
-/// A reply and the model calls that it took.
+/// A reply, and the model calls that were made for it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SendPromptResponse {
     #[serde(flatten)]
@@ -35,11 +35,11 @@ pub struct SendPromptResponse {
 
 /// Estimate a prompt
 ///
-/// Returns the tokens of a prompt, what it costs at most, and whether it is within the ceilings of
+/// Returns the token count of a prompt, its maximum cost, and whether it is within the ceilings of
 /// the workspace. Nothing is sent or stored.
 #[utoipa::path(
     post, path = "/v1/prompts/estimate", tag = "prompts", operation_id = "estimate_prompt", request_body = EstimateInput,
-    responses((status = 200, description = "What sending it would take.", body = PromptEstimate))
+    responses((status = 200, description = "The estimate.", body = PromptEstimate))
 )]
 pub async fn estimate_prompt(
     caller: Caller,
@@ -54,21 +54,21 @@ pub async fn estimate_prompt(
 /// Send a prompt
 ///
 /// Sends a prompt exactly as it is, and returns the reply. A prompt over a ceiling of the workspace
-/// is refused with 422 `prompt_over_ceiling` before any call. If the model fails, the fallback model
-/// is asked once. With `thread_id` the reply becomes a message of the thread, after `user_message`
-/// if that is given; an `external_reply` is stored likewise without any call. Nothing else is
-/// stored.
+/// is rejected with 422 `prompt_over_ceiling` before any call. If the model fails, memoir calls the
+/// fallback model once. With `thread_id`, the reply is stored as a message of the thread, after
+/// `user_message` if you send one. An `external_reply` is stored in the same way, without a call.
+/// Nothing else is stored.
 ///
 /// With `stream: true` or `Accept: text/event-stream` the response is a stream of server-sent
 /// events, each with JSON as its data:
 ///
-/// - `started`: `{"run_id", "estimate"}`, at once.
+/// - `started`: `{"run_id", "estimate"}`, first.
 /// - `reply`: `{"text"}`, the next piece of the reply.
 /// - `reply_restarted`: a model begins again; discard the pieces so far.
 /// - `result`: the whole response, last.
-/// - `problem`: a problem document instead of it, last.
+/// - `problem`: a problem document, instead of `result`, last.
 ///
-/// `POST /v1/runs/{run_id}/cancel` ends the call at once, and so does a client that disconnects.
+/// To end the call immediately, disconnect, or use `POST /v1/runs/{run_id}/cancel`.
 #[utoipa::path(
     post, path = "/v1/prompts/send", tag = "prompts", operation_id = "send_prompt", request_body = SendInput,
     responses(

@@ -18,7 +18,7 @@ use crate::workbench::compose::ComposedPrompt;
 use crate::workbench::input::ComposeInput;
 use crate::workbench::runs::{PromptRun, RunKind};
 
-/// A composed prompt and the model calls that it took.
+/// A composed prompt, and the model calls that were made for it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PromptResponse {
     #[serde(flatten)]
@@ -29,17 +29,25 @@ pub struct PromptResponse {
 
 /// Compose a prompt
 ///
-/// Builds a prompt of up to five blocks in the order of their authority: hard rules, project memory,
-/// injected files, condensed context (`s_ctx`), task. The stages run in a fixed order: the task is
-/// shaped, files are injected, chunks of the eligible sources are retrieved, ranked, checked for
-/// entailment and condensed to cited facts, the headers are audited, and retrieval runs once more if
-/// the audit changes the scope and cites facts for it. A stage that fails or takes too long falls
-/// back, which the trace shows. A prompt over a ceiling is refused with 422 `prompt_over_ceiling`,
-/// if possible before any model is called. Nothing of the prompt is stored.
+/// Builds a prompt of up to five blocks, in the order of their authority: hard rules, project
+/// memory, injected files, condensed context (`s_ctx`), task. The stages always run in the same
+/// order:
+///
+/// 1. Shape the task: a model states its intent, role and form as headers.
+/// 2. Inject the files.
+/// 3. Retrieve chunks of the eligible sources, rank them, drop those that do not support the task,
+///    and condense the rest to cited facts.
+/// 4. Audit the headers against the facts. If the audit changes the scope of the task and cites
+///    facts for the change, step 3 runs once more.
+/// 5. Build the blocks.
+///
+/// If a stage fails or takes too long, its fallback applies, and the trace says so. A prompt over a
+/// ceiling is rejected with 422 `prompt_over_ceiling`, before any model call if possible. Nothing
+/// of the prompt is stored.
 #[utoipa::path(
     post, path = "/v1/prompts", tag = "prompts", operation_id = "compose_prompt", request_body = ComposeInput,
     responses(
-        (status = 200, description = "The prompt, and why everything is in it.", body = PromptResponse),
+        (status = 200, description = "The prompt, and the reason for each part of it.", body = PromptResponse),
         (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 422, response = crate::http::openapi::ProblemResponse),

@@ -43,7 +43,7 @@ pub const ANSWERED: &str = "answer_query";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQueriesQuery {
-    /// Only queries about sources of this end user.
+    /// Only queries that were limited to this end user.
     #[serde(default)]
     user_id: Option<String>,
     /// Maximum number of items on the page.
@@ -57,10 +57,12 @@ pub struct ListQueriesQuery {
 
 /// Run a query
 ///
-/// Walks the hierarchy level by level, reads the chunks of the selected leaves, fits them to the
-/// token budget, and generates an answer from them. The response includes every decision made on
-/// the way. With `mode: retrieve` it contains the chunks without an answer. With `wait: false` the
-/// response is a job (202), whose `result` has the same format.
+/// Finds chunks, fits them to the token budget, and generates an answer from them with citations.
+/// With the default strategy, `auto`, memoir searches first, and a model picks categories only if
+/// the search leaves doubt. The other strategies walk the hierarchy level by level and read the
+/// chunks of the selected leaves. The response includes every decision on the way. With `mode:
+/// retrieve` it contains the chunks without an answer. With `wait: false` the response is a job
+/// (202), whose `result` has the same format.
 ///
 /// With an `Idempotency-Key`, a repeated query within an hour returns the stored answer at no cost.
 /// If several requests with the same key arrive at once, one runs and the others wait for its
@@ -71,20 +73,23 @@ pub struct ListQueriesQuery {
 /// With `Accept: text/event-stream` the response is a stream of server-sent events. The data of
 /// every event is JSON:
 ///
-/// - `started`: `{"id"}`, at once.
-/// - `tier`: a tier of `auto` has ended, as in `tiers`.
-/// - `level`: a level of a walk or a pick was chosen, as in the receipt's `levels`.
+/// - `started`: `{"id"}`, first.
+/// - `tier`: `auto` has completed one of its tiers (`recalled`, `search`, `pick`, `walk`); the data
+///   has the form of an entry of `tiers`.
+/// - `level`: the choice on one level of a walk, or the pick of `auto`; the data has the form of an
+///   entry of `levels` in the receipt.
 /// - `answer`: `{"text"}`, the next piece of the answer.
 /// - `answer_restarted`: the model begins again; discard the pieces so far.
 /// - `result`: the whole result, last.
-/// - `problem`: a problem document instead of the result, last. Errors that are found before the
-///   first event are ordinary responses.
+/// - `problem`: a problem document, instead of `result`, last. Errors before the first event are
+///   ordinary responses.
 ///
-/// A client that disconnects ends the query and its model calls, and so does
-/// `POST /v1/runs/{id}/cancel` with the id of the query.
+/// To end the query and its model calls, disconnect, or use `POST /v1/runs/{id}/cancel` with the id
+/// of the query.
 ///
-/// If no chunk is found (`no_chunks_found`), the `context` of the problem is the partial result.
-/// These problems include the calls made so far: `budget_exceeded`, `budget_too_small`,
+/// If nothing is found, `auto` returns `found: false`; the other strategies return 404
+/// `no_chunks_found` with the partial result as `context`. The `context` of these problems lists
+/// the calls made so far (`responses`): `budget_exceeded`, `budget_too_small`,
 /// `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
 /// `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
 #[utoipa::path(
@@ -165,7 +170,7 @@ async fn queue(
         source_id: None,
         request: request.to_string(),
         max_attempts: state.jobs.max_attempts(),
-        is_small: false,
+        group_size: 1,
     };
 
     idempotency
@@ -176,8 +181,8 @@ async fn queue(
 /// Estimate a query
 ///
 /// Returns the maximum number of calls and tokens for each strategy, based on the current
-/// hierarchy. Calls no model. Before a query makes its first call, memoir compares its `max_calls`
-/// and `max_cost_usd` with these numbers.
+/// hierarchy. Calls no model. A query whose `max_calls` or `max_cost_usd` is below these numbers is
+/// rejected before its first call.
 #[utoipa::path(
     post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
     responses((status = 200, description = "Upper bounds, by strategy.", body = QueryEstimateResponse))
@@ -193,7 +198,8 @@ pub async fn estimate_query(
 
 /// List receipts
 ///
-/// Returns the receipts of past queries, newest first. The list is empty if `audit.persist` is off.
+/// Returns the receipts of past queries, newest first. The list is empty if `audit.persist` is
+/// `false`.
 #[utoipa::path(
     get, path = "/v1/queries", tag = "queries", operation_id = "list_queries", params(ListQueriesQuery),
     responses((status = 200, description = "A page of receipts.", body = QueryListResponse))

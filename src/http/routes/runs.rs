@@ -23,10 +23,11 @@ pub struct CancelledRunResponse {
 
 /// Cancel a run
 ///
-/// Ends a run that composes or sends a prompt, or a streamed query by its id, at once: connections
-/// to models are closed, and the request that started it gets 409 `run_cancelled`. Send a `run_id` of your own with that request to
-/// know the id before its response. Runs are held by the process that got the request and are not
-/// stored; one that has ended, or that another process runs, is not found.
+/// Immediately ends a run that composes or sends a prompt, or a streamed query: memoir closes the
+/// connections to models, and the request that started the run gets 409 `run_cancelled`. To know
+/// the id of a run in advance, send a `run_id` of your own with its request; a streamed query sends
+/// its id in its first event. Runs exist only in the memory of the process that received the
+/// request. A run that has ended, or that another process runs, is not found.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/cancel", tag = "prompts", operation_id = "cancel_run",
     params(("id" = String, Path, description = "The run's id.")),

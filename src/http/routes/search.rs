@@ -25,7 +25,7 @@ pub struct SearchRequest {
     /// Keywords or a question.
     #[schema(min_length = 1, max_length = 10_000, pattern = "\\S")]
     pub query: String,
-    /// How to match chunks; `hybrid` if omitted.
+    /// How to search; `hybrid` if omitted.
     #[serde(default, rename = "type")]
     pub kind: Option<SearchType>,
     /// What to search: the chunks of sources (`chunks`, the default), the same with only the best
@@ -37,8 +37,7 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 200)]
     pub k: Option<i64>,
-    /// Omits items with a lower score. Scores of `keyword` and `semantic` can be compared between
-    /// searches; scores of `hybrid` only within one search.
+    /// Omits items with a lower score. Scores can be compared between searches of one type.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
@@ -46,7 +45,8 @@ pub struct SearchRequest {
     pub filters: Option<SearchFilters>,
 }
 
-/// By keyword (BM25), by meaning (cosine similarity of embeddings), or both.
+/// How to search: by keyword (`keyword`, BM25), by meaning (`semantic`, cosine similarity of
+/// embeddings), or both (`hybrid`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchType {
@@ -81,7 +81,7 @@ pub struct SearchFilters {
     pub user_id: Option<String>,
     /// Only chunks under this category or its descendants.
     pub category_id: Option<i64>,
-    /// Uses the source versions that were current at this time, and the memories that counted then.
+    /// Uses the source versions that were current and the memories that were in force at this time.
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
 }
@@ -93,22 +93,23 @@ pub struct SearchResponse {
     /// The embedding model used for the search; null if embeddings were not compared.
     #[schema(example = "local:embedded")]
     pub embedding_model: Option<String>,
-    /// `memory`, or `database` if the space is too large for `vector.memory_mb`.
+    /// Where the search ran: in `memory`, or in the `database` if the space is too large for
+    /// `vector.memory_mb`.
     #[schema(example = "memory")]
     pub index: &'static str,
     pub timings: SearchTimingsResponse,
 }
 
-/// A chunk, with the scope `sources` the best chunk of its source; or a memory. `owner` tells which:
-/// fields that only the other one has are null.
+/// A chunk or a memory, as `owner` says; fields of the other kind are null. With the scope
+/// `sources`, each item is the best chunk of its source.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SearchItemResponse {
     /// Starts at 1, which is the best.
     pub rank: usize,
     /// How well the item fits, from 0 (nothing in common with the query) to 1. For `keyword` and
-    /// `semantic` it is that component. For `hybrid` it is the mean of the root of `keyword` and of
-    /// `semantic`, averaged over neighbours where the order by both standings contradicts it; it
-    /// can be compared between searches.
+    /// `semantic` it is that component. For `hybrid` it is the mean of `semantic` and the square
+    /// root of `keyword`; where that would rise from one item to the next, neighbouring items get
+    /// their average. It can be compared between searches.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     /// What the text belongs to: `source` or `memory`.
@@ -137,7 +138,7 @@ pub struct SearchItemResponse {
     pub role: Option<String>,
     /// The chunk or the memory, verbatim.
     pub text_content: String,
-    /// Where words of the query stand in `text_content`.
+    /// The positions of the query's words in `text_content`.
     pub highlights: Vec<Highlight>,
     pub token_count: i64,
     /// Start offset in the text of the version, in characters.
@@ -154,23 +155,28 @@ pub struct SearchItemResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ScorePartsResponse {
     /// BM25 score divided by the maximum possible for these keywords, from 0 to 1; null if keywords
-    /// were not compared.
+    /// were not compared. The headings above a chunk count as its text.
     pub keyword: Option<f64>,
+    /// The part of `keyword` that comes from the fields of the source rather than from the chunk:
+    /// name, path, title, tags, metadata, helper, and the categories that all its chunks share. From
+    /// 0 to 1; null for memories and if keywords were not compared.
+    pub fields: Option<f64>,
     /// Cosine similarity to the query, from −1 to 1; null if embeddings were not compared or the
     /// chunk has none.
     pub semantic: Option<f64>,
-    /// For `hybrid`: how far the keyword score of the chunk lies above the average candidate, in
-    /// standard deviations. Items are sorted by the mean of this and `semantic_standing`.
+    /// For `hybrid`: how far the keyword score lies above the mean of all candidates, in standard
+    /// deviations. Items are sorted by the mean of this and `semantic_standing`, plus `neighbours`.
     pub keyword_standing: Option<f64>,
     /// For `hybrid`: the same for the semantic score, after the query vector has been moved towards
     /// the best chunk of a first round.
     pub semantic_standing: Option<f64>,
-    /// For memories: how much what was said before and after it adds to the mean of the two
-    /// standings, which orders memories; in standard deviations.
+    /// For `hybrid` and for memories: what the chunks or messages before and after it add, in
+    /// standard deviations. Memories are sorted by the mean of the two standings plus `neighbours`,
+    /// `speaker` and `time`.
     pub neighbours: Option<f64>,
-    /// For memories: how much it gains because the query names who speaks.
+    /// For memories: what is added because the query names the speaker.
     pub speaker: Option<f64>,
-    /// For memories: how much it gains because the query names its time (`in May 2024`).
+    /// For memories: what is added because the query names the time of the message (`in May 2024`).
     pub time: Option<f64>,
 }
 
@@ -188,9 +194,9 @@ pub struct SearchTimingsResponse {
 /// Search chunks, sources or memories
 ///
 /// Finds chunks of the current source versions, memories of one end user, or both, by keyword, by
-/// meaning, or both. No request finds the memories of two users. A search does not
-/// walk the hierarchy and calls no model except the embedding model for the query, which runs in
-/// this process by default.
+/// meaning, or both. One request never returns memories of two users. A search does not walk the
+/// hierarchy and calls no model except the embedding model for the query, which runs in this
+/// process by default.
 #[utoipa::path(
     post, path = "/v1/search", tag = "search", operation_id = "search", request_body = SearchRequest,
     responses(
@@ -362,10 +368,11 @@ fn memory_item(found: FoundMemory, ranges: Vec<(usize, usize)>) -> SearchItemRes
 fn parts(hit: Hit) -> ScorePartsResponse {
     ScorePartsResponse {
         keyword: hit.keyword,
+        fields: hit.fields,
         semantic: hit.semantic,
         keyword_standing: hit.standing.map(|standing| standing.keyword),
         semantic_standing: hit.standing.map(|standing| standing.semantic),
-        neighbours: None,
+        neighbours: hit.standing.map(|standing| standing.neighbours),
         speaker: None,
         time: None,
     }

@@ -1,33 +1,32 @@
 //! Sources: create, list, read, update and delete.
 
 mod helpers;
+mod listing;
 mod versions;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
-use crate::base::ids::SourceId;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::etag;
 use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
 use crate::http::idempotency::{Begun, Idempotency, location};
-use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::source::{FILE_INGEST, Source};
 use crate::sources::{DescribedSource, NewSource, SourceChange, Sources};
-use crate::store::{SourceFilter, SourcePage};
 
 pub use helpers::{
     __path_get_helper, __path_list_helpers, __path_preview_helper, __path_regenerate_helper,
     __path_update_helper, HelperPreviewResponse, get_helper, list_helpers, preview_helper,
     regenerate_helper, update_helper,
 };
+pub use listing::ListSourcesQuery;
 pub use versions::{
     __path_diff_source_versions, __path_get_source_content, __path_get_source_version,
     __path_list_source_chunks, __path_list_source_versions, diff_source_versions,
@@ -174,88 +173,14 @@ impl From<&DescribedSource> for ListedSourceResponse {
     }
 }
 
-/// A page of sources, oldest first unless `newest_first` is set.
+/// A page of sources, in the order of `sort`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceListResponse {
     pub items: Vec<ListedSourceResponse>,
     /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
-}
-
-/// Filters and pagination of the source list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListSourcesQuery {
-    /// Only sources of this end user.
-    #[serde(default)]
-    user_id: Option<String>,
-    /// Only sources with this tag.
-    #[serde(default)]
-    tag: Option<String>,
-    /// Only sources with exactly this file name.
-    #[serde(default)]
-    filename: Option<String>,
-    /// Only the source at exactly this path; each end user has at most one.
-    #[serde(default)]
-    path: Option<String>,
-    /// Only sources that retrieval may (true) or may not (false) use.
-    #[serde(default)]
-    eligible: Option<bool>,
-    /// Shows the sources as they were at this time, but with their current tags and eligibility.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Whether the newest come first; by default the oldest do.
-    #[serde(default)]
-    newest_first: Option<bool>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
-}
-
-impl ListSourcesQuery {
-    /// The filter and the page of the list `name`, which has one item more than requested, to tell
-    /// whether there is a next page; what its cursors belong to, and the page size.
-    pub(super) fn parts(
-        self,
-        name: &str,
-    ) -> Result<(SourceFilter, SourcePage, String, usize), ApiError> {
-        let limit = page::limit(self.limit)?;
-        let newest_first = self.newest_first.unwrap_or(false);
-        let as_of = moment("as_of", self.as_of.as_deref())?;
-        let Self {
-            user_id,
-            filename,
-            path,
-            tag,
-            eligible,
-            cursor,
-            ..
-        } = self;
-
-        let filter = SourceFilter {
-            user_id,
-            filename,
-            path,
-            tag,
-            eligible,
-            as_of,
-        };
-        let order = if newest_first { "newest " } else { "" };
-        let fingerprint = format!("{name}{order}{filter:?}");
-        let page = SourcePage {
-            after: page::decode_place::<SourceId>(cursor.as_deref(), &fingerprint)?,
-            limit: limit + 1,
-            newest_first,
-        };
-
-        Ok((filter, page, fingerprint, limit))
-    }
+    /// Number of sources that match the filters, on all pages; counted for the first page.
+    pub total: i64,
 }
 
 /// A point in time.
@@ -283,7 +208,7 @@ impl AsOfQuery {
     post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new source.", body = SourceResponse, headers(("Location" = String, description = "The new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 201, description = "The new source.", body = SourceResponse, headers(("Location" = String, description = "The URL of the new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -318,12 +243,11 @@ pub async fn create_source(
             .register(&mut tx, &caller.space, new.clone(), caller.now)
             .await?;
 
+        let body = SourceResponse::from(&source);
         let headers = [
             location(&format!("/v1/sources/{}", source.id))?,
-            (header::ETAG, etag(&source)),
+            (header::ETAG, etag::etag(&body)),
         ];
-
-        let body = SourceResponse::from(&source);
         idempotency
             .finish(tx, &caller, StatusCode::CREATED, headers, &body)
             .await
@@ -334,8 +258,8 @@ pub async fn create_source(
 
 /// List sources
 ///
-/// Returns sources, oldest first unless `newest_first` is set, each with the size of its newest
-/// version and its contextual helper.
+/// Returns sources in the order of `sort` (oldest first if omitted), each with the size of its
+/// newest version and its contextual helper.
 #[utoipa::path(
     get, path = "/v1/sources", tag = "sources", operation_id = "list_sources", params(ListSourcesQuery),
     responses((status = 200, description = "A page of sources.", body = SourceListResponse))
@@ -345,21 +269,24 @@ pub async fn list_sources(
     State(sources): State<Sources>,
     QueryParams(query): QueryParams<ListSourcesQuery>,
 ) -> Result<Json<SourceListResponse>, ApiError> {
-    let (filter, page, fingerprint, limit) = query.parts("")?;
+    let listing = query.listing("")?;
     let found = sources
-        .list_described(&caller.space, &filter, &page)
+        .list_described(&caller.space, &listing.filter, &listing.page)
         .await?;
 
-    let key = |item: &DescribedSource| {
-        (
-            item.source.created_at.as_micros(),
-            item.source.id.to_string(),
-        )
+    let total = match listing.total {
+        Some(total) => total,
+        // The first page has the whole list, so there is nothing to count.
+        None if !listing.has_more(&found) => i64::try_from(found.len()).unwrap_or(i64::MAX),
+        None => sources.count(&caller.space, &listing.filter).await?,
     };
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
+
+    let (items, next_cursor) =
+        listing.cut(found, Some(total), |item| (&item.source, item.size_bytes));
     Ok(Json(SourceListResponse {
         items: items.iter().map(ListedSourceResponse::from).collect(),
         next_cursor,
+        total,
     }))
 }
 
@@ -389,12 +316,7 @@ pub async fn get_source(
         return Ok(Json(SourceResponse::from(&source)).into_response());
     }
 
-    let etag = etag(&source);
-    if names(&headers, &header::IF_NONE_MATCH, &etag, true) {
-        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
-    }
-
-    Ok(([(header::ETAG, etag)], Json(SourceResponse::from(&source))).into_response())
+    Ok(etag::respond(&headers, &SourceResponse::from(&source)))
 }
 
 /// Update a source
@@ -421,14 +343,11 @@ pub async fn update_source(
         eligible: request.eligible,
     };
 
+    let unchanged = etag::condition(&headers, |source: &Source| SourceResponse::from(source));
     let source = sources
-        .update(&caller.space, &id, &change, unchanged(&headers), caller.now)
+        .update(&caller.space, &id, &change, unchanged, caller.now)
         .await?;
-    Ok((
-        [(header::ETAG, etag(&source))],
-        Json(SourceResponse::from(&source)),
-    )
-        .into_response())
+    Ok(etag::changed(&SourceResponse::from(&source)))
 }
 
 /// Delete a source
@@ -449,45 +368,9 @@ pub async fn delete_source(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
+    let unchanged = etag::condition(&headers, |source: &Source| SourceResponse::from(source));
     sources
-        .remove(&caller.space, &id, unchanged(&headers), caller.now)
+        .remove(&caller.space, &id, unchanged, caller.now)
         .await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// A hash of everything that a response shows of a source.
-fn etag(source: &Source) -> HeaderValue {
-    let shown = serde_json::to_vec(&SourceResponse::from(source)).unwrap_or_default();
-    let etag = format!("\"{}\"", &sha256_hex(&shown)[..32]);
-    HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""))
-}
-
-/// Whether the header contains this entity tag. `weak` accepts `W/`, as `If-None-Match` does and
-/// `If-Match` does not.
-fn names(headers: &HeaderMap, header: &HeaderName, etag: &HeaderValue, weak: bool) -> bool {
-    let etag = etag.to_str().unwrap_or_default();
-    let given = headers
-        .get_all(header)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok());
-
-    given
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .any(|one| {
-            let strong = if weak {
-                one.strip_prefix("W/").unwrap_or(one)
-            } else {
-                one
-            };
-            one == "*" || strong == etag
-        })
-}
-
-/// The condition in `If-Match`.
-fn unchanged(headers: &HeaderMap) -> impl Fn(&Source) -> bool {
-    |source| {
-        !headers.contains_key(header::IF_MATCH)
-            || names(headers, &header::IF_MATCH, &etag(source), false)
-    }
 }

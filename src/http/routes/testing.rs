@@ -63,7 +63,7 @@ pub async fn create_probe(
         source_id: None,
         request,
         max_attempts,
-        is_small: false,
+        group_size: 1,
     };
 
     idempotency

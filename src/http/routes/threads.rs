@@ -7,7 +7,7 @@ mod messages;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -35,7 +35,7 @@ pub struct ThreadResponse {
     pub user_id: String,
     pub title: Option<String>,
     pub message_count: i64,
-    /// A turn is a message of the user and what follows until the next one.
+    /// Number of turns. A turn is a message of the user and everything up to the next one.
     pub turn_count: i64,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -66,19 +66,20 @@ impl From<&Thread> for ThreadResponse {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"user_id": "U-123", "title": "Support Chat Jan 15"}))]
 pub struct CreateThreadRequest {
-    /// A UUID of your own; memoir makes one if it is omitted.
+    /// A UUID of your own; memoir generates one if omitted.
     #[serde(default)]
     pub id: Option<String>,
     /// The end user; `default` if omitted.
     #[serde(default)]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
+    /// The title.
     #[serde(default)]
     #[schema(max_length = 300)]
     pub title: Option<String>,
 }
 
-/// What to change in a thread. Omitted fields stay.
+/// The fields to change; omitted fields stay unchanged.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"title": "Refund of order 5678"}))]
@@ -98,19 +99,20 @@ pub struct ThreadListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// How much was deleted.
+/// The number of deleted items of each kind.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RemovalReceipt {
     pub threads: u64,
+    /// Messages of threads.
     pub messages: u64,
     /// Facts, preferences and summaries.
     pub memories: u64,
-    /// Texts whose terms were removed from keyword search.
+    /// Entries of the keyword index.
     pub terms: u64,
     pub vectors: u64,
     /// Jobs, with their records of model calls.
     pub jobs: u64,
-    /// Responses that were kept for repeated requests.
+    /// Stored responses of requests with an `Idempotency-Key`.
     pub stored_responses: u64,
     /// Sources, with their versions; only if a user is deleted.
     pub sources: u64,
@@ -153,20 +155,20 @@ pub struct ListThreadsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UserQuery {
-    /// The end user: what belongs to another one is not found.
+    /// The end user; what belongs to another user is treated as not found.
     #[serde(default)]
     pub user_id: Option<String>,
 }
 
 /// Create a thread
 ///
-/// Creates an empty thread of an end user. Send an `Idempotency-Key` to make the request safe to
+/// Creates an empty thread for an end user. Send an `Idempotency-Key` to make the request safe to
 /// retry.
 #[utoipa::path(
     post, path = "/v1/threads", tag = "conversations", operation_id = "create_thread", request_body = CreateThreadRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new thread.", body = ThreadResponse, headers(("Location" = String, description = "The new thread."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 201, description = "The new thread.", body = ThreadResponse, headers(("Location" = String, description = "The URL of the new thread."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -290,7 +292,7 @@ pub async fn update_thread(
     let change = ThreadChange {
         title: request.title,
     };
-    let unchanged = |thread: &Thread| etag::is_unchanged(&headers, &ThreadResponse::from(thread));
+    let unchanged = etag::condition(&headers, |thread: &Thread| ThreadResponse::from(thread));
     let thread = conversation
         .update_thread(
             &caller.space,
@@ -302,19 +304,19 @@ pub async fn update_thread(
         )
         .await?;
 
-    let body = ThreadResponse::from(&thread);
-    Ok(([(header::ETAG, etag::etag(&body))], Json(body)).into_response())
+    Ok(etag::changed(&ThreadResponse::from(&thread)))
 }
 
 /// Delete a thread
 ///
-/// Permanently deletes the thread with its messages, their terms, vectors and jobs, and returns
-/// how much was deleted. With `If-Match`, returns 412 if the thread has changed since you read it.
+/// Permanently deletes the thread with its messages and their jobs, removes them from search, and
+/// returns how much was deleted. With `If-Match`, returns 412 if the thread has changed since you
+/// read it.
 #[utoipa::path(
     delete, path = "/v1/threads/{id}", tag = "conversations", operation_id = "delete_thread",
     params(("id" = String, Path, description = "The thread's id."), UserQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 200, description = "How much was deleted.", body = RemovalReceipt),
+        (status = 200, description = "The number of deleted items of each kind.", body = RemovalReceipt),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -325,7 +327,7 @@ pub async fn delete_thread(
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> Result<Json<RemovalReceipt>, ApiError> {
-    let unchanged = |thread: &Thread| etag::is_unchanged(&headers, &ThreadResponse::from(thread));
+    let unchanged = etag::condition(&headers, |thread: &Thread| ThreadResponse::from(thread));
     let removed = conversation
         .remove_thread(&caller.space, &id, query.user_id.as_deref(), unchanged)
         .await?;

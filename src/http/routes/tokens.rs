@@ -38,9 +38,9 @@ pub struct CountTokensRequest {
 pub struct CountTokensResponse {
     /// Token count according to the tokenizer.
     pub tokens: u64,
-    /// A quarter of the characters, rounded up.
+    /// The number of characters divided by four, rounded up.
     pub estimate: u64,
-    /// Unicode scalar values.
+    /// Length of the text in Unicode scalar values.
     pub characters: u64,
     /// The encoding used.
     pub tokenizer: String,

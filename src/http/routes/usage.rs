@@ -49,7 +49,7 @@ pub struct ListUsageQuery {
     cursor: Option<String>,
 }
 
-/// A page of the ledger, newest day first.
+/// A page of the recorded usage, newest day first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct UsageListResponse {
     pub items: Vec<UsageResponse>,
@@ -68,7 +68,7 @@ pub struct UsageTotalsResponse {
     pub tokens_completion: i64,
     /// The part of `tokens_prompt` that providers served from their caches.
     pub tokens_cached: i64,
-    /// Based on the configured prices; calls without a known price count as 0.
+    /// Cost in US dollars, based on the configured prices; calls without a known price count as 0.
     pub cost_usd: f64,
 }
 
@@ -91,7 +91,7 @@ pub struct UsageResponse {
     pub tokens_completion: i64,
     /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
-    /// Based on the configured prices; calls without a known price count as 0.
+    /// Cost in US dollars, based on the configured prices; calls without a known price count as 0.
     pub cost_usd: f64,
 }
 
@@ -101,7 +101,7 @@ pub struct UsageResponse {
 /// their totals.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "models", operation_id = "list_usage", params(ListUsageQuery),
-    responses((status = 200, description = "A page of the ledger.", body = UsageListResponse))
+    responses((status = 200, description = "A page of the recorded usage.", body = UsageListResponse))
 )]
 pub async fn list_usage(
     caller: Caller,

@@ -16,13 +16,13 @@ const PART: usize = 100;
 
 /// Delete a user
 ///
-/// Permanently deletes everything of an end user in this space: threads, messages, memories, terms,
-/// vectors, jobs and sources. Returns how much was deleted; for an unknown user, nothing. Safe to
-/// retry.
+/// Permanently deletes all data of an end user in this space: threads, messages, memories, sources,
+/// jobs and search entries. Returns the number of deleted items, which is 0 for an unknown user.
+/// Safe to retry.
 #[utoipa::path(
     delete, path = "/v1/users/{user_id}", tag = "conversations", operation_id = "delete_user",
     params(("user_id" = String, Path, description = "The end user.")),
-    responses((status = 200, description = "How much was deleted.", body = RemovalReceipt))
+    responses((status = 200, description = "The number of deleted items of each kind.", body = RemovalReceipt))
 )]
 pub async fn delete_user(
     caller: Caller,
@@ -41,9 +41,8 @@ pub async fn delete_user(
 
     loop {
         let page = SourcePage {
-            after: None,
             limit: PART,
-            newest_first: false,
+            ..SourcePage::default()
         };
         let found = state.sources.list(&caller.space, &filter, &page).await?;
         for source in &found {

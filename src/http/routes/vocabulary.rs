@@ -25,11 +25,15 @@ const USUAL_FREQUENCY: i64 = 5;
 /// The current vocabulary.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct VocabularyResponse {
-    /// Stored with every memory that was classified with it.
+    /// The name of the version, which is stored with every memory that was classified with it.
     pub version: String,
+    /// What a message can be about; a message has one to three.
     pub topics: Vec<String>,
+    /// The area that a message belongs to; a message has one.
     pub categories: Vec<String>,
+    /// What a message does, such as asking or deciding.
     pub message_types: Vec<String>,
+    /// The kinds of names, numbers and amounts that are extracted from messages.
     pub entity_types: Vec<String>,
 }
 
@@ -51,7 +55,7 @@ impl From<Vocabulary> for VocabularyResponse {
     }
 }
 
-/// A whole new vocabulary.
+/// A complete vocabulary.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"topics": ["billing", "shipping"], "categories": ["question", "complaint"], "message_types": ["request", "statement"], "entity_types": ["order", "product"]}))]
@@ -60,12 +64,16 @@ pub struct UpdateVocabularyRequest {
     #[serde(default)]
     #[schema(max_length = 32)]
     pub version: Option<String>,
+    /// What a message can be about; a message has one to three.
     #[schema(min_items = 1, max_items = 250)]
     pub topics: Vec<String>,
+    /// The area that a message belongs to; a message has one.
     #[schema(min_items = 1, max_items = 250)]
     pub categories: Vec<String>,
+    /// What a message does, such as asking or deciding.
     #[schema(min_items = 1, max_items = 250)]
     pub message_types: Vec<String>,
+    /// The kinds of names, numbers and amounts that are extracted from messages.
     #[schema(min_items = 1, max_items = 250)]
     pub entity_types: Vec<String>,
 }
@@ -79,7 +87,7 @@ pub struct ListSuggestionsQuery {
     #[serde(default)]
     #[param(pattern = "^(topic|category)$")]
     kind: Option<String>,
-    /// Only terms that were suggested at least so often.
+    /// Only terms that were suggested at least this often.
     #[serde(default)]
     #[param(minimum = 1, default = 5)]
     min_frequency: Option<i64>,
@@ -91,13 +99,16 @@ pub struct SuggestionListResponse {
     pub items: Vec<SuggestionResponse>,
 }
 
-/// A term that models miss in the vocabulary.
+/// A term that the vocabulary lacks, according to models.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SuggestionResponse {
+    /// The suggested term.
     pub suggestion: String,
+    /// `topic` or `category`.
     pub kind: String,
+    /// Number of memories that suggest it.
     pub frequency: i64,
-    /// Beginnings of the messages, of up to 100 characters.
+    /// The first characters of some of the messages, up to 100 of each.
     pub examples: Vec<String>,
 }
 
@@ -106,6 +117,7 @@ pub struct SuggestionResponse {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"suggestion": "warranty", "kind": "topic"}))]
 pub struct ApproveRequest {
+    /// The suggested term.
     #[schema(min_length = 1, max_length = 100)]
     pub suggestion: String,
     /// `topic` (the default) or `category`.
@@ -118,16 +130,16 @@ pub struct ApproveRequest {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ApproveResponse {
     pub vocabulary: VocabularyResponse,
-    /// The job that gives the term to the memories that suggested it.
+    /// The job that adds the term to the memories that suggested it.
     pub job_id: String,
-    /// How many memories got it; null while the job runs.
+    /// Number of memories that got the term; null while the job runs.
     pub backfilled: Option<i64>,
 }
 
 /// Get the vocabulary
 ///
-/// Returns the closed lists that messages are classified with and looked up by. A space without its
-/// own vocabulary has the default one.
+/// Returns the lists of terms that messages and questions are classified with. A space without its
+/// own vocabulary uses the default one.
 #[utoipa::path(
     get, path = "/v1/vocabulary", tag = "conversations", operation_id = "get_vocabulary",
     params(("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
@@ -150,8 +162,8 @@ pub async fn get_vocabulary(
 
 /// Replace the vocabulary
 ///
-/// Stores a whole new vocabulary as a new version. From now on messages are classified, and
-/// questions analysed, with it. Memories that were classified before keep their terms and version.
+/// Stores a complete vocabulary as a new version. From then on, messages and questions are
+/// classified with it. Memories that are already classified keep their terms and their version.
 #[utoipa::path(
     put, path = "/v1/vocabulary", tag = "conversations", operation_id = "update_vocabulary", request_body = UpdateVocabularyRequest,
     responses(
@@ -178,7 +190,7 @@ pub async fn update_vocabulary(
 
 /// List suggestions
 ///
-/// Returns the terms that models miss most often, from memories classified with low confidence.
+/// Returns the terms that models suggested most often because the vocabulary lacks them.
 #[utoipa::path(
     get, path = "/v1/vocabulary/suggestions", tag = "conversations", operation_id = "list_suggestions", params(ListSuggestionsQuery),
     responses((status = 200, description = "The suggestions.", body = SuggestionListResponse))
@@ -207,9 +219,9 @@ pub async fn list_suggestions(
 
 /// Approve a suggestion
 ///
-/// Adds the term to the vocabulary as a new version, and gives it to the memories that suggested it
-/// with low confidence. They get the confidence `high` and keep the version that they were
-/// classified with.
+/// Adds the suggested term to the vocabulary, as a new version. A job then adds the term to the
+/// memories whose classification suggested it. The confidence of these memories becomes `high`;
+/// they keep the vocabulary version that they were classified with.
 #[utoipa::path(
     post, path = "/v1/admin/vocabulary/approve", tag = "conversations", operation_id = "approve_suggestion", request_body = ApproveRequest,
     responses(

@@ -19,9 +19,9 @@ use crate::workbench::workspace::{
 /// The workspace of a space.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WorkspaceResponse {
-    /// 0 before any change.
+    /// 0 until the first change.
     pub version: i64,
-    /// Null before any change.
+    /// Null until the first change.
     pub created_at: Option<String>,
     /// The first block of every prompt.
     pub hard_rules: String,
@@ -58,8 +58,7 @@ impl From<StoredWorkspace> for WorkspaceResponse {
 
 /// Get the workspace
 ///
-/// Returns the hard rules, the project memory, and what a run uses unless its request says
-/// otherwise.
+/// Returns the hard rules, the project memory, and the settings of runs that do not set their own.
 #[utoipa::path(
     get, path = "/v1/workspace", tag = "prompts", operation_id = "get_workspace",
     params(("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
@@ -79,8 +78,8 @@ pub async fn get_workspace(
 
 /// Replace the workspace
 ///
-/// Stores the workspace as a new version, which every later run uses. What is omitted gets its
-/// default. With `If-Match`, returns 412 if the workspace has changed since you read it.
+/// Stores the workspace as a new version, which every later run uses. Omitted fields get their
+/// defaults. With `If-Match`, returns 412 if the workspace has changed since you read it.
 #[utoipa::path(
     put, path = "/v1/workspace", tag = "prompts", operation_id = "update_workspace", request_body = WorkspaceInput,
     params(("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),

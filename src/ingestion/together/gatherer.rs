@@ -1,17 +1,16 @@
-//! Gathers requests of several jobs that one model call can answer.
+//! Gathers requests of several jobs that one model call can answer. A call leaves once it is full,
+//! or once no other text can join it.
 //!
 //! Nothing runs in the background: the request that waits at the front makes the call for the
 //! others. If its job is cancelled, the others notice and make calls of their own.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-/// How long a request waits for others.
-const PATIENCE: Duration = Duration::from_millis(100);
+use super::stages::{Member, Stages};
 
 /// The answers to the requests of one call, in their order.
 pub struct Gathered<A> {
@@ -23,8 +22,10 @@ pub struct Gathered<A> {
 
 pub struct Gatherer<R, A> {
     state: Mutex<State<R, A>>,
-    /// Something has changed: a new request, or the end of a call.
+    /// The front may go now: another one is there, a call is full, or a call has ended.
     changed: Notify,
+    /// What its requests are about; texts at an earlier stage may still join.
+    stage: usize,
     /// The weight of one call at most.
     most: usize,
     /// Concurrent calls at most.
@@ -51,31 +52,31 @@ struct Waiting<R, A> {
 enum Turn<R, A> {
     /// It makes the call for these; the first one is its own.
     Lead(Vec<Waiting<R, A>>),
-    /// It waits, until this time at most.
-    Wait(Instant),
+    /// It waits, until this time at most if it is at the front.
+    Wait(Option<Instant>),
 }
 
 impl<R, A> Gatherer<R, A> {
-    pub fn new(most: usize, concurrency: usize) -> Self {
-        let state = State {
-            waiting: VecDeque::new(),
-            next_number: 0,
-            running: 0,
-            wave: 1,
-        };
-
+    pub fn new(stage: usize, most: usize, concurrency: usize) -> Self {
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                next_number: 0,
+                running: 0,
+                wave: 1,
+            }),
             changed: Notify::new(),
+            stage,
             most,
             concurrency,
         }
     }
 
-    /// Waits a moment for other requests and has one call answer all of them. `None`: nobody else
-    /// came, or the call did not answer this request.
+    /// Waits for other requests, as long as texts may still bring some, and has one call answer all
+    /// of them. `None`: no other request arrived, or the call did not answer this request.
     pub async fn ask<F>(
         &self,
+        (stages, member): (&Stages, &Member<'_>),
         request: R,
         weight: usize,
         call: impl FnOnce(Vec<R>) -> F,
@@ -85,23 +86,34 @@ impl<R, A> Gatherer<R, A> {
     {
         let (reply, mut answer) = oneshot::channel();
         let place = self.enter(request, weight, reply);
+        // Only now: whoever sees that nobody is missing must see this request.
+        member.reach(self.stage);
 
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
+            let (changed, moved) = (self.changed.notified(), stages.moved());
+            tokio::pin!(changed, moved);
             // From now on no change is missed.
             changed.as_mut().enable();
+            moved.as_mut().enable();
 
-            let until = match self.turn(place.number) {
-                Turn::Lead(taken) => return self.lead(taken, call).await,
+            let until = match self.turn(place.number, stages) {
+                Turn::Lead(taken) => return self.lead(taken, stages, call).await,
                 Turn::Wait(until) => until,
+            };
+
+            let due = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
             };
 
             tokio::select! {
                 biased;
                 answer = &mut answer => return answer.ok().flatten(),
-                () = tokio::time::sleep_until(until) => {}
+                () = due => {}
                 () = changed => {}
+                () = moved => {}
             }
         }
     }
@@ -115,6 +127,8 @@ impl<R, A> Gatherer<R, A> {
         let mut state = self.state();
         let number = state.next_number;
         state.next_number += 1;
+
+        let before = state.weight();
         state.waiting.push_back(Waiting {
             number,
             request,
@@ -124,28 +138,32 @@ impl<R, A> Gatherer<R, A> {
         });
 
         drop(state);
-        self.changed.notify_waiters();
+        if before < self.most && before + weight >= self.most {
+            self.changed.notify_waiters();
+        }
+
         Place {
             gatherer: self,
             number,
         }
     }
 
-    fn turn(&self, number: u64) -> Turn<R, A> {
+    fn turn(&self, number: u64, stages: &Stages) -> Turn<R, A> {
         let mut state = self.state();
-        let later = Instant::now() + PATIENCE;
-        let Some(front) = state.waiting.front() else {
-            return Turn::Wait(later);
+        let is_front = |front: &Waiting<R, A>| front.number == number;
+        let Some(front) = state.waiting.front().filter(|front| is_front(front)) else {
+            return Turn::Wait(None);
         };
 
-        if front.number != number || state.running >= state.wave {
-            return Turn::Wait(later);
+        if state.running >= state.wave {
+            return Turn::Wait(None);
         }
 
-        let due = front.since + PATIENCE;
-        let weight: usize = state.waiting.iter().map(|waiting| waiting.weight).sum();
-        if weight < self.most && Instant::now() < due {
-            return Turn::Wait(due);
+        if state.weight() < self.most && stages.are_some_before(self.stage) {
+            let due = front.since + stages.patience();
+            if Instant::now() < due {
+                return Turn::Wait(Some(due));
+            }
         }
 
         let (mut taken, mut weight) = (Vec::new(), 0);
@@ -165,7 +183,12 @@ impl<R, A> Gatherer<R, A> {
         Turn::Lead(taken)
     }
 
-    async fn lead<F>(&self, taken: Vec<Waiting<R, A>>, call: impl FnOnce(Vec<R>) -> F) -> Option<A>
+    async fn lead<F>(
+        &self,
+        taken: Vec<Waiting<R, A>>,
+        stages: &Stages,
+        call: impl FnOnce(Vec<R>) -> F,
+    ) -> Option<A>
     where
         F: Future<Output = Gathered<A>>,
     {
@@ -179,7 +202,9 @@ impl<R, A> Gatherer<R, A> {
             .map(|waiting| (waiting.request, waiting.reply))
             .unzip();
 
+        let began = Instant::now();
         let Gathered { answers, news } = call(requests).await;
+        stages.note_call(began.elapsed());
         {
             let mut state = self.state();
             state.wave = if news {
@@ -201,6 +226,12 @@ impl<R, A> Gatherer<R, A> {
 
     fn state(&self) -> MutexGuard<'_, State<R, A>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R, A> State<R, A> {
+    fn weight(&self) -> usize {
+        self.waiting.iter().map(|waiting| waiting.weight).sum()
     }
 }
 
@@ -241,52 +272,98 @@ impl<R, A> Drop for Running<'_, R, A> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
 
     use super::*;
 
-    async fn doubled(calls: &AtomicUsize, numbers: Vec<u64>) -> Gathered<u64> {
+    async fn doubled(calls: &AtomicUsize, took: Duration, numbers: Vec<u64>) -> Gathered<u64> {
         calls.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(took).await;
         Gathered {
             answers: numbers.iter().map(|number| Some(number * 2)).collect(),
             news: false,
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn requests_that_come_together_share_calls() {
-        let (gatherer, calls) = (Gatherer::new(5, 4), AtomicUsize::new(0));
-        let all = (0..17).map(|number| {
-            let calls = &calls;
-            gatherer.ask(number, 1, move |numbers| doubled(calls, numbers))
+    /// 203 texts go through three stages, on the last two under three and nine parents. Returns the
+    /// calls.
+    async fn walk_together(took: Duration) -> usize {
+        let (stages, calls) = (Stages::default(), AtomicUsize::new(0));
+        let first = Gatherer::new(1, 5, 4);
+        let second: Vec<_> = (0..3).map(|_| Gatherer::new(2, 5, 4)).collect();
+        let third: Vec<_> = (0..9).map(|_| Gatherer::new(3, 5, 4)).collect();
+        let members: Vec<Member<'_>> = (0..203).map(|_| stages.join()).collect();
+
+        let each = (0..203).zip(&members).map(|(number, member)| {
+            let (stages, calls, first) = (&stages, &calls, &first);
+            let (second, third) = (&second, &third);
+            async move {
+                // They do not arrive at the same time.
+                tokio::time::sleep(Duration::from_millis(number * 7 % 300)).await;
+                let at = |parents: usize| usize::try_from(number).unwrap() % parents;
+                for gatherer in [first, &second[at(3)], &third[at(9)]] {
+                    let call = |numbers| doubled(calls, took, numbers);
+                    let answer = gatherer.ask((stages, member), number, 1, call).await;
+                    assert!(answer.is_none_or(|answer| answer == number * 2));
+                    if answer.is_none() {
+                        // Nobody else came.
+                        doubled(calls, took, vec![number]).await;
+                    }
+                }
+            }
         });
 
-        let answers = futures_util::future::join_all(all).await;
-        let wanted: Vec<Option<u64>> = (0..17).map(|number| Some(number * 2)).collect();
-        assert_eq!(answers, wanted);
-        assert_eq!(calls.load(Ordering::Relaxed), 4);
+        join_all(each).await;
+        calls.load(Ordering::Relaxed)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_without_company_is_not_called_here() {
-        let (gatherer, calls) = (Gatherer::new(5, 4), AtomicUsize::new(0));
-        let began = Instant::now();
-        let answer = gatherer.ask(1, 1, |numbers| doubled(&calls, numbers)).await;
+    async fn texts_meet_on_every_level_however_slow_the_model_is() {
+        // 41 full calls on each level, and at most one more for each parent.
+        for took in [0, 5, 50, 500, 2000] {
+            let calls = walk_together(Duration::from_millis(took)).await;
+            assert!(calls <= 3 * 41 + 3 + 9, "{calls} calls at {took} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_text_without_company_does_not_wait() {
+        let (stages, calls) = (Stages::default(), AtomicUsize::new(0));
+        let gatherer = Gatherer::new(1, 5, 4);
+        let (member, began) = (stages.join(), Instant::now());
+        let call = |numbers| doubled(&calls, Duration::ZERO, numbers);
+        let answer = gatherer.ask((&stages, &member), 1, 1, call).await;
         assert_eq!((answer, calls.load(Ordering::Relaxed)), (None, 0));
-        assert!(began.elapsed() < PATIENCE * 2);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_text_that_never_arrives_is_not_waited_for_long() {
+        let (stages, calls) = (Stages::default(), AtomicUsize::new(0));
+        let gatherer = Gatherer::new(1, 5, 4);
+        let (one, other, _stuck) = (stages.join(), stages.join(), stages.join());
+        let call = |numbers| doubled(&calls, Duration::ZERO, numbers);
+        let (one, other) = tokio::join!(
+            gatherer.ask((&stages, &one), 1, 1, call),
+            gatherer.ask((&stages, &other), 2, 1, call)
+        );
+        assert_eq!((one, other), (Some(2), Some(4)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn others_go_on_if_the_one_that_calls_is_cancelled() {
-        let gatherer = Gatherer::<u64, u64>::new(3, 4);
-        let ask = |number| {
+        let (stages, gatherer) = (Stages::default(), Gatherer::<u64, u64>::new(1, 3, 4));
+        let members: Vec<Member<'_>> = (0..3).map(|_| stages.join()).collect();
+        let ask = |number: usize| {
             let never = |_| std::future::pending::<Gathered<u64>>();
-            gatherer.ask(number, 1, never)
+            gatherer.ask((&stages, &members[number]), 0, 1, never)
         };
 
         // Dropped after a moment, as the work of a cancelled job is.
-        let first = tokio::time::timeout(Duration::from_millis(1), ask(1));
-        let (first, second, third) = tokio::join!(first, ask(2), ask(3));
+        let first = tokio::time::timeout(Duration::from_millis(1), ask(0));
+        let (first, second, third) = tokio::join!(first, ask(1), ask(2));
         assert!(first.is_err());
         assert_eq!((second, third), (None, None));
         assert_eq!(gatherer.state().running, 0);

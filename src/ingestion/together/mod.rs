@@ -6,12 +6,14 @@
 //! its own, so a failed or cancelled job affects no other.
 
 mod gatherer;
+mod stages;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gatherer::{Gathered, Gatherer};
+use stages::{Member, Stages};
 
 use crate::base::ids::JobId;
 use crate::base::text::{name_key, one_line};
@@ -24,6 +26,8 @@ use crate::model::llm_call::LlmCall;
 
 /// Chunks of a text that shares calls. Longer texts fill calls of their own.
 pub const MOST_CHUNKS: usize = 2;
+/// The order of stages: the helper, then the levels.
+const HELPER: usize = 1;
 
 /// The rooms of all requests whose texts are being ingested; cheap to clone.
 #[derive(Clone, Default)]
@@ -33,12 +37,19 @@ pub struct Together {
 
 /// Where the texts of one request meet.
 pub struct Room {
+    stages: Stages,
     concurrency: usize,
     helpers: Gatherer<SourceHead, NewHelper>,
     /// A model that cannot write several helpers at once is not asked again.
     one_by_one: AtomicBool,
     /// By level and parent.
     levels: Mutex<HashMap<String, Arc<Level>>>,
+}
+
+/// The place of one text in its room, from before its first call to its end.
+pub struct Seat<'r> {
+    room: &'r Room,
+    member: Member<'r>,
 }
 
 struct Level {
@@ -66,8 +77,9 @@ impl Together {
 
         rooms.retain(|_, room| room.strong_count() > 0);
         let room = Arc::new(Room {
+            stages: Stages::default(),
             concurrency,
-            helpers: Gatherer::new(MOST_DOCUMENTS, concurrency),
+            helpers: Gatherer::new(HELPER, MOST_DOCUMENTS, concurrency),
             one_by_one: AtomicBool::new(false),
             levels: Mutex::default(),
         });
@@ -78,6 +90,31 @@ impl Together {
 }
 
 impl Room {
+    /// A place for a text; others wait for it until it is dropped.
+    pub fn enter(&self) -> Seat<'_> {
+        Seat {
+            room: self,
+            member: self.stages.join(),
+        }
+    }
+
+    fn level(&self, task: &Classify, most: usize) -> Arc<Level> {
+        let parent: Vec<String> = task.parent.iter().map(|name| name_key(name)).collect();
+        let key = format!("{}\n{}", task.level, parent.join("\n"));
+        let stage = HELPER + usize::try_from(task.level).unwrap_or(usize::MAX - HELPER);
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = levels.entry(key).or_insert_with(|| {
+            Arc::new(Level {
+                gatherer: Gatherer::new(stage, most, self.concurrency),
+                made: Mutex::default(),
+            })
+        });
+
+        Arc::clone(level)
+    }
+}
+
+impl Seat<'_> {
     /// A helper from a shared call; `None`: write it alone.
     pub async fn describe(
         &self,
@@ -85,14 +122,15 @@ impl Room {
         session: &Session,
         head: SourceHead,
     ) -> Option<NewHelper> {
-        if self.one_by_one.load(Ordering::Relaxed) {
+        let room = self.room;
+        if room.one_by_one.load(Ordering::Relaxed) {
             return None;
         }
 
         let call = async |heads: Vec<SourceHead>| {
             let answers = helpers.generate_many(session, heads).await;
             if answers.iter().all(Option::is_none) {
-                self.one_by_one.store(true, Ordering::Relaxed);
+                room.one_by_one.store(true, Ordering::Relaxed);
             }
 
             // The helpers of other texts do not depend on these.
@@ -102,7 +140,8 @@ impl Room {
             }
         };
 
-        self.helpers.ask(head, 1, call).await
+        let place = (&room.stages, &self.member);
+        room.helpers.ask(place, head, 1, call).await
     }
 
     /// The categories of a text's chunks from a shared call; `None`: ask alone. `most`: chunks of
@@ -114,24 +153,11 @@ impl Room {
         task: Classify,
         most: usize,
     ) -> Option<SharedAnswer> {
-        let level = self.level(&task, most);
+        let level = self.room.level(&task, most);
         let weight = task.chunks.len();
         let call = async |tasks: Vec<Classify>| level.classify(llm, (session, job), &tasks).await;
-        level.gatherer.ask(task, weight, call).await
-    }
-
-    fn level(&self, task: &Classify, most: usize) -> Arc<Level> {
-        let parent: Vec<String> = task.parent.iter().map(|name| name_key(name)).collect();
-        let key = format!("{}\n{}", task.level, parent.join("\n"));
-        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        let level = levels.entry(key).or_insert_with(|| {
-            Arc::new(Level {
-                gatherer: Gatherer::new(most, self.concurrency),
-                made: Mutex::default(),
-            })
-        });
-
-        Arc::clone(level)
+        let place = (&self.room.stages, &self.member);
+        level.gatherer.ask(place, task, weight, call).await
     }
 }
 

@@ -19,7 +19,7 @@ use crate::ingestion::filing_desk::FilingDesk;
 use crate::ingestion::hierarchy::fullness;
 use crate::ingestion::saver::Saver;
 use crate::ingestion::second_look::SecondLook;
-use crate::ingestion::together::Room;
+use crate::ingestion::together::Seat;
 use crate::ingestion::write_error::WriteError;
 use crate::ingestion::writing::{Draft, Written, part_name};
 use crate::jobs::{Failure, JobContext, JobError};
@@ -39,7 +39,7 @@ impl IngestionWork {
     pub(super) async fn file_and_write(
         &self,
         context: &JobContext,
-        (session, room): (&Session, Option<&Room>),
+        (session, seat): (&Session, Option<&Seat<'_>>),
         document: &CutText,
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
@@ -49,7 +49,7 @@ impl IngestionWork {
         let mut filing = Filing {
             llm: &self.llm,
             session,
-            room: room.map(|room| (room, context.id())),
+            seat: seat.map(|seat| (seat, context.id())),
             saver: &saver,
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,
@@ -95,7 +95,7 @@ impl IngestionWork {
 
         Err(JobError::retry(Failure::new(
             problems::CATEGORY_LIMIT,
-            "other jobs filled the hierarchy again and again before this source could be stored",
+            "other jobs repeatedly filled up the hierarchy before this source could be stored",
         )))
     }
 
@@ -314,7 +314,7 @@ impl Windows<'_> {
 
             let done = self
                 .work
-                .writer(context, None)
+                .writer(context, self.session, None)
                 .write(draft, range, written.as_ref(), None)
                 .await?;
 

@@ -11,8 +11,17 @@ use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::ingestion::write_error::{During, WriteError};
 use crate::jobs::JobError;
+use crate::model::category::LeafGrowth;
 use crate::model::chunk::{NewChunk, TAXONOMY};
 use crate::store::{StoreError, Tx};
+
+/// Where paths lead.
+struct FoundLeaves {
+    /// The leaf of each path; `None` if a category is missing.
+    ids: Vec<Option<i64>>,
+    /// The number of a path, the place in it, and the present name of a renamed category.
+    renamed: Vec<(usize, usize, String)>,
+}
 
 impl Writer<'_> {
     /// Writes the filed chunks of a range and their categories; returns the counts by category.
@@ -108,9 +117,9 @@ impl Writer<'_> {
         tx: &mut Tx,
         version_id: Option<i64>,
         sign: i64,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Vec<LeafGrowth>, WriteError> {
         let Some(version_id) = version_id else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let space = self.context.space();
         let counts = tx
@@ -132,39 +141,56 @@ impl Writer<'_> {
         &self,
         tx: &mut Tx,
         counts: &BTreeMap<i64, i64>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Vec<LeafGrowth>, WriteError> {
         tx.add_chunk_counts(self.context.space(), counts)
             .await
             .during("count chunks", "categories")
     }
 
-    /// The ids of the leaves of these paths; `None` if a category is missing. Most texts need no new
-    /// one, and then not all of the hierarchy is read while other writers wait.
+    /// The ids of the leaves of these paths, as far as they exist. Most texts need no new category,
+    /// and then not all of the hierarchy is read while other writers wait. Where a category was
+    /// renamed, the former name leads to it too.
     async fn find_leaves(
         &self,
         tx: &mut Tx,
         paths: &[Vec<String>],
-    ) -> Result<Option<Vec<i64>>, WriteError> {
+    ) -> Result<FoundLeaves, WriteError> {
         let depth = usize::try_from(self.taxonomy.depth()).unwrap_or(0);
-        let mut ids = vec![0; paths.len()];
+        let mut leaves = FoundLeaves {
+            ids: vec![Some(0); paths.len()],
+            renamed: Vec::new(),
+        };
+
         for place in 0..depth {
-            let named = |(id, path): (&i64, &Vec<String>)| {
-                (*id, name_key(path.get(place).map_or("", String::as_str)))
+            let named = |(id, path): (&Option<i64>, &Vec<String>)| {
+                let name = path.get(place).map_or("", String::as_str);
+                id.map(|id| (id, name_key(name)))
             };
-            let keys: Vec<(i64, String)> = ids.iter().zip(paths).map(named).collect();
-            let distinct: BTreeSet<(i64, String)> = keys.iter().cloned().collect();
+            let keys: Vec<Option<(i64, String)>> =
+                leaves.ids.iter().zip(paths).map(named).collect();
+            let distinct: BTreeSet<(i64, String)> = keys.iter().flatten().cloned().collect();
             let found = tx.list_categories_named(self.context.space(), &distinct);
             let found = found.await.during("read the hierarchy", "categories")?;
+            let missing: BTreeSet<(i64, String)> = distinct
+                .into_iter()
+                .filter(|key| !found.contains_key(key))
+                .collect();
+            let former = tx.list_aliases(self.context.space(), &missing);
+            let former = former
+                .await
+                .during("read former names", "category_aliases")?;
 
-            for (id, key) in ids.iter_mut().zip(&keys) {
-                let Some(child) = found.get(key) else {
-                    return Ok(None);
-                };
-                *id = *child;
+            for (number, key) in keys.iter().enumerate() {
+                let id = key.as_ref().and_then(|key| found.get(key)).copied();
+                let alias = key.as_ref().and_then(|key| former.get(key));
+                leaves.ids[number] = id.or(alias.map(|(id, _)| *id));
+                if let Some((_, name)) = alias {
+                    leaves.renamed.push((number, place, name.clone()));
+                }
             }
         }
 
-        Ok(Some(ids))
+        Ok(leaves)
     }
 
     /// The ids of the leaves of these paths, created where missing; and how many were created.
@@ -175,8 +201,14 @@ impl Writer<'_> {
         now: Timestamp,
     ) -> Result<(Vec<i64>, i64), WriteError> {
         let space = self.context.space();
-        if let Some(leaves) = self.find_leaves(tx, paths).await? {
+        let found = self.find_leaves(tx, paths).await?;
+        if let Some(leaves) = found.ids.iter().copied().collect() {
             return Ok((leaves, 0));
+        }
+
+        let mut paths = paths.to_vec();
+        for (number, place, name) in found.renamed {
+            paths[number][place] = name;
         }
 
         let mut tree = Tree::to_write(self.taxonomy.clone());
@@ -203,13 +235,13 @@ impl Writer<'_> {
             }
 
             let place = usize::try_from(level - 1).unwrap_or(0);
-            for (node, path) in nodes.iter_mut().zip(paths) {
+            for (node, path) in nodes.iter_mut().zip(&paths) {
                 *node = tree
                     .choose(*node, path.get(place).map_or("", String::as_str))
                     .ok_or(WriteError::NoRoom)?;
             }
 
-            let new = tree.new_on(level);
+            let new = tree.new_on(level, self.named_by);
             if new.is_empty() {
                 continue;
             }

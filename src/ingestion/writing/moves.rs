@@ -52,10 +52,11 @@ impl Writer<'_> {
             let dated = tx
                 .date_back(space, &[leaf], Timestamp::from_micros(moment))
                 .await;
-            dated.during("date categories back", "categories")?;
+            dated.during("set the creation times of categories", "categories")?;
         }
 
-        self.add_counts(tx, &counts).await
+        self.add_counts(tx, &counts).await?;
+        Ok(())
     }
 }
 

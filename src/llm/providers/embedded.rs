@@ -261,44 +261,84 @@ fn answer(task: &Answer) -> AnswerOutput {
     }
 }
 
-/// Answers the last paragraph of a prompt, its task, with sentences of the paragraphs above it.
+/// The number of a text that is no chunk; it is not cited.
+const NO_CHUNK: i64 = 0;
+
+/// Answers the task of a prompt, its last paragraph or what stands behind `Task:`, with sentences
+/// above it. Lines of a composed prompt that cite a chunk keep its number.
 fn reply_to(task: &SendPrompt) -> String {
-    let paragraphs: Vec<&str> = task
-        .prompt
-        .split("\n\n")
-        .map(str::trim)
-        .filter(|paragraph| !paragraph.is_empty())
-        .collect();
-    let Some((query, above)) = paragraphs.split_last() else {
-        return String::new();
+    let prompt = task.prompt.trim_end();
+    let (above, query) = prompt
+        .rsplit_once("\nTask:")
+        .or_else(|| prompt.rsplit_once("\n\n"))
+        .unwrap_or(("", prompt));
+    let query = query.trim().trim_start_matches("Task:").trim();
+    let (known, history) = match above.rsplit_once(TASK_HEADER) {
+        Some((known, how)) => (
+            known,
+            how.trim_start().split("\n\n").next().unwrap_or_default(),
+        ),
+        None => (above, ""),
     };
+    let history = history.strip_prefix(HISTORY_HEADER).unwrap_or_default();
 
-    // A composed prompt names its task.
-    let query = query.strip_prefix("Task:").unwrap_or(query);
-
-    let above: Vec<String> = above.iter().map(|text| without_labels(text)).collect();
-    let chunks: Vec<AnswerChunk<'_>> = (1..)
-        .zip(&above)
+    let lines = known.lines().chain([""]).chain(history.lines());
+    let (cited, rest): (Vec<&str>, Vec<&str>) = lines.partition(|line| cited_line(line).is_some());
+    let rest = rest.into_iter().filter(|line| !is_label(line.trim()));
+    let rest = rest.collect::<Vec<_>>().join("\n");
+    let mut chunks: Vec<AnswerChunk<'_>> = cited
+        .into_iter()
+        .filter_map(cited_line)
         .map(|(chunk_id, text)| AnswerChunk {
             chunk_id,
             path: "",
             text,
         })
         .collect();
+    let paragraphs = rest.split("\n\n").map(str::trim);
+    chunks.extend(
+        paragraphs
+            .filter(|text| !text.is_empty())
+            .map(|text| AnswerChunk {
+                chunk_id: NO_CHUNK,
+                path: "",
+                text,
+            }),
+    );
 
-    EmbeddedModel::answer(query, &chunks)
+    EmbeddedModel::answer(query, &chunks).replace(&format!(" [{NO_CHUNK}]"), "")
 }
 
-/// A paragraph of a composed prompt without the lines that name its blocks and files.
-fn without_labels(paragraph: &str) -> String {
-    let is_label = |line: &str| {
-        (line.starts_with('[') && line.ends_with(']'))
-            || (line.starts_with("File: ") && line.contains("sha256"))
-            || line.starts_with("End of file: ")
+/// The number and the text of a line such as `- F1: The ferry leaves at nine. [chunk 11]`.
+fn cited_line(line: &str) -> Option<(i64, &str)> {
+    let (text, number) = line.trim().rsplit_once(" [chunk ")?;
+    let number = number.strip_suffix(']')?.split(',').next()?;
+    let text = text.trim_start_matches("- ");
+    let is_name = |name: &str| {
+        let digits = name.strip_prefix('F').unwrap_or_default();
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
+    let text = text
+        .split_once(": ")
+        .filter(|(name, _)| is_name(name))
+        .map_or(text, |(_, text)| text);
+    Some((number.trim().parse().ok()?, text))
+}
 
-    let lines = paragraph.lines().filter(|line| !is_label(line.trim()));
-    lines.collect::<Vec<_>>().join("\n")
+/// The title of the block of a composed prompt that says how to work, and of what was said.
+const TASK_HEADER: &str = "[Task/Mode]";
+const HISTORY_HEADER: &str = "RECENT HISTORY";
+
+/// Whether a line of a composed prompt names a block, a list or a file.
+fn is_label(line: &str) -> bool {
+    (line.starts_with('[') && line.ends_with(']'))
+        || line.starts_with("[chunk ")
+        || (line.starts_with("File: ") && line.contains("sha256"))
+        || line.starts_with("End of file: ")
+        || matches!(
+            line,
+            "Facts:" | "Constraints:" | "Open Issues:" | "Sources:"
+        )
 }
 
 fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
@@ -384,4 +424,35 @@ fn extract(task: &Extract) -> ExtractedFacts {
 
 fn count(text: &str) -> i64 {
     i64::try_from(EmbeddedModel::tokens(text)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_cites_the_chunks_of_the_prompt_and_not_its_instructions() {
+        let says = |prompt: &str| {
+            reply_to(&SendPrompt {
+                system: "".into(),
+                prompt: prompt.into(),
+            })
+        };
+
+        let composed = "[S_ctx]\nFacts:\n- F1: The ferry to Sør leaves at nine. [chunk 26, chunk 3]\n\
+            Sources:\n[chunk 26] /ferry.md (version 1)\n\n[Task/Mode]\nRECENT HISTORY\n\
+            user: My cabin has the number twelve.\n\nRole: an expert\n\
+            Intent: When does the ferry to Sør leave?\n\nTask:\n";
+        let ask = |task: &str| says(&format!("{composed}{task}"));
+        assert_eq!(
+            ask("When does the ferry to Sør leave?"),
+            "The ferry to Sør leaves at nine [26]."
+        );
+        assert!(ask("Which number has my cabin?").contains("number twelve."));
+
+        let plain =
+            "The ledger stores its data in PostgreSQL.\n\nWhere does the ledger store its data?";
+        assert_eq!(says(plain), "The ledger stores its data in PostgreSQL.");
+        assert_eq!(says(""), "Not found in what is stored.");
+    }
 }

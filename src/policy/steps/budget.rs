@@ -3,6 +3,7 @@
 use super::super::candidate::Entry;
 use super::super::explain::{Effect, Reason, Step};
 use super::clip::ELLIPSIS;
+use crate::base::text::char_count;
 use crate::base::tokens::quarter_estimate;
 
 pub const NAME: &str = "token_budget";
@@ -58,9 +59,20 @@ pub fn apply(entries: &mut Vec<Entry>, max_tokens: usize) -> Step {
 
 /// The beginning of a text that fills the tokens left, its `...` included; `None` if nothing fits.
 fn cut_to(text: &str, tokens: usize) -> Option<String> {
-    let most = (tokens * CHARACTERS_PER_TOKEN).checked_sub(ELLIPSIS.len())?;
-    let mut cut: String = text.chars().take(most).collect();
-    cut.push_str(ELLIPSIS);
+    cut(text, characters(tokens), ELLIPSIS)
+}
+
+/// The characters that so many tokens stand for.
+pub fn characters(tokens: usize) -> usize {
+    tokens.saturating_mul(CHARACTERS_PER_TOKEN)
+}
+
+/// The beginning of a text with a marker, at most so many characters in all; `None` if not even the
+/// marker fits.
+pub fn cut(text: &str, most: usize, marker: &str) -> Option<String> {
+    let kept = most.checked_sub(char_count(marker))?;
+    let mut cut: String = text.chars().take(kept).collect();
+    cut.push_str(marker);
     Some(cut)
 }
 

@@ -10,24 +10,40 @@ use crate::base::hash::sha256_hex;
 
 pub const NAME: &str = "deduplication";
 
+/// The first text of each key: whoever offers texts best first keeps the best of equal ones.
+#[derive(Debug, Default)]
+pub struct FirstOfKey {
+    ids: HashMap<String, String>,
+}
+
+impl FirstOfKey {
+    /// The id that came first with this key, if one did; otherwise this one is the first.
+    pub fn before(&mut self, key: &str, id: &str) -> Option<String> {
+        if let Some(first) = self.ids.get(key) {
+            return Some(first.clone());
+        }
+
+        self.ids.insert(key.to_owned(), id.to_owned());
+        None
+    }
+}
+
 /// The entries come best first, so the best of equal ones is kept.
 pub fn apply(entries: &mut Vec<Entry>, top_k: usize) -> Step {
     let before = entries.len();
     let mut effects = Vec::new();
-    let mut first_with: HashMap<String, String> = HashMap::new();
+    let mut seen = FirstOfKey::default();
 
     entries.retain(|entry| {
         let key = key(entry.content());
-        if let Some(first) = first_with.get(&key) {
-            let duplicate_of = first.clone();
-            effects.push(Effect::new(
-                entry.id(),
-                Reason::Duplicate { duplicate_of, key },
-            ));
-            return false;
-        }
-        first_with.insert(key, entry.id().to_owned());
-        true
+        let Some(duplicate_of) = seen.before(&key, entry.id()) else {
+            return true;
+        };
+        effects.push(Effect::new(
+            entry.id(),
+            Reason::Duplicate { duplicate_of, key },
+        ));
+        false
     });
 
     for (index, entry) in entries.iter().enumerate().skip(top_k) {

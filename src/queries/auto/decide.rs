@@ -9,6 +9,9 @@ pub const ENOUGH: f64 = 0.46;
 pub const NOTHING: f64 = 0.3;
 /// From this evidence on, confidence is medium.
 pub const MEDIUM: f64 = 0.36;
+/// The share of the query's words, rare ones counting more, that one of the best chunks must contain
+/// for the evidence to be clear: a chunk about something else shares only common words.
+pub const COVERED: f64 = 0.5;
 
 /// Leaves that a pick offers, and how many of its options may be picked.
 pub const OFFERED_LEAVES: usize = 12;
@@ -17,8 +20,13 @@ pub const PICKS: u64 = 3;
 pub const PICK_WEIGHT: f64 = 0.5;
 /// Chunks read from each picked leaf.
 pub const CHUNKS_PER_PICK: usize = 50;
-/// How much a chunk loses that matches the query worse than others in the same stretch of text.
-pub const SIBLING_LOSS: f64 = 0.3;
+/// How much every chunk of a search result loses but the one that matches the query best, and how
+/// much more if it matches no word.
+pub const SIBLING_LOSS: f64 = 0.12;
+pub const WORDS_LOSS: f64 = 0.3;
+/// How much a chunk loses that matches no word, compared with the one that matches most: a result
+/// of the search is longer than a chunk, so its score says little about each of its chunks.
+pub const OWN_WORDS_LOSS: f64 = 0.2;
 /// The nearest chunks that are shown if nothing was found.
 pub const NEAREST: usize = 5;
 
@@ -71,6 +79,15 @@ pub enum Next {
     Nothing,
 }
 
+/// The evidence, which is not clear if no chunk contains the rare words of the query.
+pub fn limited(evidence: f64, covered: f64) -> f64 {
+    if covered < COVERED {
+        evidence.min(ENOUGH.next_down())
+    } else {
+        evidence
+    }
+}
+
 /// What to do after the search, and why.
 pub fn after_search(seen: &Seen) -> (Next, &'static str) {
     if seen.chunks == 0 && seen.reach >= Reach::Pick {
@@ -80,7 +97,7 @@ pub fn after_search(seen: &Seen) -> (Next, &'static str) {
     } else if seen.evidence < NOTHING {
         (
             Next::Nothing,
-            "nothing in the space has to do with the query",
+            "nothing in the space is relevant to the query",
         )
     } else if !seen.language_model {
         (
@@ -141,6 +158,14 @@ mod tests {
         assert_eq!(after_search(&seen).0, Next::Pick, "what is not indexed");
         seen.reach = Reach::Search;
         assert_eq!(after_search(&seen).0, Next::Nothing);
+    }
+
+    #[test]
+    fn evidence_without_the_rare_words_is_not_clear() {
+        let confident = |covered| confidence(limited(0.9, covered), false);
+        assert_eq!(confident(COVERED), Confidence::High);
+        assert_eq!(confident(COVERED - 0.01), Confidence::Medium);
+        assert_eq!(confidence(limited(0.2, 0.0), false), Confidence::Low);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use ranking::RankedChunk;
 
-/// One tier of `auto`: what it found, and why the query stopped there or went on.
+/// One tier of `auto`: what it found, and why the query stopped there or continued.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Tier {
     /// `recalled`, `search`, `pick` or `walk`.
@@ -29,7 +29,7 @@ pub struct Tier {
     /// `stop` or `continue`.
     #[schema(example = "stop")]
     pub decision: String,
-    /// Why.
+    /// Why the query stopped there or continued.
     pub reason: String,
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::decide::{PICK_WEIGHT, SIBLING_LOSS};
+use super::decide::{OWN_WORDS_LOSS, PICK_WEIGHT, SIBLING_LOSS, WORDS_LOSS};
 use crate::model::query::{Candidate, PlacedChunk};
 use crate::queries::budget::keywords;
 
@@ -112,40 +112,53 @@ pub fn sort(ranked: &mut [RankedChunk]) {
     ranked.sort_by(|one, other| other.relevance().total_cmp(&one.relevance()));
 }
 
-/// The relevance of each chunk, 0 to 1. Where several chunks share one result, or only a leaf, those
-/// that match fewer words of the query lose some of it; the best one loses nothing.
-pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
-    let group = |chunk: &RankedChunk| {
-        if chunk.search > 0.0 {
-            (0, i64::from(chunk.result))
-        } else {
-            (1, chunk.leaf)
-        }
-    };
-
-    let mut sizes: HashMap<(i32, i64), usize> = HashMap::new();
-    for (chunk, _) in chunks {
-        *sizes.entry(group(chunk)).or_default() += 1;
+/// Chunks that share a result of the search, or, without one, a leaf.
+fn group(chunk: &RankedChunk) -> (i32, i64) {
+    if chunk.search > 0.0 {
+        (0, i64::from(chunk.result))
+    } else {
+        (1, chunk.leaf)
     }
+}
 
-    if sizes.values().all(|size| *size == 1) {
+/// The relevance of each chunk, 0 to 1. A result of the search is longer than a filed chunk, so
+/// several chunks share one: the one that matches most words of the query loses nothing, the others
+/// lose a part, and more the fewer words they match. So the first chunks come from as many results
+/// as the search itself would show. Every chunk also loses a little the fewer words it matches
+/// compared with the best of all.
+pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
+    let groups: HashSet<(i32, i64)> = chunks.iter().map(|(chunk, _)| group(chunk)).collect();
+    if groups.len() == chunks.len() {
         return chunks.iter().map(|(chunk, _)| chunk.relevance()).collect();
     }
 
     let words = keywords::scores(query, chunks.iter().map(|(_, text)| *text));
-    let mut best: HashMap<(i32, i64), f64> = HashMap::new();
-    for ((chunk, _), words) in chunks.iter().zip(&words) {
-        let most = best.entry(group(chunk)).or_default();
-        *most = most.max(*words);
+    let mut best: HashMap<(i32, i64), (f64, usize)> = HashMap::new();
+    for (place, ((chunk, _), words)) in chunks.iter().zip(&words).enumerate() {
+        let most = best.entry(group(chunk)).or_insert((*words, place));
+        if *words > most.0 {
+            *most = (*words, place);
+        }
     }
 
-    let relevance = |((chunk, _), words): (&(RankedChunk, &str), &f64)| {
-        let most = best.get(&group(chunk)).copied().unwrap_or(0.0);
-        let missing = if most > 0.0 { 1.0 - words / most } else { 0.0 };
-        chunk.relevance() * (1.0 - SIBLING_LOSS * missing)
+    let most_of_all = words.iter().copied().fold(0.0, f64::max);
+    let missing = |words: f64, most: f64| if most > 0.0 { 1.0 - words / most } else { 0.0 };
+    let relevance = |(place, ((chunk, _), words)): (usize, (&(RankedChunk, &str), &f64))| {
+        let own = chunk.relevance() * (1.0 - OWN_WORDS_LOSS * missing(*words, most_of_all));
+        let (most, leader) = best.get(&group(chunk)).copied().unwrap_or((0.0, place));
+        if leader == place {
+            return own;
+        }
+
+        own * (1.0 - SIBLING_LOSS - WORDS_LOSS * missing(*words, most))
     };
 
-    chunks.iter().zip(&words).map(relevance).collect()
+    chunks
+        .iter()
+        .zip(&words)
+        .enumerate()
+        .map(relevance)
+        .collect()
 }
 
 #[cfg(test)]
@@ -224,7 +237,10 @@ mod tests {
         ];
         let found = relevances("the white whale", &texts);
         assert!((found[1] - 0.9).abs() < 1e-9);
-        assert!((found[0] - 0.9 * 0.7).abs() < 1e-9);
-        assert!((found[2] - 0.8).abs() < 1e-9, "alone in its result");
+        let left = (1.0 - OWN_WORDS_LOSS) * (1.0 - SIBLING_LOSS - WORDS_LOSS);
+        assert!((found[0] - 0.9 * left).abs() < 1e-9);
+        assert!(found[2] > found[0], "the next result comes before it");
+        let alone = 0.8 * (1.0 - OWN_WORDS_LOSS);
+        assert!((found[2] - alone).abs() < 1e-9, "alone in its result");
     }
 }

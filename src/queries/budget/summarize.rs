@@ -147,6 +147,35 @@ pub fn plan(
     }))
 }
 
+/// Shorter targets, by the place of the chunk, for summaries that together exceed the budget by some
+/// tokens: first for those with the most tokens per character, each at most halved. `None` if that
+/// is not enough.
+pub fn tighter(summaries: &[Size], excess: i64) -> Option<Vec<(usize, i64)>> {
+    let mut places: Vec<usize> = (0..summaries.len()).collect();
+    let density = |place: &usize| {
+        let Size { tokens, chars } = summaries[*place];
+        tokens.saturating_mul(1_000_000) / chars.max(1)
+    };
+    places.sort_by_key(|place| std::cmp::Reverse(density(place)));
+
+    // A little more than needed, because shorter texts have somewhat more tokens per character.
+    let mut left = excess + excess / 10 + 1;
+    let mut targets = Vec::new();
+    for place in places {
+        if left <= 0 {
+            break;
+        }
+        let Size { tokens, chars } = summaries[place];
+        let saved = left.min(tokens / 2);
+        if saved > 0 {
+            targets.push((place, (chars * (tokens - saved) / tokens).max(1)));
+            left -= saved;
+        }
+    }
+
+    (left <= 0).then_some(targets)
+}
+
 /// Fills parts in order. A chunk above the cap gets its own call if the budget allows; otherwise
 /// its index is reported.
 fn parts(sizes: &[i64], preface: i64, cap: i64, budget: i64) -> Result<Vec<Part>, usize> {
@@ -200,6 +229,24 @@ mod tests {
 
         assert_eq!(shape(&[10, 191], 100, 200), Err(1));
         assert_eq!(shape(&[10, 190], 100, 200), Ok(vec![(0, 1), (1, 2)]));
+    }
+
+    #[test]
+    fn the_densest_summaries_are_shortened_first_and_at_most_by_half() {
+        let size = |tokens, chars| Size { tokens, chars };
+        let summaries = [size(50, 200), size(60, 90), size(40, 160)];
+        assert_eq!(
+            tighter(&summaries, 9),
+            Some(vec![(1, 75)]),
+            "10 of 60 tokens"
+        );
+        assert_eq!(
+            tighter(&summaries, 40),
+            Some(vec![(1, 45), (0, 140)]),
+            "30 of 60 tokens, 15 of 50"
+        );
+        assert_eq!(tighter(&summaries, 80), None);
+        assert_eq!(tighter(&[], 1), None);
     }
 
     fn sheet(fixed: i64, texts: &[(i64, i64)]) -> (Sheet, Vec<BudgetChunk>) {

@@ -4,7 +4,7 @@
 use super::QueryRun;
 use crate::queries::QueryError;
 use crate::queries::candidates::LeafReader;
-use crate::queries::citations::resolve;
+use crate::queries::citations::{Citation, resolve};
 use crate::queries::result::{Highlight, QueryChunk};
 use crate::search::highlight::Highlighter;
 
@@ -36,19 +36,21 @@ impl QueryRun<'_> {
         Ok(())
     }
 
-    /// Resolves the chunk numbers in an answer.
+    /// Resolves the numbers in an answer.
     pub(super) fn cite(&mut self, answer: &str) {
-        let (citations, mut unknown) = resolve(answer, &self.ask.query, &self.result.chunks);
-        self.result.citations = citations;
+        let (chunks, memories) = (&self.result.chunks, &self.result.memories);
+        let (citations, unknown) = resolve(answer, &self.ask.query, chunks, memories);
         for memory in &mut self.result.memories {
-            memory.cited = memory.number.is_some_and(|number| unknown.remove(&number));
+            let is_it = |one: &Citation| one.memory_id.as_ref() == Some(&memory.memory_id);
+            memory.cited = citations.iter().any(is_it);
         }
 
+        self.result.citations = citations;
         let unknown = unknown.len();
         if unknown > 0 {
             let message = format!(
-                "the answer names {unknown} chunk number(s) that it was not given; they are not \
-                 among the citations"
+                "the answer cites {unknown} number(s) of chunks or memories that its prompt does not \
+                 contain; they are left out of the citations"
             );
             self.result.warn("unknown_citations", message);
         }

@@ -7,7 +7,8 @@ use super::{Material, QueryRun};
 use crate::base::text::char_count;
 use crate::queries::budget::keywords;
 use crate::queries::budget::prune::{self, prune};
-use crate::queries::budget::summarize::{NoPlan, Part, Plan, Rules, plan};
+use crate::queries::budget::summarize::{NoPlan, Part, Plan, Rules, plan, tighter};
+use crate::queries::budget::{Size, count_prompt};
 use crate::queries::result::{
     DroppedChunk, DroppedPath, QueryChunk, Summarization, SummarizedChunk, SummaryPart,
 };
@@ -135,9 +136,13 @@ impl QueryRun<'_> {
             },
         })?;
 
-        let Some(plan) = planned else { return Ok(None) };
+        let Some(mut plan) = planned else {
+            return Ok(None);
+        };
         self.result.summarization = Some(begun(&plan, material, rules));
-        let summaries = self.ask_for_summaries(&plan, material, rules).await?;
+        let mut summaries = self.ask_for_summaries(&plan, material, rules).await?;
+        self.tighten(&mut plan, material, rules, &mut summaries)
+            .await?;
 
         let chunks: Vec<SummarizedChunk> = summarized(&plan, material, &summaries);
         let combined = chunks.iter().map(|chunk| chunk.summary_chars).sum();
@@ -152,6 +157,57 @@ impl QueryRun<'_> {
         }
 
         Ok(Some(summaries.into_iter().map(Into::into).collect()))
+    }
+
+    /// If the summaries have somewhat more tokens than fit, asks once more for shorter ones of the
+    /// densest chunks: the others are paid for.
+    async fn tighten(
+        &mut self,
+        plan: &mut Plan,
+        material: &Material,
+        rules: Rules,
+        summaries: &mut [String],
+    ) -> Result<(), QueryError> {
+        let texts: Vec<Arc<str>> = summaries.iter().map(|text| text.as_str().into()).collect();
+        let all = vec![true; texts.len()];
+        let task = self.answer_task(material, &all, Some(&texts));
+        let tokens = count_prompt(self.counter, self.record.mode, &task).await;
+        let excess = tokens - self.whole_budget();
+        if excess <= 0 {
+            return Ok(());
+        }
+
+        let size = |summary: &String| Size::of(self.counter, summary);
+        let sizes: Vec<Size> = summaries.iter().map(size).collect();
+        let Some(targets) = tighter(&sizes, excess) else {
+            return Ok(());
+        };
+
+        for (place, target) in &targets {
+            plan.targets[*place] = *target;
+        }
+        let shortened = |place: &usize| targets.iter().any(|(other, _)| other == place);
+        for part in &plan.parts {
+            let mut task = plan.task(part, &material.chunks, rules.retries);
+            let places: Vec<usize> = (part.from..part.to).filter(shortened).collect();
+            let ids: Vec<i64> = places
+                .iter()
+                .map(|place| material.chunks[*place].chunk_id)
+                .collect();
+            task.chunks.retain(|chunk| ids.contains(&chunk.chunk_id));
+            if task.chunks.is_empty() {
+                continue;
+            }
+
+            let answered = self.inner.llm.ask(self.session, task).await?;
+            for told in answered.value.summaries {
+                if let Some(at) = ids.iter().position(|id| *id == told.chunk_id) {
+                    summaries[places[at]] = told.summary;
+                }
+            }
+        }
+
+        Ok(())
     }
 
     /// The summary of each chunk, in the order of the chunks.

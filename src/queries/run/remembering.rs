@@ -139,11 +139,7 @@ impl QueryRun<'_> {
             }
             found => found,
         };
-        let found = found.map_err(|error| match error {
-            SearchError::Llm(error) => QueryError::Llm(error),
-            SearchError::Store(error) => QueryError::Store(error),
-            SearchError::Invalid(errors) => QueryError::Invalid(errors),
-        })?;
+        let found = found?;
         let hits: Vec<Hit> = found.items.iter().map(|one| one.hit).collect();
         let related = rank::evidence(&hits) >= NOTHING;
         let items = found.items.into_iter().map(|one| (one.memory, one.score));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::fusion::{Fused, SAMPLE};
-use super::super::rank::{Hit, Kind, PreparedQuery, finish, fuse_all};
+use super::super::rank::{FIRST, Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::super::vectors::{Matrix, nearest_in};
 use super::scoring::Scores;
 use super::segment::{RowState, key_of};
@@ -64,6 +64,34 @@ enum Sieve {
 impl Index {
     /// The best entries for a query, best first.
     pub fn search(&self, question: &PreparedQuery, filter: &Filter) -> Vec<Hit> {
+        let visible = self.visible(filter);
+        let wanted = &|place: Place| {
+            visible(place)
+                && filter.names(self.segments[place.segment()].rows.owner_ids[place.row()])
+        };
+        let scores = (question.kind != Kind::Semantic)
+            .then(|| Scores::new(self, &question.terms, &question.fields));
+        let few = self.few(filter, wanted);
+        let best = |scores: &Scores<'_>, count: usize| match &few {
+            Some(few) => self.best_of(few, scores, count),
+            None => scores.best(count, wanted),
+        };
+        let nearest = |count: usize| match (&few, &question.vector) {
+            (_, None) => Vec::new(),
+            (Some(few), Some(asked)) => self.nearest_of(few, asked, count),
+            (None, Some(asked)) => self.nearest(asked, count, wanted),
+        };
+        let hits = match (&scores, question.kind) {
+            (Some(scores), Kind::Keyword) => self.by_keyword(question, scores, best),
+            (Some(scores), Kind::Hybrid) => self.by_both(question, scores, best, nearest),
+            _ => self.by_meaning(question, nearest),
+        };
+
+        finish(hits, question)
+    }
+
+    /// Which entries belong to a visible version of a visible group; whoever owns them.
+    pub(super) fn visible<'a>(&'a self, filter: &'a Filter) -> impl Fn(Place) -> bool + Sync + 'a {
         let sieves: Vec<Sieve> = self
             .segments
             .iter()
@@ -71,17 +99,9 @@ impl Index {
             .collect();
 
         let user = filter.user_id.as_deref().map(key_of);
-        let wanted = |place: Place| {
+        move |place: Place| {
             self.passes(place, &sieves, filter) && user.is_none_or(|user| self.user(place) == user)
-        };
-        let scores = (question.kind != Kind::Semantic).then(|| Scores::new(self, &question.terms));
-        let hits = match (&scores, question.kind) {
-            (Some(scores), Kind::Keyword) => self.by_keyword(question, scores, wanted),
-            (Some(scores), Kind::Hybrid) => self.by_both(question, scores, wanted),
-            _ => self.by_meaning(question, wanted),
-        };
-
-        finish(hits, question)
+        }
     }
 
     fn passes(&self, place: Place, sieves: &[Sieve], filter: &Filter) -> bool {
@@ -101,20 +121,20 @@ impl Index {
         shown
             && state != RowState::Gone
             && filter.until.is_none_or(|until| rows.created[row] <= until)
-            && filter.names(rows.owner_ids[row])
     }
 
     fn by_keyword(
         &self,
         question: &PreparedQuery,
         scores: &Scores<'_>,
-        wanted: impl Fn(Place) -> bool,
+        best: impl Fn(&Scores<'_>, usize) -> Vec<(Place, f64)>,
     ) -> Vec<Hit> {
-        let found = self.enough(question, question.k, |count| scores.best(count, &wanted));
+        let found = self.enough(question, question.k, |count| best(scores, count));
         let hit = |(place, score): (Place, f64)| {
             let share = scores.query.share(score);
             Hit {
                 keyword: Some(share),
+                fields: Some(scores.query.share(scores.of_fields(place))),
                 ..self.hit(place, share)
             }
         };
@@ -125,11 +145,9 @@ impl Index {
     fn by_meaning(
         &self,
         question: &PreparedQuery,
-        wanted: impl Fn(Place) -> bool + Sync,
+        nearest: impl Fn(usize) -> Vec<(Place, f64)>,
     ) -> Vec<Hit> {
-        let near = self.enough(question, question.k, |count| {
-            self.nearest(question, count, &wanted)
-        });
+        let near = self.enough(question, question.k, nearest);
 
         let hit = |(place, cosine)| Hit {
             semantic: Some(cosine),
@@ -143,10 +161,11 @@ impl Index {
         &self,
         question: &PreparedQuery,
         scores: &Scores<'_>,
-        wanted: impl Fn(Place) -> bool + Sync,
+        best: impl Fn(&Scores<'_>, usize) -> Vec<(Place, f64)>,
+        nearest: impl Fn(usize) -> Vec<(Place, f64)>,
     ) -> Vec<Hit> {
-        let near = self.sample(question, |count| self.nearest(question, count, &wanted));
-        let held = self.sample(question, |count| scores.best(count, &wanted));
+        let near = self.sample(question, nearest);
+        let held = self.sample(question, |count| best(scores, count));
         let places: Vec<Place> = near.into_iter().chain(held).collect();
         let fused = fuse_all(
             &places,
@@ -155,14 +174,16 @@ impl Index {
             question.vector.as_deref(),
         );
 
-        let hit = |(fused, semantic): (Fused<Place>, Option<f64>)| Hit {
+        let hit = |(number, (fused, semantic)): (usize, (Fused<Place>, Option<f64>))| Hit {
             keyword: Some(scores.query.share(scores.of(fused.id))),
+            fields: Some(scores.query.share(scores.of_fields(fused.id))),
+            covered: (number < FIRST).then(|| scores.covered(fused.id)),
             semantic,
             standing: Some((&fused).into()),
             ..self.hit(fused.id, fused.score)
         };
 
-        fused.into_iter().map(hit).collect()
+        fused.into_iter().enumerate().map(hit).collect()
     }
 
     /// The entries that are compared by both; one per group where only one is wanted, so that a long
@@ -209,13 +230,10 @@ impl Index {
 
     fn nearest(
         &self,
-        question: &PreparedQuery,
+        asked: &[f32],
         count: usize,
         wanted: impl Fn(Place) -> bool + Sync,
     ) -> Vec<(Place, f64)> {
-        let Some(asked) = &question.vector else {
-            return Vec::new();
-        };
         let with_vectors: Vec<usize> = (0..self.segments.len())
             .filter(|number| self.segments[*number].rows.matrix().is_some())
             .collect();
@@ -241,7 +259,7 @@ impl Index {
     }
 
     /// A number that stands for the group of an entry in every segment.
-    fn group(&self, place: Place) -> u64 {
+    pub(super) fn group(&self, place: Place) -> u64 {
         let rows = &self.segments[place.segment()].rows;
         rows.group_key(rows.groups[place.row()])
     }
@@ -262,6 +280,8 @@ impl Index {
             group: self.group(place),
             score,
             keyword: None,
+            fields: None,
+            covered: None,
             semantic: None,
             standing: None,
         }

@@ -2,12 +2,16 @@
 //!
 //! The best are found without scoring every row that contains a common term. Terms are taken rarest
 //! first; once the rows found so far are better than anything that the remaining terms could add up
-//! to, rows that contain only those are no longer looked at. The result is exact.
+//! to, rows that contain only those are no longer looked at. What is said about sources comes last,
+//! like one more term. The result is exact.
 
+use std::collections::{HashMap, HashSet};
+
+use super::super::fields::{FieldScores, MOST_NAMED, field_part};
 use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::terms::{QueryTerm, token};
 use super::segment::{Postings, count_of, row_of};
-use super::{Index, Place};
+use super::{Filter, Index, Place, Segment};
 
 /// Scores that were added in another order differ by less than this share.
 const ROUNDING: f64 = 1e-9;
@@ -20,14 +24,57 @@ pub struct Scores<'i> {
     pub query: KeywordQuery,
     /// By segment, the postings of each term.
     postings: Vec<Vec<&'i [u32]>>,
-    /// The terms that occur, rarest first.
-    order: Vec<usize>,
-    /// What the terms from a place in that order on can add at most.
+    /// By segment, what each group adds by what is said about it.
+    fields: Vec<HashMap<u32, f64>>,
+    /// The steps in which scores are added up.
+    order: Vec<Step>,
+    /// What the steps from a place in that order on can add at most.
     rest: Vec<f64>,
 }
 
+/// What is added to the scores of rows at once.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A term of the query, by its number.
+    Term(usize),
+    /// What is said about sources.
+    Fields,
+}
+
+impl Index {
+    /// What entries about sources, of which this index consists, add to the chunks of each source.
+    pub fn field_scores(&self, terms: &[QueryTerm], filter: &Filter) -> FieldScores {
+        let scores = Scores::new(self, terms, &FieldScores::default());
+        let mut by_row: HashMap<Place, f64> = HashMap::new();
+        for term in 0..terms.len() {
+            let lists = || scores.postings.iter().map(|lists| lists[term]).enumerate();
+            if lists().map(|(_, list)| list.len()).sum::<usize>() > MOST_NAMED {
+                continue;
+            }
+
+            for (segment, list) in lists() {
+                for posting in list {
+                    let place = Place::new(segment, row_of(*posting));
+                    let score = field_part(&scores.query, term, count_of(*posting));
+                    *by_row.entry(place).or_default() += score;
+                }
+            }
+        }
+
+        let visible = self.visible(filter);
+        let mut fields = FieldScores::default();
+        for (place, score) in by_row {
+            if visible(place) {
+                fields.add(self.group(place), score);
+            }
+        }
+
+        fields
+    }
+}
+
 impl<'i> Scores<'i> {
-    pub fn new(index: &'i Index, terms: &[QueryTerm]) -> Self {
+    pub fn new(index: &'i Index, terms: &[QueryTerm], fields: &FieldScores) -> Self {
         let tokens: Vec<String> = terms.iter().map(|asked| token(&asked.term)).collect();
         let postings: Vec<Vec<&[u32]>> = index
             .segments
@@ -43,7 +90,7 @@ impl<'i> Scores<'i> {
 
         // Only current versions make a term common.
         let with_term = |term: usize| -> u64 {
-            let current = |(segment, lists): (&super::Segment, &Vec<&[u32]>)| {
+            let current = |(segment, lists): (&Segment, &Vec<&[u32]>)| {
                 let (list, visibility) = (lists[term], &segment.visibility);
                 if visibility.current == segment.len() {
                     list.len()
@@ -63,17 +110,28 @@ impl<'i> Scores<'i> {
 
         let total =
             |term: &usize| -> usize { postings.iter().map(|lists| lists[*term].len()).sum() };
-        let mut order: Vec<usize> = (0..terms.len()).filter(|term| total(term) > 0).collect();
-        order.sort_by_key(total);
+        let mut found: Vec<usize> = (0..terms.len()).filter(|term| total(term) > 0).collect();
+        found.sort_by_key(total);
+        let mut order: Vec<Step> = found.into_iter().map(Step::Term).collect();
+        order.extend((!fields.is_empty()).then_some(Step::Fields));
         let mut rest = vec![0.0; order.len() + 1];
         for place in (0..order.len()).rev() {
-            rest[place] = rest[place + 1] + query.weight(order[place]);
+            let most = match order[place] {
+                Step::Term(term) => query.weight(term),
+                Step::Fields => fields.most(),
+            };
+            rest[place] = rest[place + 1] + most;
         }
 
         Self {
             index,
             query,
             postings,
+            fields: index
+                .segments
+                .iter()
+                .map(|segment| fields_in(segment, fields))
+                .collect(),
             order,
             rest,
         }
@@ -84,18 +142,35 @@ impl<'i> Scores<'i> {
         let (segment, row) = (place.segment(), place.row());
         let damping = self.damping(segment, row);
         let lists = self.postings[segment].iter().enumerate();
-        lists
+        let words: f64 = lists
             .map(|(term, list)| {
                 let count = find(list, row).map_or(0, count_of);
                 part(self.query.weight(term), count, damping)
             })
-            .sum()
+            .sum();
+
+        words + self.of_fields(place)
+    }
+
+    /// The share of the query's terms that a row contains, rare ones counting more.
+    pub fn covered(&self, place: Place) -> f64 {
+        let lists = &self.postings[place.segment()];
+        let has = |term: usize| find(lists[term], place.row()).is_some();
+        self.query.covered(has, self.of_fields(place))
+    }
+
+    /// What is added to the score of a row by what is said about its source.
+    pub fn of_fields(&self, place: Place) -> f64 {
+        let rows = &self.index.segments[place.segment()].rows;
+        let fields = &self.fields[place.segment()];
+        let known = fields.get(&rows.groups[place.row()]);
+        known.copied().unwrap_or(0.0)
     }
 
     /// The `k` best rows among those that `wanted` accepts, best first; ties go to the lower entry.
     pub fn best(&self, k: usize, wanted: impl Fn(Place) -> bool) -> Vec<(Place, f64)> {
         let mut best = Best::new(k);
-        let longest = self.index.segments.iter().map(super::Segment::len).max();
+        let longest = self.index.segments.iter().map(Segment::len).max();
         let mut scores = vec![0.0; longest.unwrap_or(0)];
         for segment in 0..self.postings.len() {
             self.score_segment(segment, &mut scores, &mut best, &wanted);
@@ -125,10 +200,8 @@ impl<'i> Scores<'i> {
         // Every row with a score, also those that are not wanted, which have a negative one.
         let mut touched: Vec<u32> = Vec::new();
         let mut open: Option<Vec<u32>> = None;
-        for (place, term) in self.order.iter().enumerate() {
-            let list = self.postings[segment][*term];
-            let weight = self.query.weight(*term);
-            if open.is_none() && !list.is_empty() && list.len() >= touched.len() {
+        for (place, step) in self.order.iter().enumerate() {
+            if open.is_none() && self.is_long(*step, segment, touched.len()) {
                 let bar = best.bar(&touched, scores);
                 if self.rest[place] < bar {
                     open = Some(touched.clone());
@@ -136,25 +209,21 @@ impl<'i> Scores<'i> {
             }
 
             match &mut open {
-                None => {
-                    for posting in list {
-                        let row = row_of(*posting);
-                        if scores[row] == 0.0 {
-                            touched.push(u32::try_from(row).unwrap_or(u32::MAX));
-                            if !wanted(Place::new(segment, row)) {
-                                scores[row] = f64::NEG_INFINITY;
-                            }
+                None => self.for_each_row(*step, segment, |row, score| {
+                    if scores[row] == 0.0 {
+                        touched.push(u32::try_from(row).unwrap_or(u32::MAX));
+                        if !wanted(Place::new(segment, row)) {
+                            scores[row] = f64::NEG_INFINITY;
                         }
-
-                        let damping = self.damping(segment, row);
-                        scores[row] += part(weight, count_of(*posting), damping);
                     }
-                }
+
+                    scores[row] += score;
+                }),
                 Some(open) => {
                     let bar = best.bar(open, scores);
                     let hope = bar - self.rest[place];
                     open.retain(|row| scores[*row as usize] >= hope);
-                    self.add_to(open, segment, *term, scores);
+                    self.add_to(open, *step, segment, scores);
                 }
             }
         }
@@ -171,29 +240,67 @@ impl<'i> Scores<'i> {
         }
     }
 
-    /// Adds one term to some rows.
-    fn add_to(&self, rows: &[u32], segment: usize, term: usize, scores: &mut [f64]) {
-        let (list, weight) = (self.postings[segment][term], self.query.weight(term));
-        let mut add = |row: usize, posting: u32| {
-            scores[row] += part(weight, count_of(posting), self.damping(segment, row));
+    /// Whether a step has to do with at least so many rows of a segment, as far as it is known.
+    fn is_long(&self, step: Step, segment: usize, rows: usize) -> bool {
+        match step {
+            Step::Term(term) => {
+                let length = self.postings[segment][term].len();
+                length > 0 && length >= rows
+            }
+            Step::Fields => !self.fields[segment].is_empty(),
+        }
+    }
+
+    /// Calls `add` with every row to which a step adds something, and what it adds.
+    #[inline]
+    fn for_each_row(&self, step: Step, segment: usize, mut add: impl FnMut(usize, f64)) {
+        match step {
+            Step::Term(term) => {
+                let weight = self.query.weight(term);
+                for posting in self.postings[segment][term] {
+                    let row = row_of(*posting);
+                    add(
+                        row,
+                        part(weight, count_of(*posting), self.damping(segment, row)),
+                    );
+                }
+            }
+            Step::Fields => {
+                let rows = &self.index.segments[segment].rows;
+                for (group, score) in &self.fields[segment] {
+                    rows.rows_in(*group).for_each(|row| add(row, *score));
+                }
+            }
+        }
+    }
+
+    /// Adds one step to some rows.
+    fn add_to(&self, rows: &[u32], step: Step, segment: usize, scores: &mut [f64]) {
+        let Step::Term(term) = step else {
+            for row in rows {
+                scores[*row as usize] += self.of_fields(Place::new(segment, *row as usize));
+            }
+            return;
         };
 
+        let list = self.postings[segment][term];
         if rows.len() * LOOK_UP < list.len() {
-            for row in rows {
-                if let Some(posting) = find(list, *row as usize) {
-                    add(*row as usize, posting);
+            let weight = self.query.weight(term);
+            for row in rows.iter().map(|row| *row as usize) {
+                if let Some(posting) = find(list, row) {
+                    let damping = self.damping(segment, row);
+                    scores[row] += part(weight, count_of(posting), damping);
                 }
             }
             return;
         }
 
-        let wanted: std::collections::HashSet<u32> = rows.iter().copied().collect();
-        for posting in list {
-            let row = row_of(*posting);
+        let wanted: HashSet<u32> = rows.iter().copied().collect();
+        self.for_each_row(step, segment, |row, score| {
             if u32::try_from(row).is_ok_and(|row| wanted.contains(&row)) {
-                add(row, *posting);
+                scores[row] += score;
             }
-        }
+        });
     }
 
     #[inline]
@@ -201,6 +308,21 @@ impl<'i> Scores<'i> {
         self.query
             .damping(self.index.segments[segment].rows.lengths[row])
     }
+}
+
+/// What each group of a segment adds.
+fn fields_in(segment: &Segment, fields: &FieldScores) -> HashMap<u32, f64> {
+    let rows = &segment.rows;
+    if rows.group_count() < fields.len() {
+        let groups = 0..u32::try_from(rows.group_count()).unwrap_or(u32::MAX);
+        let found = groups.map(|group| (group, fields.of(rows.group_key(group))));
+        return found.filter(|(_, score)| *score > 0.0).collect();
+    }
+
+    fields
+        .iter()
+        .filter_map(|(key, score)| Some((rows.group_with_key(key)?, score)))
+        .collect()
 }
 
 /// The posting of a row.

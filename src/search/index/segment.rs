@@ -21,7 +21,7 @@ const COUNT_BITS: u32 = 8;
 const NONE: u32 = u32::MAX;
 /// Bytes counted for a term besides its postings, for a group, and for a row.
 const TERM_BYTES: usize = 96;
-const GROUP_BYTES: usize = 112;
+const GROUP_BYTES: usize = 136;
 const ROW_BYTES: usize = 56;
 
 /// The postings of a term: row and count in one number, ordered by row.
@@ -69,6 +69,8 @@ pub struct Rows {
     /// A number for each group, and for its end user, that is the same in every segment.
     group_keys: Vec<u64>,
     group_users: Vec<u64>,
+    /// The number of a group by its key, for what another index knows of it.
+    group_by_key: HashMap<u64, u32>,
     /// The last row of each group, and the previous row of the same group.
     group_ends: Vec<u32>,
     previous: Vec<u32>,
@@ -306,18 +308,25 @@ impl Rows {
         self.group_ends.len()
     }
 
+    /// The number of a group by its key.
+    pub fn group_with_key(&self, key: u64) -> Option<u32> {
+        self.group_by_key.get(&key).copied()
+    }
+
     /// The rows of a group, last first.
     pub fn rows_of(&self, group_id: &str) -> impl Iterator<Item = usize> + use<> {
-        let mut next = self
-            .group_number(group_id)
-            .map_or(NONE, |number| self.group_ends[number as usize]);
-        let mut rows = Vec::new();
-        while next != NONE {
-            rows.push(next as usize);
-            next = self.previous[next as usize];
-        }
+        let group = self.group_number(group_id);
+        group
+            .map(|number| self.rows_in(number).collect::<Vec<_>>())
+            .unwrap_or_default()
+            .into_iter()
+    }
 
-        rows.into_iter()
+    /// The same for the number of a group.
+    pub fn rows_in(&self, group: u32) -> impl Iterator<Item = usize> + '_ {
+        let row = |row: u32| (row != NONE).then_some(row as usize);
+        let last = row(self.group_ends[group as usize]);
+        std::iter::successors(last, move |before| row(self.previous[*before]))
     }
 
     /// Vectors to compare with a query.
@@ -331,6 +340,14 @@ impl Rows {
         self.vectors
             .as_ref()
             .map_or(0, |vectors| vectors.rows[place] as usize)
+    }
+
+    /// Cosine of a row's vector with a query of length 1; `None` without a vector of that length.
+    pub fn cosine(&self, row: usize, query: &[f32]) -> Option<f32> {
+        let vectors = self.vectors.as_ref()?;
+        let place = vectors.places.get(row).filter(|place| **place != NONE)?;
+        let fits = vectors.matrix.dims() == query.len();
+        fits.then(|| vectors.matrix.cosine(query, *place as usize))?
     }
 
     pub fn vector(&self, row: usize) -> Option<Vec<f32>> {
@@ -443,6 +460,7 @@ impl Rows {
         self.group_numbers.insert(id.into(), number);
         self.group_ends.push(NONE);
         self.group_keys.push(key_of(id));
+        self.group_by_key.insert(key_of(id), number);
         self.group_users.push(user);
         number
     }

@@ -1,5 +1,8 @@
 //! The in-memory index.
 
+use std::collections::HashMap;
+
+use super::super::fields::FieldScores;
 use super::super::rank::{Kind, PreparedQuery};
 use super::super::{terms, vectors};
 use super::*;
@@ -45,6 +48,7 @@ fn ask(kind: Kind, query: &str, vector: Option<Vec<f32>>) -> PreparedQuery {
         kind,
         terms: terms::of_query(query),
         vector,
+        fields: Arc::default(),
         k: 10,
         min_score: None,
         by_group: false,
@@ -277,7 +281,8 @@ fn the_best_are_those_of_scoring_everything() {
     index.update_groups(&sources(&names));
     for query in QUERIES {
         for k in [1, 3, 10, 200, 5_000] {
-            let scores = scoring::Scores::new(&index, &terms::of_query(query));
+            let scores =
+                scoring::Scores::new(&index, &terms::of_query(query), &FieldScores::default());
             let wanted = |place: Place| index.entry_id(place) % 3 != 0;
             let places = (0..index.segments.len()).flat_map(|segment| {
                 (0..index.segments[segment].len()).map(move |row| Place::new(segment, row))
@@ -350,4 +355,108 @@ fn a_segment_whose_rows_are_gone_gives_its_memory_back() {
     }
 
     assert!(index.len() < 200 && index.bytes() * 2 < bytes);
+}
+
+/// Pages that name neither company nor year, of four filings.
+fn filings() -> (Index, Index) {
+    let names = ["acme 2019", "acme 2020", "globex 2019", "globex 2020"];
+    let groups = ["a", "b", "c", "d"];
+    let mut pages = Vec::new();
+    let mut about = Vec::new();
+    for (number, (group, name)) in (0..).zip(groups.iter().zip(names)) {
+        pages.push(row(2 * number + 1, group, "revenue grew by a tenth"));
+        pages.push(row(2 * number + 2, group, "the board met in june"));
+        about.push(row(number + 1, group, name));
+    }
+
+    let mut indexes = (Index::default(), Index::of(OwnerKind::Source, None));
+    indexes.0.add(&pages, &[]);
+    indexes.1.add(&about, &[]);
+    indexes.0.update_groups(&sources(&groups));
+    indexes.1.update_groups(&sources(&groups));
+    indexes
+}
+
+#[test]
+fn what_is_said_about_a_source_leads_to_its_chunks() {
+    let (pages, about) = filings();
+    let mut question = ask(Kind::Keyword, "globex revenue in 2019", None);
+    let fields = about.field_scores(&question.terms, &Filter::default());
+    question.fields = Arc::new(fields);
+    let hits = pages.search(&question, &Filter::default());
+    assert_eq!(hits[0].owner.id, 5, "{hits:?}");
+    assert!(hits[0].fields.unwrap() > 0.0 && hits[0].keyword > hits[0].fields);
+
+    // A source that is not visible adds nothing.
+    let hidden = Filter {
+        groups: Some(HashMap::from([("a".to_owned(), 1)])),
+        ..Filter::default()
+    };
+    let seen = about.field_scores(&question.terms, &hidden);
+    assert_eq!(seen.len(), 1);
+}
+
+#[test]
+fn the_best_with_names_are_the_best_of_all() {
+    let (pages, about) = filings();
+    for k in 1..=8 {
+        let mut question = ask(Kind::Keyword, "acme revenue june 2020", None);
+        question.fields = Arc::new(about.field_scores(&question.terms, &Filter::default()));
+        question.k = 8;
+        let all = found(&pages, &question);
+        question.k = k;
+        assert_eq!(found(&pages, &question), all[..k], "{k}");
+    }
+}
+
+#[test]
+fn the_rows_of_few_groups_are_ordered_as_among_all() {
+    let mut index = Index::of(OwnerKind::Memory, Some(model(2)));
+    for part in 0..3 {
+        let ids = part * 100 + 1..part * 100 + 101;
+        let group = |id: i64| format!("user {}", id % 20);
+        let texts = ["red fox", "a red hen and a red barn", "blue whale", "fox"];
+        let text = |id: i64| texts[usize::try_from(id / 3 % 4).unwrap()];
+        let rows: Vec<EntryRow> = ids
+            .clone()
+            .map(|id| row(id, &group(id), text(id)))
+            .collect();
+        let angle = |id: i64| f32::from(u8::try_from(id % 97).unwrap()) / 10.0;
+        let vectors: Vec<VectorRow> = ids
+            .map(|id| vector(id, &[angle(id).cos(), angle(id).sin()]))
+            .collect();
+        index.add(&rows, &vectors);
+    }
+
+    let named = |id: &str| (id.to_owned(), 1);
+    let few = Filter {
+        groups: Some(HashMap::from([named("user 7"), named("user 8")])),
+        ..Filter::default()
+    };
+    // So many names that all rows are compared.
+    let strangers = (0..20).map(|number| named(&format!("stranger {number}")));
+    let many = Filter {
+        groups: Some(
+            few.groups
+                .clone()
+                .unwrap()
+                .into_iter()
+                .chain(strangers)
+                .collect(),
+        ),
+        ..Filter::default()
+    };
+    assert!(index.few(&few, |_| true).is_some() && index.few(&many, |_| true).is_none());
+
+    for kind in [Kind::Keyword, Kind::Semantic, Kind::Hybrid] {
+        let vector = (kind != Kind::Keyword).then(|| vec![0.6, 0.8]);
+        let question = ask(kind, "a red fox", vector);
+        let hits = |filter: &Filter| {
+            let hits = index.search(&question, filter).into_iter();
+            hits.map(|hit| (hit.owner.id, hit.score))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(hits(&few), hits(&many), "{kind:?}");
+        assert_eq!(hits(&few).len(), 10);
+    }
 }

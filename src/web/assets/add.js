@@ -14,6 +14,10 @@ async function sendFiles(files, { folder, tags, describe }, trouble) {
   const refuse = (file, error) => trouble.append(h("div.refused", h("strong", file.name), problem(error, { compact: true })));
   async function sender() {
     for (let file = queue.shift(); file; file = queue.shift()) {
+      if (file.size === 0) {
+        refuse(file, { detail: "The file is empty.", remediation: "Choose a file that contains text." });
+        continue;
+      }
       if (file.size > limit - 4096) {
         refuse(file, { detail: `The file has ${bytes(file.size)}; the limit is ${bytes(limit)}.`, remediation: "Split it into smaller files." });
         continue;
@@ -24,10 +28,17 @@ async function sendFiles(files, { folder, tags, describe }, trouble) {
       const form = new FormData();
       form.append("file", file);
       form.append("metadata", JSON.stringify(metadata));
-      try { watch(await post("/v1/ingestions", undefined, { form }), file.name); } catch (error) { refuse(file, error); }
+      try { watch(await post("/v1/ingestions", undefined, { form }), file.name); } catch (error) { refuse(file, inWords(error)); }
     }
   }
   await Promise.all([sender(), sender()]);
+}
+
+/** The problem of a file, for the person who chose it and not for a program. */
+function inWords(error) {
+  if (error.status === 415) return { detail: "memoir cannot read this kind of file.", remediation: `Convert the file to text (${ACCEPTED.replaceAll(",", ", ")}), or paste its text.` };
+  const wrong = (error.errors ?? []).map(({ field: name, message }) => `${name.split(".").pop()} ${message}`);
+  return wrong.length ? { ...error, detail: `The file was not accepted: ${wrong.join("; ")}`, remediation: "Change the file, or its folder and tags below, and try again." } : error;
 }
 
 /** The panel for files and pasted text. */
@@ -62,13 +73,26 @@ export function addPanel() {
     event.preventDefault();
     send([...event.dataTransfer.files]);
   });
-  return h("section.panel.add", { "aria-label": "Ingest text" },
+  const panel = h("section.panel.add", { "aria-label": "Ingest text" },
     h("h2", "Ingest text"), zone,
     h("details.add-more", h("summary", "Folder, tags, helper"),
       field("Folder", folder, { hint: "The same path again adds a version to the source." }),
       field("Tags", tags, { hint: "Separated by commas." }),
       h("label.check", describe, h("span", "I write the helpers myself"))),
     trouble);
+  /** Files that are dropped elsewhere in the view count too. */
+  panel.takeFilesOf = (view) => {
+    view.addEventListener("dragover", () => zone.classList.add("over"));
+    view.addEventListener("dragleave", (event) => { if (!view.contains(event.relatedTarget)) zone.classList.remove("over"); });
+    view.addEventListener("drop", (event) => {
+      zone.classList.remove("over");
+      if (event.defaultPrevented || !event.dataTransfer.files.length) return;
+      event.preventDefault();
+      send([...event.dataTransfer.files]);
+      panel.scrollIntoView({ block: "nearest" });
+    });
+  };
+  return panel;
 }
 
 /** Pasted text, or a new version of an existing source. */

@@ -5,7 +5,7 @@
 import { access, get } from "./api.js";
 import { h, put } from "./dom.js";
 import { forgetAll } from "./live.js";
-import { problem } from "./parts.js";
+import { problem, toast } from "./parts.js";
 import { openSettings } from "./settings.js";
 
 const VIEWS = {
@@ -16,8 +16,8 @@ const VIEWS = {
   vocabulary: ["Vocabulary", () => import("./vocabulary.js"), "assets/more.css"],
   policy: ["Policy", () => import("./policy.js"), "assets/more.css"],
   workbench: ["Workbench", () => import("./workbench.js"), "assets/more.css"],
-  jobs: ["Jobs", (route) => (route.id ? import("./job.js") : import("./jobs.js"))],
-  status: ["Status", () => import("./status.js")],
+  jobs: ["Jobs", (route) => (route.id ? import("./job.js") : import("./jobs.js")), "assets/more.css"],
+  status: ["Status", () => import("./status.js"), "assets/more.css"],
 };
 
 const main = document.getElementById("main");
@@ -116,7 +116,11 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   main.focus();
 });
 // A file dropped outside the drop zone must not replace the page.
-for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => {
+  if (!event.defaultPrevented && event.dataTransfer?.files.length) toast("Drop text files on the Library, and chat exports on Conversations.", "bad");
+  event.preventDefault();
+});
 addEventListener("hashchange", show);
 addEventListener("resize", showCurrent);
 start();

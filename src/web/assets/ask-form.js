@@ -5,7 +5,7 @@ import { field } from "./parts.js";
 
 /** The name of each strategy, everywhere on the page. */
 export const STRATEGIES = {
-  auto: ["Auto", "Searches first; a model picks categories, or walks the hierarchy, only in doubt."],
+  auto: ["Auto", "Searches first; a model picks categories or walks the hierarchy only if the search leaves doubt."],
   one_shot: ["One shot", "The best category on every level."],
   wide_branch: ["Wide branch", "The same number of categories on every level."],
   zoom_in: ["Zoom in", "Many at first, fewer on each level."],
@@ -24,6 +24,9 @@ function pick(name, chosen, options) {
 function numeric(name, chosen, placeholder, step = "1") {
   return h("input", { type: "number", name, min: "0", step, value: chosen ?? "", placeholder: placeholder ? `${placeholder}` : "", inputmode: "decimal" });
 }
+
+/** The choices, and first the configured one by its name. */
+const withDefault = (set, options) => [["", `As configured: ${(options.find(([value]) => value === set)?.[1] ?? set).toLowerCase()}`], ...options];
 
 const settingsGroup = (title, help, ...fields) => h("fieldset.settings-group", h("legend", title), h("p.hint", help), h("div.settings-grid", fields));
 
@@ -54,22 +57,22 @@ function settings(info, models, sources, start, set) {
   const modelNames = h("datalist", { id: "model-names" }, (models?.items ?? []).filter((item) => item.configured && item.model).map((item) => h("option", { value: `${item.name}:${item.model}` })));
   return h("details.more-settings", h("summary", "More settings"),
     settingsGroup("What to ask", "Which sources may be used, and what you get.",
-      field("Result", pick("mode", start.mode, [["", "An answer"], ["retrieve", "Only the chunks"]]), { hint: "Chunks alone need no call that writes an answer." }),
+      field("Result", pick("mode", start.mode, [["", "An answer"], ["retrieve", "Only the chunks"]]), { hint: "Without an answer, no call is needed to write one." }),
       field("Tags", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all sources", autocomplete: "off" }), { name: "tags", hint: "Sources that have all of these tags." }),
       sourcePicker(sources, start.source_ids ?? []),
       field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "Sources as they were at that time." }),
       field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "Latest versions"], ["all", "All versions"]]), { hint: "Earlier versions can contradict the latest." })),
     settingsGroup("How far to look", "How many categories are chosen, and how many chunks are read.",
       field("Categories on level 1", numeric("n", "", "depends on strategy"), { name: "n", hint: "More categories, more calls." }),
-      field("Change per level", numeric("n2", "", set.n2), { name: "n2", hint: "For “Zoom in” and “Branch out”." }),
+      field("Change per level", numeric("n2", "", set.n2), { name: "n2", hint: "How many categories fewer (“Zoom in”) or more (“Branch out”) on each level." }),
       field("Maximum per level", numeric("per_level_max", "", set.per_level_max), { name: "per_level_max", hint: "For “Branch out”." }),
       field("Maximum chunks", numeric("limit", "", set.limit), { name: "limit", hint: "The best are kept." }),
       field("Maximum chunks per category", numeric("per_path_limit", "", set.per_path_limit || "no limit"), { name: "per_path_limit", hint: "Keeps one large category from crowding out the others." })),
     settingsGroup("Cost and budget", "Which model answers, how long its prompt may be, and when to stop.",
       field("Model", h("input", { type: "text", name: "model", list: "model-names", value: start.model ?? "", placeholder: info.llm.model, autocomplete: "off", spellcheck: "false" }), { name: "model", hint: "As provider:model." }),
       field("Budget in tokens", numeric("max_token_budget", from.budget_named ? start.max_token_budget : "", set.max_token_budget), { name: "max_token_budget", hint: "The longest prompt that is sent." }),
-      field("If the budget is exceeded", pick("prompt_limiting_strategy", "", [["", `As configured (${set.prompt_limiting_strategy ?? "PRUNE"})`], ["PRUNE", "Drop paths, worst rank first"], ["SUMMARIZE", "Shorten every chunk"]]), { hint: "Shortening needs more calls." }),
-      field("If one path exceeds the budget", pick("overflow", "", [["", `As configured (${set.overflow ?? "trim"})`], ["trim", "Keep the chunks that match best"], ["error", "Fail"]]), { hint: "Only where paths are dropped." }),
+      field("If the budget is exceeded", pick("prompt_limiting_strategy", "", withDefault(set.prompt_limiting_strategy ?? "PRUNE", [["PRUNE", "Drop paths, worst rank first"], ["SUMMARIZE", "Shorten every chunk"]])), { hint: "Shortening needs more calls." }),
+      field("If one path exceeds the budget", pick("overflow", "", withDefault(set.overflow ?? "trim", [["trim", "Keep the chunks that match best"], ["error", "Fail"]])), { hint: "Only if paths are dropped." }),
       field("Maximum calls", numeric("max_calls", start.max_calls, "no limit"), { name: "max_calls", hint: "A query that may need more is rejected." }),
       field("Maximum cost in dollars", numeric("max_cost_usd", start.max_cost_usd, "no limit", "any"), { name: "max_cost_usd", hint: "By the configured prices." })),
     modelNames);

@@ -1,7 +1,7 @@
 // The result of a query: the answer with its citations, the walk, the budget, chunks and calls.
 
 import { access } from "./api.js";
-import { count, dollars, h, milliseconds, number } from "./dom.js";
+import { count, dollars, firstWords, h, milliseconds, number } from "./dom.js";
 import { categoryPath, facts, marked, sentence } from "./parts.js";
 import { REASONS, walk } from "./walk.js";
 
@@ -25,50 +25,51 @@ export function showResult(result, receipt, sources) {
     answer(result, receipt, chunks, names),
     facts(
       ["Calls", number(totals.calls)],
-      ["Tokens in", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)],
+      ["Tokens in, all calls", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)],
       ["Cost", dollars(totals.cost_usd)],
       ["Time", milliseconds(result?.elapsed_ms ?? receipt?.elapsed_ms)],
-      ["Chunks used", number(used.length)]),
+      ["Chunks in the prompt", number(used.length)]),
     warnings.map((warning) => h("p.notice", sentence(warning.message))),
     tiers(result?.tiers ?? receipt?.tiers ?? []),
     receipt?.levels?.length > 0 && walk(receipt, calls),
-    budget(result?.estimate ?? receipt?.estimate),
+    budget(result?.estimate ?? receipt?.estimate, calls),
     dropped(result ?? receipt),
     chunkList(result, used, names),
     callTable(calls));
 }
 
 function answer(result, receipt, chunks, names) {
-  const title = h("h2.answer-title", "Answer");
+  const title = h("h2.answer-title", { tabindex: "-1" }, "Answer");
   if (result?.answer) {
     return h("section.answer", { "aria-label": "Answer" }, title, h("p.answer-text", cited(result.answer, chunks, names)), quotes(result, names),
       result.confidence && h("p.confidence", h("span.badge", { class: result.confidence === "low" ? "wait" : "good" }, `${result.confidence} confidence`), " ", h("span.muted", TIERS[result.tier]?.[1] ?? "")));
   }
   if (result?.found === false) return nothingFound(result);
-  if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", `${count(result.chunks.length, "chunk")} found`));
+  if (result?.parameters?.mode === "retrieve") return h("section.answer", h("h2.answer-title", { tabindex: "-1" }, `${count(result.chunks.length, "chunk")} found`));
   if (!result && receipt?.found === false) return nothingFound({});
   if (!result && receipt?.state === "succeeded") {
     return h("section.answer", title, h("p.muted", `${count(receipt.answer_chars, "character")}. Receipts contain the walk but no text; “Replay as recorded” below shows the answer again.`));
   }
-  if (receipt?.state === "failed") return h("section.answer", h("h2.answer-title", "No answer"), h("p.muted", "The query failed with ", h("code", receipt.error), "."));
+  if (receipt?.state === "failed") return h("section.answer", h("h2.answer-title", { tabindex: "-1" }, "No answer"), h("p.muted", "The query failed with ", h("code", receipt.error), "."));
   return null;
 }
 
 /** Kind words, what to do, and the chunks that come closest. */
 function nothingFound({ nearest = [] }) {
-  return h("section.answer.nothing", { "aria-label": "Answer" }, h("h2.answer-title", "memoir does not know this"),
-    h("p", "No chunks were found that answer the question, so none was invented. Search more widely: ask in other words, use fewer filters, or another strategy."),
+  return h("section.answer.nothing", { "aria-label": "Answer" }, h("h2.answer-title", { tabindex: "-1" }, "memoir does not know this"),
+    h("p", "No chunk answers the question, so there is no answer. Ask in other words, use fewer filters, or choose another strategy."),
     nearest.length > 0 && [h("h3", "What comes closest"), h("ul.quotes", nearest.map((chunk) => h("li",
       h("a", { href: chunkLink(chunk) }, [chunk.filename, chunk.heading].filter(Boolean).join(" › ")),
       h("blockquote", marked(chunk.text_content, chunk.highlights, 240)))))]);
 }
 
-/** The sentences that the answer rests on, with their files. */
+/** The sentences that the answer rests on, with their files or threads. */
 function quotes(result, names) {
   if (!(result.citations ?? []).length) return null;
+  const place = (citation) => (citation.memory_id ? "Memory" : [citation.filename ?? names.get(citation.source_id), citation.heading].filter(Boolean).join(" › "));
+  const link = (citation) => (!citation.memory_id ? chunkLink({ ...citation, source_version: citation.version }) : citation.thread_id ? `#/conversations/${citation.thread_id}` : "#/conversations?show=facts");
   return h("ol.quotes", { "aria-label": "Citations" }, result.citations.map((citation) => h("li",
-    h("a", { href: chunkLink({ ...citation, source_version: citation.version }) }, h("span.number", `[${citation.chunk_id}]`), " ",
-      [citation.filename ?? names.get(citation.source_id), citation.heading].filter(Boolean).join(" › ")),
+    h("a", { href: link(citation) }, h("span.number", `[${citation.number ?? citation.chunk_id}]`), " ", place(citation)),
     h("blockquote", citation.quote))));
 }
 
@@ -137,7 +138,7 @@ function sum(calls, result) {
 }
 
 /** How much of the budget the prompt uses. */
-function budget(estimate) {
+function budget(estimate, calls) {
   if (!estimate) return null;
   const whole = Math.max(estimate.max_token_budget, estimate.fixed_prompt_token_count + estimate.chunks_total_token_count);
   const part = (name, tokens) => {
@@ -145,13 +146,21 @@ function budget(estimate) {
     element.style.setProperty("--share", String(tokens / whole));
     return element;
   };
-  const sent = estimate.final_prompt_token_count;
   return h("section.budget", { "aria-label": "Budget" },
     h("h2", "Budget"),
     h("div.stack", { "aria-hidden": "true" }, part("fixed", estimate.fixed_prompt_token_count), part("chunks-part", estimate.chunks_total_token_count),
       whole > estimate.max_token_budget && part("allowed", estimate.max_token_budget)),
-    h("p.muted", `${number(estimate.fixed_prompt_token_count)} tokens of instructions, query and helpers, ${number(estimate.chunks_total_token_count)} of chunks, ${number(estimate.max_token_budget)} allowed`,
-      sent ? `; ${number(sent)} were sent.` : "."));
+    h("p.muted", budgetWords(estimate, calls.filter((call) => call.stage === "answer" && call.outcome === "ok").at(-1)?.tokens_prompt)));
+}
+
+/** The tokens of the prompt that writes the answer, in numbers that add up. */
+function budgetWords({ fixed_prompt_token_count: fixed, chunks_total_token_count: chunks, max_token_budget: most, final_prompt_token_count: estimated }, counted) {
+  // The count of the call itself, which the other figures show too.
+  const sent = counted || estimated;
+  const parts = (rest) => `${number(rest)} for instructions, question and helpers, ${number(chunks)} for chunks`;
+  if (!sent) return `A prompt with all chunks has ${number(fixed + chunks)} tokens: ${parts(fixed)}. ${number(most)} are allowed.`;
+  if (fixed + chunks > most || sent <= chunks) return `A prompt with all chunks needs ${number(fixed + chunks)} tokens; ${number(most)} are allowed, and ${number(sent)} were sent.`;
+  return `The prompt has ${number(sent)} of ${number(most)} tokens allowed: ${parts(sent - chunks)}.`;
 }
 
 function dropped(from) {
@@ -171,13 +180,20 @@ function dropped(from) {
       errors.map((item) => h("li", categoryPath(item.path), " ", h("span.muted", item.message)))));
 }
 
+/** How many chunks were found, how many the model read, and how many its answer names. */
+function usedWords(result, used) {
+  const cited = new Set((result.citations ?? []).map((citation) => citation.chunk_id).filter(Boolean)).size;
+  const found = result.chunks.length > used.size ? `${count(result.chunks.length, "chunk")} found; ` : "";
+  return `${found}${count(used.size, "chunk")} ${used.size === 1 ? "was" : "were"} given to the model${result.answer ? `, ${number(cited)} ${cited === 1 ? "is" : "are"} cited` : ""}.`;
+}
+
 function chunkList(result, used, names) {
   if (!result?.chunks?.length) return null;
   const set = new Set(used);
   const item = (chunk, position) => h("li", { class: set.has(chunk.chunk_id) || result.parameters.mode === "retrieve" ? "" : "unused" },
     h("details.found-chunk", h("summary",
-      h("span.number", `[${chunk.chunk_id}]`), h("span.first-words", chunk.text_content.replace(/^[#\s]+/, "").slice(0, 110)),
-      !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not used")),
+      h("span.number", `[${chunk.chunk_id}]`), h("span.first-words", firstWords(chunk.text_content, 110)),
+      !set.has(chunk.chunk_id) && result.parameters.mode !== "retrieve" && h("span.tag.reason", "not in the prompt")),
     h("p.muted", h("a", { href: chunkLink(chunk) }, `${names.get(chunk.source_id) ?? "The source"}, characters ${number(chunk.start_char)}–${number(chunk.end_char)}`), " · ", categoryPath(chunk.category_path), ` · rank ${chunk.rank ?? position + 1}${chunk.relevance === undefined ? "" : `, relevance ${chunk.relevance.toFixed(2)}`}`),
     h("p.verbatim", marked(chunk.text_content, chunk.highlights))));
   const list = h("ol.plain.found-chunks", result.chunks.slice(0, FEW).map(item));
@@ -186,7 +202,7 @@ function chunkList(result, used, names) {
     list.append(...result.chunks.slice(FEW, 100).map((chunk, index) => item(chunk, index + FEW)));
   } }, `${number(Math.min(100, result.chunks.length) - FEW)} more`);
   return h("section", { "aria-label": "Chunks" }, h("h2", "Chunks"),
-    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : `The answer uses ${count(set.size, "chunk")} of ${number(result.chunks.length)} found.`),
+    h("p.muted", result.parameters.mode === "retrieve" ? `${count(result.chunks.length, "chunk")} found.` : usedWords(result, set)),
     list, result.chunks.length > FEW && more, result.chunks.length > 100 && h("p.muted", `The first 100 of ${number(result.chunks.length)}.`));
 }
 

@@ -4,7 +4,7 @@ import { all, get, post, stream } from "./api.js";
 import { choices, readForm, settingsForm, strategyName } from "./ask-form.js";
 import { earlier, replayPanel } from "./ask-history.js";
 import { curl, live, results, showResult } from "./ask-result.js";
-import { dollars, h, milliseconds, number, put, settle } from "./dom.js";
+import { count, dollars, h, milliseconds, number, put, settle } from "./dom.js";
 import { copyButton, head, problem, sentence } from "./parts.js";
 
 export async function show(main, route, signal) {
@@ -65,7 +65,9 @@ export async function show(main, route, signal) {
       // Going back from a chunk leads to this answer, not to an empty form.
       if (kept) window.history.replaceState(null, "", `#/ask/${answer.id}`);
       put(result, showResult(answer, kept, sources.items), kept && replayPanel(kept, sources.items, true));
-      status.textContent = answer.answer ? `Answered: ${answer.answer}` : "Chunks found";
+      status.textContent = answer.answer ? `Answered: ${answer.answer}` : answer.found === false ? "memoir does not know this." : `${count(answer.chunks.length, "chunk")} found`;
+      // The button that had the focus is busy, so reading goes on at the answer.
+      result.querySelector(".answer-title")?.focus({ preventScroll: true });
       bringIntoView(result);
     } catch (error) {
       if (error.name === "AbortError") put(result, h("p.empty", "Stopped."));
@@ -76,6 +78,7 @@ export async function show(main, route, signal) {
       clock.textContent = "";
       go.disabled = false;
       stopButton.hidden = true;
+      if (document.activeElement === document.body) go.focus({ preventScroll: true });
       list.refresh();
     }
   });
@@ -85,8 +88,9 @@ export async function show(main, route, signal) {
   list.refresh();
   if (missing) put(result, problem(missing));
   if (receipt) put(result, showResult(results.get(receipt.id), receipt, sources.items), replayPanel(receipt, sources.items, results.has(receipt.id)));
-  // A question chosen elsewhere is filled in but not sent: it may cost money.
-  if (route.get("question")) go.focus();
+  // A sample question is asked at once where that is free. Any other is filled in but not sent: it may cost money.
+  if (route.get("ask") && info.llm.embedded) form.requestSubmit();
+  else if (route.get("question")) go.focus();
   else if (!receipt) form.querySelector("textarea").focus({ preventScroll: true });
 }
 

@@ -83,11 +83,11 @@ function whatsApp(text) {
   return messages;
 }
 
-/** What is sent: the chosen person of a WhatsApp chat is the user; the names of others are kept if there are several. */
+/** What is sent: the chosen person of a WhatsApp chat is the user, and everybody keeps their name. */
 function toSend(chat, me) {
   if (!chat.people) return chat.messages;
   return chat.messages.map(({ name, content, created_at: at }) => ({
-    role: name === me ? "user" : "assistant", content: name !== me && chat.people.length > 2 ? `${name}: ${content}` : content, created_at: at,
+    role: name === me ? "user" : "assistant", name, content, created_at: at,
   }));
 }
 
@@ -117,7 +117,15 @@ export function importPanel(user, after) {
     event.preventDefault();
     read(event.dataTransfer.files[0]);
   });
-  return h("section.panel", { "aria-label": "Import a chat" }, h("h2", "Import a chat"), zone, out);
+  const panel = h("section.panel", { "aria-label": "Import a chat" }, h("h2", "Import a chat"), zone, out);
+  /** A file that is dropped elsewhere in the view counts too. */
+  panel.takeFilesOf = (view) => view.addEventListener("drop", (event) => {
+    if (event.defaultPrevented || !event.dataTransfer.files.length) return;
+    event.preventDefault();
+    read(event.dataTransfer.files[0]);
+    panel.scrollIntoView({ block: "nearest" });
+  });
+  return panel;
 }
 
 /** What the file contains, and the button that stores it. */
@@ -153,7 +161,7 @@ function offer(chats, user, done) {
   return h("div.import-offer",
     h("p", h("strong", `${count(chats.length, "conversation")}, ${count(total, "message")}`)),
     h("ul.plain.muted", chats.slice(0, 5).map((chat) => h("li", `${chat.title || "Untitled"}: ${count(chat.messages.length, "message")}`)), chats.length > 5 && h("li", `${number(chats.length - 5)} more`)),
-    field("User", owner, { hint: "The end user who owns the threads." }),
-    me && field("You are", me, { hint: "This person’s messages are those of the user." }),
+    field("User", owner, { hint: "The end user whose conversations these are: a name or id from your application." }),
+    me && field("Who in the chat is this user?", me, { hint: "The others’ messages are stored as replies. Everybody keeps their name." }),
     trouble, go, progress);
 }

@@ -2,16 +2,17 @@
 // left out and why.
 
 import { post } from "./api.js";
-import { count, h, milliseconds, number, put } from "./dom.js";
+import { count, firstWords, h, milliseconds, number, put } from "./dom.js";
 import { copyButton, facts, problem } from "./parts.js";
 
-const REASONS = { duplicate: "it repeats another memory", section_full: "its section is full", over_budget: "it did not fit the budget", replaced_by_expansion: "shown together with its neighbours" };
-const STAGES = { current_thread: "this thread", cross_thread: "another thread", expansion: "always relevant" };
-const PARTS = [["topic", "topic"], ["entity", "entities"], ["recency", "recency"], ["importance", "importance"], ["search", "search"]];
+const REASONS = { duplicate: "it repeats another memory", section_full: "its section is full", over_budget: "it did not fit the budget", replaced_by_expansion: "it made room for a preference or an important memory" };
+const STAGES = { current_thread: "this thread", cross_thread: "another thread", expansion: "preferences and important memories" };
+const AGES = { short_term: "less than a day old", mid_term: "up to 30 days old", long_term: "older than 30 days" };
+const PARTS = [["search", "search"], ["topic", "topic"], ["entity", "entities"], ["recency", "recency"], ["importance", "importance"]];
 
 export function contextPanel({ user, thread, signal }) {
   const question = h("textarea", { rows: "2", "aria-label": "Question for the context", placeholder: "What does the user say next?" });
-  const rank = h("select", { "aria-label": "How memories are found" }, h("option", { value: "staged" }, "in stages"), h("option", { value: "search" }, "by search"));
+  const rank = h("select", { "aria-label": "How memories are found" }, h("option", { value: "search" }, "by search"), h("option", { value: "staged" }, "in stages"));
   const tokens = h("input", { type: "number", min: "1", value: "2000", "aria-label": "Maximum tokens" });
   const out = h("div.context-out", { "aria-live": "polite" });
   const go = h("button.primary", { type: "submit" }, "Assemble");
@@ -36,26 +37,44 @@ export function contextView(answer) {
   const understood = [...intent.topics, intent.category, ...intent.entities.map((entity) => entity.value)].filter(Boolean);
   return [
     h("pre.composed.verbatim", { tabindex: "0", role: "region", "aria-label": "The composed text" }, context || "No memory fits the question: the text is empty."),
-    h("div.row.between", h("span.muted", `${count(answer.token_count, "token")} of ${number(answer.max_tokens)}${answer.truncated ? ", cut at its end" : ""} in ${milliseconds(answer.timings.total_ms)}`), copyButton(context)),
-    facts(["Understood as", understood.length ? understood.map((word) => h("span.tag", word)) : "nothing special"], ["Time", intent.time_scope.replace("_", " ")]),
+    h("div.row.between", h("span.muted", `${count(answer.token_count, "token")} of ${number(answer.max_tokens)}${answer.truncated ? ", cut off at the end" : ""} in ${milliseconds(answer.timings.total_ms)}`), copyButton(context)),
+    facts(["Understood as", understood.length ? understood.map((word) => h("span.tag", word)) : "no term of the vocabulary"], ["Time", intent.time_scope.replace("_", " ")]),
     answer.intent_fallback && h("p.notice", `No model analysed the question: ${answer.intent_fallback_reason ?? "none answered"}.`),
     memories.length > 0 && h("section", { "aria-label": "Memories found" }, h("h3", count(memories.length, "memory", "memories")), h("ol.plain.scored", memories.map(scored))),
     left.length > 0 && h("section", { "aria-label": "Left out" }, h("h3", "Left out"), h("ul.plain.left-out", left.map((item) => h("li",
-      h("span", (byId.get(item.memory_id)?.content ?? item.memory_id).slice(0, 90)), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))))),
+      h("span", firstWords(byId.get(item.memory_id)?.content ?? item.memory_id, 90)), " ", h("span.tag.reason", REASONS[item.reason] ?? item.reason))))),
   ];
+}
+
+/** A search gives up to 60 points; the other parts then count 0.4 times. */
+const BESIDE_SEARCH = 0.4;
+
+/** How the parts make the score, in words, and the points that each part adds. */
+function composition(memory) {
+  const { source_factor: source = 1, tier_factor: tier = 1, search } = memory.score_parts;
+  const parts = PARTS.map(([name, label]) => ({ name, label, value: memory.score_parts[name] })).filter(({ value }) => value > 0);
+  const others = parts.filter(({ name }) => name !== "search");
+  const share = search === null || search === undefined ? 1 : BESIDE_SEARCH;
+  const factors = [[share, ""], [source, STAGES[memory.retrieval_source]], [tier, AGES[memory.tier]]].filter(([factor]) => factor !== 1);
+  const sum = others.map(({ label, value }) => `${label} ${value.toFixed(0)}`).join(" + ");
+  const product = `${factors.length && others.length > 1 ? `(${sum})` : sum}${factors.map(([factor, why]) => ` × ${factor.toFixed(1)}${why ? ` (${why})` : ""}`).join("")}`;
+  const words = [share === 1 ? "" : `search ${search.toFixed(0)}`, sum && product].filter(Boolean).join(" + ");
+  return {
+    words: `${words} = ${memory.score.toFixed(0)}${memory.score >= 100 ? ", the maximum" : ""}`,
+    points: parts.map(({ name, value }) => [name, name === "search" ? value : value * share * source * tier]),
+  };
 }
 
 /** A memory with its score as a bar of parts. */
 function scored(memory) {
-  const parts = PARTS.map(([name, label]) => [name, label, memory.score_parts[name]]).filter(([, , value]) => value > 0);
-  const total = parts.reduce((sum, [, , value]) => sum + value, 0) || 1;
-  const words = parts.map(([, label, value]) => `${label} ${value.toFixed(0)}`).join(", ");
+  const { words, points } = composition(memory);
+  const whole = Math.max(100, points.reduce((sum, [, value]) => sum + value, 0));
   return h("li", { class: memory.included ? "" : "unused", "data-memory": memory.id },
     h("div.scored-head", h("strong", memory.score.toFixed(0)), h("span.muted", STAGES[memory.retrieval_source] ?? memory.retrieval_source), memory.type !== "message" && h("span.badge", memory.type), !memory.included && h("span.tag.reason", "not in the text")),
-    h("p", memory.content.slice(0, 220)),
-    h("div.parts-bar", { role: "img", "aria-label": `Score: ${words}`, title: words }, parts.map(([name, , value]) => {
+    h("p", firstWords(memory.content, 220)),
+    h("div.parts-bar", { role: "img", "aria-label": `Score: ${words}`, title: words }, points.map(([name, value]) => {
       const part = h("span", { class: `part-${name}` });
-      part.style.setProperty("--share", String((value / total) * Math.min(1, memory.score / 100)));
+      part.style.setProperty("--share", String(value / whole));
       return part;
     })),
     h("p.muted.parts-words", words));

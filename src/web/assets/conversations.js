@@ -14,8 +14,10 @@ export async function show(main, route, signal) {
   const tabs = h("nav.tabs", { "aria-label": "Parts of the conversations" });
   const place = h("div.conversations-main");
   const begin = h("button.primary", { type: "button", onclick: () => (isFacts ? factDialog(user.value.trim(), null, update) : threadDialog(user.value.trim())) }, isFacts ? "New fact" : "New thread");
+  const chats = importPanel(() => user.value.trim(), update);
   put(main, head("Conversations", "Threads of your users, and what memoir keeps from them.", user, begin), tabs,
-    h("div.conversations", place, h("aside.side", importPanel(() => user.value.trim(), update))));
+    h("div.conversations", place, h("aside.side", chats)));
+  chats.takeFilesOf(main);
 
   function update() {
     put(tabs, tab("threads", "Threads", ""), tab("facts", "Facts and preferences", "facts"));
@@ -72,7 +74,7 @@ function facts(place, user, signal) {
     const page = await get(query("/v1/memories", { user_id: owner, superseded: true, limit: 50, cursor }), { signal });
     for (const memory of page.items) known.set(memory.id, memory);
     return page;
-  }, (memory) => factItem(memory, known, again), h("p.empty", `Nothing is known about ${owner} yet. Models find facts in messages; you can add one yourself.`));
+  }, (memory) => factItem(memory, known, again), h("p.empty", `There are no facts about ${owner} yet. A model finds them in this user’s messages, and you can add one yourself.`));
   put(place, h("p.muted", `What memoir knows about ${owner}. A new fact replaces an old one, which stays in the record.`), list, pages.foot);
   return pages.start();
 }
@@ -104,7 +106,7 @@ export function factItem(memory, known, again) {
     replaced && h("p.muted", "Replaces: ", h("del", replaced.content)),
     gone && h("p.muted", "Replaced", replacer && [" by: ", replacer.content], " ", when(memory.superseded_at)),
     h("div.row", !gone && h("label.inline", toggle(`${memory.content.slice(0, 60)} is important`, memory.important, async (on) => { await call("PATCH", path, { body: { important: on } }); again(); return on; }), h("span", { "aria-hidden": "true" }, "Important")),
-      gone ? h("button.small", { type: "button", onclick: () => change({ restore: true }, "It counts again") }, "Restore")
+      gone ? h("button.small", { type: "button", onclick: () => change({ restore: true }, "The memory is used again") }, "Restore")
         : memory.type !== "summary" && h("button.small", { type: "button", onclick: () => factDialog(memory.user_id, memory, again) }, "Replace"),
       h("button.small.danger", { type: "button", onclick: remove }, "Delete")));
 }

@@ -94,6 +94,15 @@ export const whenWhole = (text) => h("time", { datetime: text }, dateTime.format
 /** "a, b ,c" as a list without duplicates. */
 export const words = (text) => [...new Set(text.split(",").map((word) => word.trim()).filter(Boolean))];
 
+/** The first words of a text on one line, without the signs of headings, and not cut within a word. */
+export function firstWords(text, most) {
+  const plain = text.slice(0, most * 4).replace(/^\s*#{1,6}\s+(.*)$/gm, "$1 ·").replace(/\s+/g, " ").trim();
+  if (plain.length <= most && text.length <= most * 4) return plain;
+  const cut = plain.slice(0, most + 1);
+  const end = cut.lastIndexOf(" ");
+  return `${cut.slice(0, end > most / 2 ? end : most).trimEnd()}…`;
+}
+
 /** Debounces: only the last of several quick calls runs. */
 export function settle(action, delay) {
   let timer = 0;

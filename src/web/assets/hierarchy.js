@@ -37,6 +37,7 @@ export async function show(main, route, signal) {
   const below = h("section.category-chunks", { "aria-live": "off" });
   const actions = h("div.row.category-actions");
   const frame = h("div.hierarchy");
+  const keys = h("p.keys.muted");
   let chosen = named(route);
   /** The places from the first one of this visit to the current one: going back leads up, one level at a time. */
   const trail = () => history.state?.trail ?? [address(chosen)];
@@ -80,6 +81,7 @@ export async function show(main, route, signal) {
       ? h("span", { "aria-current": "location" }, step.name)
       : h("button.link", { type: "button", onclick: () => go(step) }, step.name)))));
     frame.classList.toggle("at-leaf", node.children.length === 0);
+    put(keys, node.children.length ? "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape." : "A leaf: its chunks are below. Back, Escape or a click goes up one level.");
     put(actions, !node.isGroup && node.level < answer.depth && h("button.small", { type: "button", onclick: () => create(node) }, "New category"),
       node.id > 0 && node.chunk_count === 0 && h("button.small.danger", { type: "button", onclick: () => remove(node) }, "Delete"));
     fillList();
@@ -170,10 +172,11 @@ export async function show(main, route, signal) {
     bar.style.setProperty("--share", String(share));
     return h("div.meter-row", h("span", `Level ${level.level}`),
       h("span.meter", { role: "meter", "aria-label": `Level ${level.level}`, "aria-valuemin": "0", "aria-valuemax": String(level.limit), "aria-valuenow": String(level.categories), class: share > 0.9 ? "nearly" : "" }, bar),
-      h("span.num", `${number(level.categories)} of ${number(level.limit)}`));
+      h("span.num", `${number(level.categories)} of ${number(level.limit)}`),
+      share > 0.9 && h("span.meter-words", share < 1 ? "Nearly full." : "Full: new text is filed under the categories that exist."));
   };
   put(frame,
-    h("div.picture", picture.svg, h("p.keys.muted", "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape."), below),
+    h("div.picture", picture.svg, keys, below),
     h("aside.side",
       h("section.panel", { "aria-label": "Categories" }, search, found, list, actions),
       h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full))));

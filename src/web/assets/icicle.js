@@ -99,10 +99,11 @@ export function icicle(tree, onZoom) {
     svg.replaceChildren();
     const place = (node, step, top, size) => {
       const x = step === 0 ? 0 : first + (step - 1) * column;
-      svg.append(cell(node, { x, y: top, width: (step === 0 ? first : column) - GAP, height: Math.max(1, size - GAP) }));
-      if (step + 1 >= depth || (node.isGroup && node !== focus)) return;
+      const isOpen = node.children.length > 0 && step + 1 < depth && (!node.isGroup || node === focus);
+      svg.append(cell(node, { x, y: top, width: (step === 0 ? first : column) - GAP, height: Math.max(1, size - GAP) }, isOpen));
+      if (!isOpen) return;
       let at = top;
-      for (const [child, share] of node.children.length ? divide(node, size) : []) {
+      for (const [child, share] of divide(node, size)) {
         place(child, step + 1, at, share);
         at += share;
       }
@@ -112,7 +113,7 @@ export function icicle(tree, onZoom) {
     element(active).setAttribute("tabindex", "0");
   }
 
-  function cell(node, box) {
+  function cell(node, box, isOpen) {
     const size = unit();
     const room = Math.floor((box.width - 16) / (7.2 * size));
     const lines = [];
@@ -122,7 +123,7 @@ export function icicle(tree, onZoom) {
     const item = s("g", {
       role: "treeitem", tabindex: "-1", class: `cell ${kind}${node.chunk_count ? "" : " none"}`,
       "aria-level": node.level + 1,
-      "aria-expanded": node.children.length ? String(node === focus) : null, "aria-selected": String(node === focus), "data-id": node.id,
+      "aria-expanded": node.children.length ? String(isOpen) : null, "aria-selected": String(node === focus), "data-id": node.id,
       transform: `translate(${box.x} ${box.y})`,
     },
     // Screen readers use the title as the name.

@@ -2,7 +2,7 @@
 
 import { all, get } from "./api.js";
 import { callTable } from "./ask-result.js";
-import { count, dollars, h, milliseconds, number, put, whenWhole } from "./dom.js";
+import { count, dollars, firstWords, h, milliseconds, number, put, whenWhole } from "./dom.js";
 import { jobCard } from "./job-card.js";
 import { duration, kindName } from "./jobs.js";
 import { isOver, jobs, listen, watch } from "./live.js";
@@ -50,12 +50,12 @@ async function whatWentWhere(job, source, signal) {
   if (signal.aborted || !items.length) return null;
   const leaves = new Map();
   for (const chunk of items) {
-    const leaf = leaves.get(chunk.category_id) ?? { chunk, count: 0, words: chunk.text_content.replace(/^[#\s]+/, "").slice(0, 90) };
+    const leaf = leaves.get(chunk.category_id) ?? { chunk, count: 0, words: firstWords(chunk.text_content, 90) };
     leaf.count += 1;
     leaves.set(chunk.category_id, leaf);
   }
   const moved = job.result.moved ?? [];
-  return h("section.where", { "aria-label": "What went where" }, h("h2", "What went where"),
+  return h("section.where", { "aria-label": "Chunks by category" }, h("h2", "Chunks by category"),
     h("ul.plain", [...leaves].sort(([, a], [, b]) => b.count - a.count).map(([id, leaf]) => h("li",
       id ? h("a", { href: `#/hierarchy/${id}` }, categoryPath(leaf.chunk.category_path)) : h("span.muted", "not filed"),
       h("span.num", count(leaf.count, "chunk")), h("span.muted.first-words", leaf.words)))),

@@ -1,14 +1,16 @@
-// The job list, by state, with errors and what to do about them.
+// The job list, by state, with errors and their remedies.
 
-import { all, get, query } from "./api.js";
+import { get, query } from "./api.js";
 import { h, milliseconds, number, put, when } from "./dom.js";
 import { jobActions, phaseText } from "./job-card.js";
-import { isOver } from "./live.js";
+import { isOver, jobs } from "./live.js";
 import { badge, head, paged, sentence } from "./parts.js";
 
 const FILTERS = [["", "All"], ["queued", "Waiting"], ["running", "Running"], ["awaiting_helper", "Needs helper"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
 const KINDS = { ingestion: "Ingestion", query: "Query" };
 const POLL_MS = 3000;
+/** Pages of sources that are read for the names of a page of jobs. */
+const MOST_PAGES = 4;
 
 export const kindName = (kind) => KINDS[kind] ?? kind;
 
@@ -19,12 +21,19 @@ export async function show(main, route, signal) {
   const body = h("tbody");
   // The source of a job may not exist yet, or no longer, so names come from the list and not from single requests.
   const names = new Map();
-  const learn = async () => {
-    const { items } = await all("/v1/sources", {}, 2000).catch(() => ({ items: [] }));
-    for (const source of items) names.set(source.id, source.filename);
+  // The newest jobs work on the newest sources, so a short page usually has all names.
+  const learn = async (listed) => {
+    const isUnknown = (job) => job.state === "succeeded" && job.source_id && !names.has(job.source_id);
+    let cursor;
+    for (let pages = 0; pages < MOST_PAGES && listed.some(isUnknown); pages += 1) {
+      const page = await get(query("/v1/sources", { newest_first: true, limit: 50, cursor }), { signal }).catch(() => ({ items: [] }));
+      for (const source of page.items) names.set(source.id, source.filename);
+      cursor = page.next_cursor;
+      if (!cursor) return;
+    }
   };
   const fill = (row, job) => {
-    const source = job.source_id && names.get(job.source_id);
+    const source = (job.source_id && names.get(job.source_id)) ?? jobs().find((entry) => entry.job.id === job.id)?.name;
     put(row,
       h("td.main-cell", h("a.name", { href: `#/jobs/${job.id}` }, source ?? kindName(job.kind)),
         source ? h("span.kind", kindName(job.kind)) : h("span.path", job.id)),
@@ -43,7 +52,7 @@ export async function show(main, route, signal) {
   const rows = new Map();
   const pages = paged(body, async (cursor) => {
     const page = await get(query("/v1/jobs", { state, limit: 50, cursor }), { signal });
-    if (page.items.some((job) => job.source_id && !names.has(job.source_id))) await learn();
+    await learn(page.items);
     return page;
   }, (job) => {
     const row = fill(h("tr"), job);
@@ -62,7 +71,7 @@ export async function show(main, route, signal) {
     for (const { row, job } of [...rows.values()].filter((item) => !isOver(item.job)).slice(0, 20)) {
       const now = await get(`/v1/jobs/${job.id}`, { signal }).catch(() => null);
       if (now && (now.state !== job.state || now.phase !== job.phase)) {
-        if (now.state === "succeeded" && !names.has(now.source_id)) await learn();
+        await learn([now]);
         Object.assign(job, now);
         fill(row, job);
       }

@@ -1,6 +1,6 @@
 // The library: every source, running ingestions, and the panel to ingest text.
 
-import { all, call, get, query } from "./api.js";
+import { call, get, query } from "./api.js";
 import { addPanel } from "./add.js";
 import { bytes, count, h, number, put, settle, when } from "./dom.js";
 import { jobCard } from "./job-card.js";
@@ -37,12 +37,15 @@ export function eligibility(source, after) {
 
 export const userTags = (source) => source.tags.filter((tag) => tag !== "file_ingest");
 
+/** The helper on one line; a description that begins with the topic is not shown with the topic twice. */
+const about = (helper) => (helper || "No helper").replace(/Topic: ([^.]+)\. \1(?=[\s.:,;])/, "Topic: $1");
+
 function row(source, onTag) {
   const folder = source.path.slice(0, source.path.length - source.filename.length).replace(/(.)\/$/, "$1");
   const updated = h("td", { "data-name": "Updated" }, when(source.updated_at));
   return h("tr", { "data-source": source.id },
     h("td.main-cell", h("a.name", { href: `#/library/${source.id}` }, source.filename), h("span.path", folder),
-      h("span.about", { title: source.helper ?? "" }, source.helper || "No helper")),
+      h("span.about", { title: source.helper ?? "" }, about(source.helper))),
     h("td", { "data-name": "Tags" }, userTags(source).map((tag) => h("button.tag", { type: "button", "aria-label": `Only sources with the tag ${tag}`, onclick: () => onTag(tag) }, tag))),
     h("td.num", { "data-name": "Versions" }, number(source.latest_version)),
     h("td.num", { "data-name": "Size" }, bytes(source.size_bytes)),
@@ -50,41 +53,53 @@ function row(source, onTag) {
     updated);
 }
 
-const SORTS = {
-  name: (a, b) => a.filename.localeCompare(b.filename), versions: (a, b) => a.latest_version - b.latest_version,
-  size: (a, b) => (a.size_bytes ?? 0) - (b.size_bytes ?? 0), updated: (a, b) => a.updated_at.localeCompare(b.updated_at),
-};
+/** The columns that sort, and what the API calls them. */
+const SORTS = { name: "name", versions: "versions", size: "size", updated: "updated_at" };
 
 /** Column heads that sort; `change({by, down})` is called with the new order, `by` null for newest first. */
-function sortHead(change) {
-  let order = { by: null, down: true };
+function sortHead(start, change) {
+  let order = start;
   const heads = new Map();
+  const mark = () => {
+    for (const [name, other] of heads) {
+      if (name === order.by) other.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+      else other.removeAttribute("aria-sort");
+    }
+  };
   const column = (by, label, kind = "") => {
     const cell = h("th", { class: kind }, h("button.sort", { type: "button", onclick: () => {
       order = order.by === by ? (order.down === (by !== "name") ? { by, down: !order.down } : { by: null, down: true }) : { by, down: by !== "name" };
-      for (const [name, other] of heads) {
-        if (name === order.by) other.setAttribute("aria-sort", order.down ? "descending" : "ascending");
-        else other.removeAttribute("aria-sort");
-      }
+      mark();
       change(order);
     } }, label));
     heads.set(by, cell);
     return cell;
   };
-  return h("thead", h("tr", column("name", "Source"), h("th", "Tags"), column("versions", "Versions", "num"), column("size", "Size", "num"), h("th", "In use"), column("updated", "Updated")));
+  const head = h("thead", h("tr", column("name", "Source"), h("th", "Tags"), column("versions", "Versions", "num"), column("size", "Size", "num"), h("th", "In use"), column("updated", "Updated")));
+  mark();
+  return head;
 }
+
+/** The order that an address names: `sort=size` for the largest first, `sort=-size` the other way round. */
+function orderOf(text) {
+  const by = (text ?? "").replace("-", "");
+  if (!SORTS[by]) return { by: null, down: true };
+  return { by, down: text.startsWith("-") !== (by !== "name") };
+}
+
+const orderName = ({ by, down }) => by && `${down === (by !== "name") ? "" : "-"}${by}`;
 
 export async function show(main, route, signal) {
   const body = h("tbody");
   const foot = h("div.more");
   const total = h("p.lead", { "aria-live": "polite" }, "\u00a0");
   const known = h("datalist", { id: "tags" });
-  const tag = h("input", { type: "search", placeholder: "Tag", "aria-label": "Only sources with this tag", autocomplete: "off", list: "tags" });
+  const tag = h("input", { type: "search", placeholder: "Tag", "aria-label": "Only sources with this tag", autocomplete: "off", list: "tags", value: route.get("tag") ?? "" });
   const use = h("select", { "aria-label": "Only sources that are in use, or excluded" },
-    h("option", { value: "" }, "All"), h("option", { value: "true" }, "In use"), h("option", { value: "false" }, "Excluded"));
-  let order = { by: null, down: true };
+    [["", "All"], ["true", "In use"], ["false", "Excluded"]].map(([value, label]) => h("option", { value, selected: value === (route.get("use") ?? "") }, label)));
+  let order = orderOf(route.get("sort"));
   const table = h("div.table-box", h("table.list.sources", h("caption.sr", "Sources; newest first unless sorted by a column"),
-    sortHead((next) => { order = next; refresh(); }), body), foot);
+    sortHead(order, (next) => { order = next; refresh(); }), body), foot);
   const finished = h("details.finished-jobs", { hidden: true });
   const clear = h("button.small.clear-jobs", { type: "button", hidden: true, onclick: () => {
     for (const entry of jobs().filter((other) => isOver(other.job))) {
@@ -104,7 +119,9 @@ export async function show(main, route, signal) {
   const found = h("section.results", { "aria-label": "Search results", hidden: !searching });
   const questions = triedQuestions();
   // Cards appear beside the table, so that no row moves under the pointer.
-  put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", addPanel(), questions, finished, active)));
+  const add = addPanel();
+  put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", add, questions, finished, active)));
+  add.takeFilesOf(main);
 
   function setFirst(isFirst) {
     if (isFirst && first.hidden) put(first, welcome(() => questions.reveal()));
@@ -127,27 +144,45 @@ export async function show(main, route, signal) {
       if (!tags.has(name)) known.append(h("option", { value: name }));
       tags.add(name);
     }
-    body.append(...items.map((source) => row(source, byTag)));
+    const rows = items.map((source) => row(source, byTag));
+    body.append(...rows);
     shown += items.length;
+    return rows;
   }
 
-  /** Newest first, page by page; any other order needs all sources, of which a page is drawn at a time. */
+  let turn = 0;
+  /** A page in the chosen order, the newest first if none is chosen. */
   async function page(cursor, limit = PAGE) {
+    const mine = turn += 1;
     const filters = { tag: tag.value.trim(), eligible: use.value };
-    const { items, next_cursor: next } = order.by && !Array.isArray(cursor)
-      ? { items: (await all("/v1/sources", filters)).items.sort((a, b) => SORTS[order.by](a, b) * (order.down ? -1 : 1)) }
-      : Array.isArray(cursor) ? { items: cursor } : await get(query("/v1/sources", { ...filters, newest_first: true, limit, cursor }), { signal });
-    if (!cursor) { body.replaceChildren(); shown = 0; }
-    append(items.slice(0, limit));
-    const rest = items.length > limit ? items.slice(limit) : next;
-    const filtered = filters.tag || filters.eligible;
-    setFirst(shown === 0 && !filtered && jobs().length === 0);
-    total.textContent = `${count(shown, "source")}${rest ? " shown, there are more" : ""}`;
-    put(foot,
-      rest && h("button", { type: "button", onclick: () => page(rest).catch(failed) }, "Show more"),
-      shown === 0 && h("p.empty", filtered ? "No source matches the filters." : "Sources appear here once they are filed."));
+    const sort = `${order.down ? "-" : ""}${SORTS[order.by] ?? "created_at"}`;
+    table.setAttribute("aria-busy", "true");
+    try {
+      const found = await get(query("/v1/sources", { ...filters, sort, limit, cursor }), { signal });
+      // Another order or filter was chosen meanwhile.
+      if (mine === turn) draw(cursor, found, Boolean(filters.tag || filters.eligible));
+    } finally {
+      if (mine === turn) table.removeAttribute("aria-busy");
+    }
   }
-  const refresh = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
+  function draw(cursor, { items, next_cursor: next, total: all }, filtered) {
+    const hadFocus = foot.contains(document.activeElement);
+    if (!cursor) { body.replaceChildren(); shown = 0; }
+    const rows = append(items);
+    setFirst(shown === 0 && !filtered && jobs().length === 0);
+    total.textContent = !next ? count(shown, "source") : order.by ? `${number(shown)} of ${count(all, "source")} shown` : `The newest ${number(shown)} of ${count(all, "source")}`;
+    put(foot,
+      next && h("button", { type: "button", onclick: () => page(next).catch(failed) }, "Show more"),
+      shown === 0 && h("p.empty", filtered ? "No source matches the filters." : "Sources appear here once they are filed."));
+    if (hadFocus) rows[0]?.querySelector("a").focus();
+  }
+  const again = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
+  /** The address names order and filters, so that a reload or a link shows the same list. */
+  function refresh() {
+    history.replaceState(null, "", query("#/library", { search: route.get("search"), type: route.get("type"), sort: orderName(order), tag: tag.value.trim(), use: use.value }));
+    shown = 0;
+    again();
+  }
   tag.addEventListener("input", refresh);
   use.addEventListener("change", refresh);
 
@@ -173,7 +208,7 @@ export async function show(main, route, signal) {
     }
     cards.get(entry.job.id).update();
     tidy();
-    if (entry.job.state === "succeeded" && !over.has(entry.job.id)) refresh();
+    if (entry.job.state === "succeeded" && !over.has(entry.job.id)) again();
     if (isOver(entry.job)) over.add(entry.job.id);
     else over.delete(entry.job.id);
   }

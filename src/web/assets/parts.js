@@ -22,6 +22,9 @@ export function sentence(text) {
   return /^[a-z]+[\s,;]/.test(whole) ? whole.charAt(0).toUpperCase() + whole.slice(1) : whole;
 }
 
+/** How to use a model that was noticed on this machine, while the embedded model is used. */
+export const localModels = (info) => info.llm.local_models.map((found) => h("p.muted", sentence(found.how_to_use)));
+
 /** A short message that disappears on its own. */
 export function toast(message, kind = "") {
   const item = h("div.toast", { class: kind }, message);
@@ -204,6 +207,9 @@ export function marked(text, highlights = [], most = Infinity) {
   if (to > most) {
     from = Math.max(0, Math.min((highlights[0]?.start ?? 0) - Math.floor(most / 4), to - most));
     to = from + most;
+    // Not within a word, unless there is no space nearby.
+    for (let back = 0; back < 24 && from > 0; back += 1) if (/\s/.test(characters[from - 1 + back] ?? "")) { from += back; break; }
+    for (let back = 0; back < 24; back += 1) if (to === characters.length || /\s/.test(characters[to - back])) { to -= back; break; }
   }
   const parts = [from > 0 && "…"];
   let at = from;

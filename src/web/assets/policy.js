@@ -17,20 +17,35 @@ export async function show(main, route, signal) {
     return;
   }
   if (!versions.length) versions = (await get("/v1/policies", { signal })).items.filter((item) => item.name === "retrieval");
-  const again = () => show(main, route, signal).catch(failed);
-  put(main, head("Policy", `What happens to the memories that a search finds before an application gets them. Version ${versions[0].version} is in use.`),
-    questionForm(versions, signal),
-    h("div.policy", settingsForm(versions[0], again), redactionPlace(versions[0])));
+  const current = h("span");
+  const question = questionForm(signal);
+  const update = (list) => {
+    put(current, list[0].version === 0 ? "The built-in defaults are in use." : `Version ${list[0].version} is in use.`);
+    question.setVersions(list);
+  };
+  // A new version changes the lists of versions; what was typed and the chains that are shown stay.
+  const again = async () => update((await get("/v1/policies/retrieval/versions?limit=100", { signal })).items);
+  put(main, head("Policy", ["What happens to the memories that a search finds before an application gets them. ", current]),
+    question, h("div.policy", settingsForm(versions[0], () => again().catch(failed)), redactionPlace(versions[0])));
+  update(versions);
 }
 
 /** A question of a user in a thread, run through one version or two. */
-function questionForm(versions, signal) {
+function questionForm(signal) {
   const user = h("input", { type: "text", placeholder: "default", autocomplete: "off" });
   const thread = h("select");
   const question = h("input", { type: "text", autocomplete: "off", placeholder: "What does the user say?" });
   const name = (item) => (item.version === 0 ? "Built-in defaults" : `Version ${item.version}`);
-  const pick = (first) => h("select", first, versions.map((item) => h("option", { value: `retrieval@${item.version}` }, name(item))));
-  const [left, right] = [pick(null), pick(h("option", { value: "" }, "nothing"))];
+  const [left, right] = [h("select"), h("select")];
+  /** The newest version is chosen on the left unless another one was; the right side keeps its choice. */
+  const setVersions = (versions) => {
+    const [chosen, compared] = [left.selectedIndex > 0 ? left.value : "", right.value];
+    const options = () => versions.map((item) => h("option", { value: `retrieval@${item.version}` }, name(item)));
+    put(left, options());
+    put(right, h("option", { value: "" }, "nothing"), options());
+    if (chosen) left.value = chosen;
+    right.value = compared;
+  };
   const out = h("div.chains", { "aria-live": "polite" });
   const go = h("button.primary", { type: "submit" }, "Show the chain");
   const learn = async () => {
@@ -55,7 +70,7 @@ function questionForm(versions, signal) {
     }
     go.disabled = false;
   });
-  return h("section", { "aria-label": "The chain" }, form, out);
+  return Object.assign(h("section", { "aria-label": "The chain" }, form, out), { setVersions });
 }
 
 const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step });
@@ -67,9 +82,9 @@ function settingsForm(policy, after) {
   const trouble = h("div");
   const form = h("form", { novalidate: true }, trouble,
     h("div.pair",
-      field("Memories", numeric("topK", retrieval.topK, 1, 50), { name: "topK", hint: "In a payload." }),
-      field("Sentences of each", numeric("clipSentences", retrieval.clipSentences, 1, 5), { name: "clipSentences", hint: "From 1 to 5." }),
-      field("Tokens of all together", numeric("maxTokens", retrieval.maxTokens, 100, 3000), { name: "maxTokens", hint: "From 100 to 3,000." }),
+      field("Memories", numeric("topK", retrieval.topK, 1, 20), { name: "topK", hint: "From 1 to 20." }),
+      field("Sentences per memory", numeric("clipSentences", retrieval.clipSentences, 1, 5), { name: "clipSentences", hint: "From 1 to 5." }),
+      field("Tokens in total", numeric("maxTokens", retrieval.maxTokens, 100, 3000), { name: "maxTokens", hint: "From 100 to 3,000." }),
       field("Minimum score", numeric("minScore", retrieval.minScore, 0, 1, "0.01"), { name: "minScore", hint: "From 0 to 1." }),
       field("Search", select("searchType", retrieval.searchType, ["hybrid", "semantic", "keyword"]), { name: "searchType" }),
       field("Order", select("strategy", interleaving.strategy, ["alternate", "score_first", "recency_first"]), { name: "strategy", hint: "How relevance and time take turns." })),
@@ -101,14 +116,17 @@ function redactionFields(retrieval, redaction) {
   return [
     h("fieldset.built-in", h("legend", "Built-in patterns"), Object.entries(BUILT_IN).map(([name, label]) =>
       h("label.check", h("input", { type: "checkbox", name: "builtIn", value: name, checked: (redaction.builtIn ?? []).includes(name) }), h("span", label)))),
-    field("Own patterns", h("textarea", { rows: "3", name: "customRedactionPatterns", spellcheck: "false", value: (retrieval.customRedactionPatterns ?? []).join("\n"), placeholder: "EMP-\\d{6}" }), { name: "customRedactionPatterns", hint: "Regular expressions, one on each line." }),
-    field("Replacement", h("input", { type: "text", name: "replacement", value: redaction.replacement ?? "", autocomplete: "off" }), { name: "replacement", hint: "What stands in place of a match." })];
+    field("Your own patterns", h("textarea", { rows: "3", name: "customRedactionPatterns", spellcheck: "false", value: (retrieval.customRedactionPatterns ?? []).join("\n"), placeholder: "EMP-\\d{6}" }), { name: "customRedactionPatterns", hint: "Regular expressions, one on each line." }),
+    field("Replacement", h("input", { type: "text", name: "replacement", value: redaction.replacement ?? "", autocomplete: "off" }), { name: "replacement", hint: "The text that replaces a match." })];
 }
 
 function readRedaction(form) {
   const data = new FormData(form);
   return { patterns: String(data.get("customRedactionPatterns")).split("\n").map((line) => line.trim()).filter(Boolean), builtIn: data.getAll("builtIn"), replacement: String(data.get("replacement")) };
 }
+
+/** `phone` is built in; `custom[0]` is the first pattern of the user. */
+const patternName = (name) => BUILT_IN[name] ?? name.replace(/^custom\[(\d+)\]$/, (_, index) => `your pattern ${Number(index) + 1}`);
 
 /** A text goes in, the redacted text comes out; nothing is stored. */
 function redactionPlace({ retrieval, redaction }) {
@@ -125,7 +143,7 @@ function redactionPlace({ retrieval, redaction }) {
         candidates: [{ id: "text", content: text.value || " ", score: 1, timestamp: new Date().toISOString() }],
       });
       const effect = answer.steps.flatMap((step) => step.effects).find((item) => item.reason === "redacted");
-      put(out, h("p.verbatim.redacted-text", answer.memories[0]?.content ?? ""), h("p.muted", effect ? `${count(effect.numbers.matches, "match", "matches")}: ${effect.numbers.patterns.join(", ")}.` : "No pattern matches."));
+      put(out, h("p.verbatim.redacted-text", answer.memories[0]?.content ?? ""), h("p.muted", effect ? `${count(effect.numbers.matches, "match", "matches")}: ${effect.numbers.patterns.map(patternName).join(", ")}.` : "No pattern matches."));
     } catch (error) {
       if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(out, problem(error, { compact: true }));
     }

@@ -23,18 +23,22 @@ export function chunkItem(chunk, source) {
 export async function chunks(place, source, route, signal) {
   const wanted = Number(route.get("chunk")) || 0;
   const version = Number(route.get("version")) || source.latest_version;
+  // A text is cut twice, for the hierarchy and for search; a citation can name a chunk of either.
+  const cited = wanted ? await get(`/v1/chunks/${wanted}`, { signal }).catch(() => null) : null;
+  const profile = cited?.profile === "retrieval" ? "retrieval" : undefined;
   const list = h("ol.chunks");
   const pages = paged(list,
-    (cursor) => get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 100, cursor }), { signal }),
+    (cursor) => get(query(`/v1/sources/${source.id}/chunks`, { version, profile, limit: 100, cursor }), { signal }),
     (chunk) => chunkItem(chunk), h("p.empty", "This version has no chunks."));
   put(place,
     version !== source.latest_version && h("p.notice", `This is version ${version}. `, h("a", { href: `#/library/${source.id}` }, "Show the latest")),
+    profile && h("p.notice", "These chunks are cut for search. The hierarchy files the same text in other chunks. ", h("a", { href: `#/library/${source.id}/chunks?version=${version}` }, "Show the filed chunks")),
     list, pages.foot);
   if (!wanted) return pages.start();
   // To reach a chunk further down, all pages before it are loaded.
   let cursor;
   do {
-    const page = await get(query(`/v1/sources/${source.id}/chunks`, { version, limit: 500, cursor }), { signal });
+    const page = await get(query(`/v1/sources/${source.id}/chunks`, { version, profile, limit: 500, cursor }), { signal });
     list.append(...page.items.map((chunk) => chunkItem(chunk)));
     cursor = page.next_cursor;
   } while (cursor && !list.querySelector(`[data-chunk="${wanted}"]`));

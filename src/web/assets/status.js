@@ -2,7 +2,7 @@
 
 import { access, all, get, post } from "./api.js";
 import { dollars, h, milliseconds, number, put, s } from "./dom.js";
-import { facts, head, load, problem, sentence } from "./parts.js";
+import { facts, head, load, localModels, problem, sentence } from "./parts.js";
 
 const DAYS = 30;
 
@@ -24,7 +24,7 @@ export async function show(main, route, signal) {
       facts(["Version", about.version], ["Database", `${about.database.engine}, schema ${about.database.schema_version}`],
         ["Keys", about.auth.required ? "required" : "not required on this machine"],
         ["Maximum request size", `${number(Math.round(about.limits.max_body_bytes / 1048576))} MiB`])]),
-    load(models, get("/v1/models", { signal }), modelList),
+    load(models, Promise.all([get("/v1/models", { signal }), info]), ([answer, about]) => modelList(answer, about)),
     // Only administrators may list spaces; for others the panel stays hidden.
     get("/v1/admin/spaces?limit=500", { signal }).then((page) => {
       spaces.hidden = false;
@@ -44,13 +44,14 @@ function spaceList({ items, next_cursor: more }) {
     more && h("p.muted", `The first ${number(items.length)}.`)];
 }
 
-function modelList(answer) {
+function modelList(answer, about) {
   const stages = Object.entries(answer.stages).filter(([, model]) => model !== answer.default);
   const configured = answer.items.filter((item) => item.configured);
   const others = answer.items.filter((item) => !item.configured);
   return [h("h2", "Models"),
     facts(["Default", h("code", answer.default)], ["Fallback", answer.fallback ? h("code", answer.fallback) : "none"],
       ...stages.map(([stage, model]) => [stage, h("code", model)])),
+    localModels(about),
     h("ul.plain.providers", configured.map(provider)),
     others.length > 0 && h("details.unconfigured", h("summary", `${number(others.length)} more can be configured: ${others.map((item) => item.name).join(", ")}`),
       h("ul.plain", others.map((item) => h("li", h("strong", item.name), " ", howTo(item)))))];

@@ -1,12 +1,12 @@
 // What the workbench composed: the Super-Prompt, which can be edited, its cost, why everything is in it, the streamed
-// reply, and replies from elsewhere that are added to the history. Nothing here is stored by itself.
+// reply, and replies from other programs that are added to the history. Nothing here is stored by itself.
 
 import { call, download, post, stream } from "./api.js";
 import { chunkLink } from "./ask-result.js";
 import { count, dollars, h, milliseconds, number, put, settle } from "./dom.js";
 import { copyButton, facts, failed, problem, sentence, toast } from "./parts.js";
 
-export const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memory", files: "❖ FILES", s_ctx: "Context (S_ctx)", task: "Task" };
+export const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memory", files: "Files", s_ctx: "Context", task: "Task" };
 
 export function superPrompt(composed, request, known, signal) {
   const { segments, elements } = editable(composed);
@@ -57,6 +57,16 @@ function editable({ prompt, blocks }) {
   return { segments, elements };
 }
 
+/** A reply without the labels of facts (`F1:`), which only the prompt explains, and with its citations as links. */
+function linked(reply, candidates) {
+  const byId = new Map(candidates.map((item) => [item.chunk_id, item]));
+  const text = reply.replace(/(^|[\s(])F\d{1,3}:\s+/g, "$1");
+  return text.split(/(\bchunk \d+\b)/).map((part) => {
+    const item = /^chunk \d+$/.test(part) && byId.get(Number(part.slice(6)));
+    return item ? h("a.cite", { href: chunkLink({ ...item, source_version: item.version }), title: [item.filename, item.heading].filter(Boolean).join(" › ") }, part) : part;
+  });
+}
+
 /** The reply as it is written, with its export. */
 function replyPart(button, body, composed, request, signal) {
   const words = h("p.answer-text");
@@ -91,7 +101,7 @@ function replyPart(button, body, composed, request, signal) {
       const result = await stream("/v1/prompts/send", { ...body(), run_id: run, stream: true }, {
         started: () => put(meta, "Waiting for the model…"), reply: ({ text }) => words.append(text), reply_restarted: () => put(words),
       }, ending.signal);
-      put(words, result.reply);
+      put(words, linked(result.reply, composed.transparency.candidates));
       const last = result.responses.at(-1);
       put(meta, [last && `${last.provider}:${last.model}`, last && count(last.tokens_completion, "token"), milliseconds(result.timings.total_ms), last && dollars(last.cost_usd)].filter(Boolean).join(" · "),
         result.truncated && " The reply may be cut off.", result.messages.length > 0 && " Added to the conversation.", result.warnings.map((warning) => h("span.notice", sentence(warning))));
@@ -109,7 +119,7 @@ function replyPart(button, body, composed, request, signal) {
 
 /** A reply from another program, added to the conversation. */
 function external(request) {
-  const text = h("textarea", { rows: "3", "aria-label": "Reply from elsewhere", placeholder: "Paste a reply from another program" });
+  const text = h("textarea", { rows: "3", "aria-label": "Reply from another program", placeholder: "Paste a reply from another program" });
   const note = h("span.muted", { role: "status" }, request.thread_id ? "" : "It starts a new conversation.");
   const button = h("button", { type: "button" }, "Send to History");
   let thread = request.thread_id;
@@ -119,7 +129,7 @@ function external(request) {
     try {
       thread ??= (await post("/v1/threads", { title: request.task.slice(0, 80) })).id;
       const stored = await post(`/v1/threads/${thread}/messages`, { role: "assistant", content: text.value, source: "external" });
-      put(note, stored.duplicate ? "It was there already: " : "Added to ", h("a", { href: `#/conversations/${thread}` }, "the conversation"), ".");
+      put(note, stored.duplicate ? "Already stored in " : "Added to ", h("a", { href: `#/conversations/${thread}` }, "the conversation"), ".");
       text.value = "";
     } catch (error) { failed(error); }
     button.disabled = false;
@@ -140,7 +150,7 @@ function transparency({ transparency: seen }) {
       try {
         await call("PATCH", `/v1/memories/${item.memory_id}`, { body: { important: true } });
         put(button, "★ Important");
-        toast("It counts from the next prompt on");
+        toast("It is used from the next prompt on");
       } catch (error) { failed(error); }
     });
     return button;
@@ -149,7 +159,7 @@ function transparency({ transparency: seen }) {
     seen.candidates.length === 0 ? h("p.muted", "Nothing was searched.") : [h("h3", `${number(kept.length)} kept`), h("ul.plain", kept.map(line)), h("h3", `${number(dropped.length)} dropped`), h("ul.plain", dropped.map(line))],
     seen.history.length > 0 && [h("h3", "Conversation"), h("ul.plain", seen.history.map((item) => h("li.candidate", { class: item.kept ? "kept" : "dropped" },
       h("span", `Turn ${item.turn_index}, ${item.role}`), h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", item.layer === "window" ? "recent" : "older"), star(item))))],
-    seen.conflicts.length > 0 && [h("h3", "Conflicts"), h("ul.plain", seen.conflicts.map((item) => h("li.candidate", item.sides.map((side) => h("span", `${side.kind}: `, h("q", side.text))), h("span.tag.reason", `${item.winner} counts: ${item.reason}`))))],
+    seen.conflicts.length > 0 && [h("h3", "Conflicts"), h("ul.plain", seen.conflicts.map((item) => h("li.candidate", item.sides.map((side) => h("span", `${side.kind}: `, h("q", side.text))), h("span.tag.reason", `${item.winner} is used: ${item.reason}`))))],
     seen.notes.length > 0 && seen.notes.map((note) => h("p.notice", sentence(note))));
 }
 

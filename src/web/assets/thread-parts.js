@@ -2,8 +2,9 @@
 
 import { call, get, post, query } from "./api.js";
 import { factItem, ofUser } from "./conversations.js";
-import { h, number, put, when, words } from "./dom.js";
-import { confirm, dialog, failed, field, load, problem, showFieldErrors, toast } from "./parts.js";
+import { correct } from "./correct.js";
+import { firstWords, h, number, when } from "./dom.js";
+import { confirm, failed, load, toast } from "./parts.js";
 
 const STATES = { pending: ["being classified", "wait"], done: null, failed: ["not classified", "bad"], none: ["not classified", ""] };
 
@@ -17,6 +18,7 @@ function labels(memory) {
     entities.map((entity) => h("span.tag", { title: entity.type }, entity.value)),
     suggested && h("span.tag.reason", { title: "A topic that the vocabulary lacks" }, `suggests ${suggested}`),
     memory.tags.map((tag) => h("span.tag", { title: "Tag" }, `#${tag}`)),
+    memory.corrected_fields.length > 0 && h("span.badge.you", { title: "It stays when the message is classified again" }, `corrected: ${memory.corrected_fields.join(", ").replace("_", " ")}`),
     memory.importance !== null && h("span.muted", `importance ${memory.importance.toFixed(2)}`), confidence && h("span.muted", `${confidence} confidence`));
 }
 
@@ -38,37 +40,15 @@ export function messageItem(memory, { user, changed, removed }) {
       removed();
     } catch (error) { failed(error); }
   };
-  return h("li.message", { class: `by-${memory.role}`, "data-message": memory.id, "data-state": memory.enrichment_state },
-    h("div.message-head", h("strong", memory.role), when(memory.created_at), memory.source === "external" && h("span.badge", "external"),
+  return h("li.message", { class: `by-${memory.role}`, "data-message": memory.id, "data-state": memory.enrichment_state, tabindex: "-1" },
+    h("div.message-head", h("strong", memory.name || memory.role), memory.name && h("span", memory.role), when(memory.created_at), memory.source === "external" && h("span.badge", "external"),
       h("span.muted", `turn ${number(memory.turn_index)}`), h("span.muted", memory.tier.replace("_", " ")), memory.access_count > 0 && h("span.muted", `used ${number(memory.access_count)}×`)),
     h("p.verbatim", memory.content), labels(memory),
     h("div.row.message-actions",
       h("button.small", { type: "button", "data-act": "star", "aria-pressed": String(memory.important), onclick: () => patch({ important: !memory.important }) }, memory.important ? "★ Important" : "☆ Important"),
-      h("button.small.quiet", { type: "button", "data-act": "edit", onclick: () => correct(memory, path, changed) }, "Correct"),
+      h("button.small.quiet", { type: "button", "data-act": "edit", onclick: () => correct(memory, user, changed).catch(failed) }, "Correct"),
       h("button.small.quiet", { type: "button", "data-act": "again", onclick: again }, "Classify again"),
       h("button.small.quiet.danger", { type: "button", onclick: remove }, "Delete")));
-}
-
-/** Tags and importance, by hand. */
-function correct(memory, path, changed) {
-  const tags = h("input", { type: "text", value: memory.tags.join(", "), autocomplete: "off" });
-  const importance = h("input", { type: "number", min: "0", max: "1", step: "0.05", value: memory.metadata.importance ?? "" });
-  const trouble = h("div");
-  const form = h("form", { novalidate: true }, trouble,
-    field("Tags", tags, { name: "tags", hint: "Separated by commas. They count beside the topics of the model." }),
-    field("Importance", importance, { name: "importance", hint: "From 0 to 1; empty: as the model says." }),
-    h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Save")));
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    try {
-      changed((await call("PATCH", path, { body: { tags: words(tags.value), importance: importance.value === "" ? null : Number(importance.value) } })).data);
-      box.close();
-    } catch (error) {
-      if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
-    }
-  });
-  const box = dialog("Correct a message", form);
-  tags.focus();
 }
 
 /** The last turns and the pinned summary, as an application gets them. */
@@ -79,7 +59,7 @@ export function windowPanel(thread, signal) {
   box.refresh = () => load(out, get(query(`/v1/threads/${thread.id}/window`, { user_id: thread.user_id, k: turns.value || 4 }), { signal }), (window_) => [
     window_.pinned_summary && h("blockquote.evidence", h("strong", window_.pinned_summary.title ?? "Summary"), h("p", window_.pinned_summary.content)),
     window_.turns.length === 0 ? h("p.empty", "No turns yet.") : h("ol.plain.window-turns", window_.turns.map((turn) => h("li",
-      h("h4", `Turn ${turn.turn_index}`), turn.messages.map((message) => h("p", h("strong", `${message.role}: `), message.content.slice(0, 240))))))]);
+      h("h4", `Turn ${turn.turn_index}`), turn.messages.map((message) => h("p", h("strong", `${message.name || message.role}: `), firstWords(message.content, 240))))))]);
   turns.addEventListener("change", box.refresh);
   return box;
 }
@@ -90,7 +70,7 @@ export function summariesPanel(thread, signal, changed) {
   const pin = h("input", { type: "checkbox", checked: true });
   const go = h("button", { type: "button" }, "Summarise old messages");
   const box = h("details.panel", { "aria-label": "Summaries" }, h("summary", "Summaries of old turns"), out,
-    h("label.check", pin, h("span", "Pin it: it becomes part of the window")), go);
+    h("label.check", pin, h("span", "Pin the summary, so that every window begins with it")), go);
   box.refresh = () => load(out, get(query("/v1/memories", { user_id: thread.user_id, thread_id: thread.id, type: "summary" }), { signal }), ({ items }) => (
     items.length ? h("ol.plain.facts-list", items.map((memory) => factItem(memory, new Map(), () => { box.refresh(); changed(); }))) : h("p.muted", "None yet. The last four turns are never summarised.")));
   go.addEventListener("click", async () => {

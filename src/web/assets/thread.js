@@ -37,8 +37,11 @@ export async function show(main, route, signal) {
   }
 
   const item = (memory) => messageItem(memory, { user, changed: (now) => replace(now), removed: async () => {
-    shown.get(memory.id)?.item.remove();
+    const gone = shown.get(memory.id)?.item;
+    const neighbour = gone?.nextElementSibling ?? gone?.previousElementSibling;
+    gone?.remove();
     shown.delete(memory.id);
+    (neighbour ?? main.querySelector(".composer textarea"))?.focus();
     thread = await get(`/v1/threads/${thread.id}`, { signal }).catch(() => thread);
     heading();
   } });
@@ -66,9 +69,11 @@ export async function show(main, route, signal) {
     for (const [id, entry] of known) shown.set(id, entry);
     // What is being read stays where it is.
     if (cursor) scrollBy(0, document.scrollingElement.scrollHeight - height);
-    put(earlier, page.next_cursor && h("button", { type: "button", onclick: () => load(page.next_cursor).catch(failed) }, "Show earlier messages"),
+    // A click of the keyboard has no detail; its focus may scroll to the first of the new messages.
+    put(earlier, page.next_cursor && h("button", { type: "button", onclick: ({ detail }) => load(page.next_cursor).then((first) => first?.focus({ preventScroll: detail > 0 }), failed) }, "Show earlier messages"),
       shown.size === 0 && h("p.empty", "This thread has no messages yet."));
     watch();
+    return items[0]?.[1];
   }
 
   let timer = 0;
@@ -109,6 +114,8 @@ export async function show(main, route, signal) {
   put(main, back(), top, h("div.thread", h("section.thread-main", { "aria-label": "Conversation" }, earlier, list, composer(thread, added), note), h("aside.side", panels.context, panels.window, panels.summaries)));
   try {
     await load();
+    // A thread opens at its end, where it goes on.
+    if (shown.size > 0) main.querySelector(".composer").scrollIntoView({ block: "end" });
     await Promise.all([panels.window.refresh(), panels.summaries.refresh()]);
   } catch (error) {
     if (error.name !== "AbortError") put(earlier, problem(error));

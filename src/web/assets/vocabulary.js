@@ -32,7 +32,7 @@ async function suggestionList(place, kind, changed, signal) {
   const pick = h("select", { "aria-label": "Kind of suggestion", onchange: () => suggestionList(place, pick.value, changed, signal) },
     [["topic", "topics"], ["category", "categories"]].map(([value, label]) => h("option", { value, selected: value === kind }, label)));
   const out = h("div");
-  put(place, h("div.row.between", h("h2", "Suggestions"), pick), h("p.muted", "Terms that a model missed in messages. Approving one adds it to the list and gives it to those messages."), out);
+  put(place, h("div.row.between", h("h2", "Suggestions"), pick), h("p.muted", "Terms that models suggested because the lists lack them. Approving one adds it to the list and to those messages."), out);
   await load(out, get(query("/v1/vocabulary/suggestions", { kind }), { signal }), ({ items }) => (items.length === 0 ? h("p.empty", "No term is missing.")
     : h("ol.plain.suggestions", items.map((item) => suggestionItem(item, changed, signal)))));
 }
@@ -42,18 +42,27 @@ function suggestionItem(item, changed, signal) {
   const approve = h("button.small.primary", { type: "button", "aria-label": `Approve ${item.suggestion}` }, "Approve");
   approve.addEventListener("click", async () => {
     approve.disabled = true;
+    put(state, "Approving…");
     try {
       const { vocabulary, job_id: job } = await post("/v1/admin/vocabulary/approve", { suggestion: item.suggestion, kind: item.kind });
-      put(state, `In version ${vocabulary.version}; giving it to ${count(item.frequency, "message")}…`);
       changed();
-      await untilOver(job, (now) => put(state, now.state === "succeeded" ? `Approved, and given to ${count(now.result?.backfilled ?? item.frequency, "message")}.` : now.state === "failed" ? `Approved; giving it to messages failed: ${now.error?.detail ?? ""}` : `Giving it to messages: ${now.progress?.done ?? 0} of ${item.frequency}`), signal);
+      await untilOver(job, (now) => put(state, `In version ${vocabulary.version}. `, backfillWords(now, item.frequency)), signal);
     } catch (error) {
+      put(state);
       if (error.name !== "AbortError") failed(error);
       approve.disabled = false;
     }
   });
   return h("li.suggestion", h("div.row.between", h("strong", item.suggestion), h("span.row", h("span.muted", count(item.frequency, "time")), approve)),
     h("ul.plain.muted.examples", item.examples.slice(0, 3).map((example) => h("li", h("q", example)))), state);
+}
+
+/** How far the job is that adds an approved term to the messages that suggested it. */
+function backfillWords(job, all) {
+  if (job.state === "succeeded") return `Added to ${count(job.result?.memories ?? all, "message")}.`;
+  if (job.state === "failed") return `Adding it to the messages failed: ${job.error?.detail ?? ""}`;
+  if (job.state === "cancelled") return "Adding it to the messages was cancelled.";
+  return `Added to ${number(job.progress?.memories ?? 0)} of ${count(all, "message")} so far…`;
 }
 
 async function untilOver(id, tell, signal) {

@@ -7,7 +7,7 @@ const MOST_SHOWN = 8;
 
 export const REASONS = {
   not_selected: "nothing below it was chosen", not_leaf: "it has no leaf below it", empty: "it has no chunks", pruned: "it did not fit the budget",
-  limited: "it exceeded the chunk limit",
+  limited: "earlier paths used up the chunk limit",
 };
 
 /** Why a chosen option was dropped later. */

@@ -12,7 +12,8 @@ const STEPS = [
   ["You ask", "memoir searches, walks down the hierarchy where needed, and answers from the chunks it finds, with citations and a receipt."],
 ];
 
-export const questionLink = (question) => `#/ask?question=${encodeURIComponent(question)}`;
+/** Opens the question and asks it, where that costs nothing. */
+export const questionLink = (question) => `#/ask?ask=1&question=${encodeURIComponent(question)}`;
 
 /** Ingests the sample with the embedded model, which costs nothing and sends nothing to other machines. */
 async function fileSample() {

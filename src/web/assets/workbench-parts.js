@@ -1,20 +1,23 @@
 // The form of the workbench: task, files, agents, model, history, ceilings; and the workspace with its rules.
 
-import { call } from "./api.js";
-import { h, number, put } from "./dom.js";
+import { call, get, query } from "./api.js";
+import { h, number, put, settle } from "./dom.js";
 import { field, problem, showFieldErrors, toast } from "./parts.js";
 
 const AGENTS = {
   shape: ["A2 Shaper", "states intent, role and form of the task"], files: ["A1 Files", "injects the chosen files"], memory: ["Memory", "reads the conversation"],
-  retrieve: ["Retriever", "searches the sources that are on"], rerank: ["Reranker", "ranks what was found again"], nli: ["A3 Entailment", "drops what does not support the task"],
-  condense: ["A4 Condenser", "condenses it to cited facts"], audit: ["A2 Audit", "refines the headers by what was found"],
+  retrieve: ["Retriever", "searches the sources that are on"], rerank: ["Reranker", "ranks the chunks again"], nli: ["A3 Entailment", "drops chunks that do not support the task"],
+  condense: ["A4 Condenser", "condenses chunks to cited facts"], audit: ["A2 Audit", "refines the headers with the facts found"],
 };
+
+/** Rows drawn at first, and with each “Show more”. */
+const FILES_SHOWN = 50;
 
 const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step, inputmode: "decimal" });
 
 const part = (title, ...children) => h("fieldset.settings-group", h("legend", title), children);
 
-export function controls({ workspace, models, sources, threads }) {
+export function controls({ workspace, models, sources, hasMore, threads }) {
   const task = h("textarea.question", { name: "task", rows: "4", required: true, "aria-label": "Task", placeholder: "What should the model do?" });
   task.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.form.requestSubmit();
@@ -22,23 +25,59 @@ export function controls({ workspace, models, sources, threads }) {
   return h("form.workbench-form", { novalidate: true }, task,
     part("Prompt Shaper",
       field("Mode", h("input", { type: "text", name: "mode", maxlength: 500, autocomplete: "off", placeholder: "review, plan, draft…" }), { name: "mode", hint: "How to work on the task, in a few words. The shaper derives role, audience, tone and format." })),
-    files(sources), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
+    files([...sources], hasMore), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
 }
 
-/** Each file is on or off, and may be injected whole or packed. */
-function files(sources) {
+/** A file is on or off, and may be injected whole or packed. */
+function fileRow(source) {
+  const mode = h("select", { "aria-label": `Inject ${source.filename}`, "data-inject": source.id }, [["", "not injected"], ["full", "FULL"], ["pack", "PACK"]].map(([value, label]) => h("option", { value }, label)));
+  const on = h("input", { type: "checkbox", checked: source.eligible, disabled: !source.eligible, "data-on": source.id });
+  return h("li", h("label.check", on, h("span", { title: source.path }, source.filename, h("span.sr", " is on"))), mode);
+}
+
+/** The newest files, some at a time. A row stays in the form once it is drawn, so that a filter loses no choice. */
+function files(sources, hasMore) {
   const search = h("input", { type: "search", placeholder: "Find a file", "aria-label": "Find a file", autocomplete: "off" });
-  const list = h("ul.plain.file-list", sources.map((source) => {
-    const mode = h("select", { "aria-label": `Inject ${source.filename}`, "data-inject": source.id }, [["", "not injected"], ["full", "FULL"], ["pack", "PACK"]].map(([value, label]) => h("option", { value }, label)));
-    const on = h("input", { type: "checkbox", checked: source.eligible, disabled: !source.eligible, "data-on": source.id });
-    return h("li", { "data-name": `${source.filename} ${source.path}`.toLocaleLowerCase() }, h("label.check", on, h("span", source.filename, h("span.sr", " is on"))), mode);
-  }));
-  search.addEventListener("input", () => {
+  const found = h("p.hint", { role: "status" });
+  const list = h("ul.plain.file-list");
+  const rows = new Map();
+  let most = FILES_SHOWN;
+  const more = h("button.small", { type: "button", onclick: () => {
+    const before = list.querySelectorAll("li:not([hidden])").length;
+    most += FILES_SHOWN;
+    draw();
+    list.querySelectorAll("li:not([hidden])")[before]?.querySelector("input, select").focus();
+  } }, "Show more");
+  function draw() {
     const wanted = search.value.trim().toLocaleLowerCase();
-    for (const item of list.children) item.hidden = !item.dataset.name.includes(wanted);
+    const fits = sources.filter((source) => `${source.filename} ${source.path}`.toLocaleLowerCase().includes(wanted));
+    const shown = fits.slice(0, most);
+    for (const row of rows.values()) row.hidden = true;
+    for (const source of shown) {
+      if (!rows.has(source.id)) rows.set(source.id, fileRow(source));
+      rows.get(source.id).hidden = false;
+    }
+    list.append(...shown.map((source) => rows.get(source.id)));
+    more.hidden = shown.length === fits.length;
+    put(found, wanted && fits.length === 0 ? "No file has this name." : more.hidden ? "" : `${number(shown.length)} of ${number(fits.length)} shown.`);
+  }
+  /** Beyond the newest files, the service finds one by its exact name. */
+  const ask = settle(async () => {
+    const filename = search.value.trim();
+    if (!hasMore || !filename) return;
+    const page = await get(query("/v1/sources", { filename, limit: 50 })).catch(() => ({ items: [] }));
+    const known = new Set(sources.map((source) => source.id));
+    sources.push(...page.items.filter((source) => !known.has(source.id)));
+    draw();
+  }, 300);
+  search.addEventListener("input", () => {
+    most = FILES_SHOWN;
+    draw();
+    ask();
   });
-  return part("Files", h("p.hint", `${number(sources.length)} files. One that is off is not searched in this run; an injected one stands in the prompt word for word (FULL) or as its outline (PACK).`),
-    sources.length > 8 && search, sources.length ? list : h("p.muted", "No files yet: ingest some in the library."),
+  draw();
+  return part("Files", h("p.hint", `${number(sources.length)} files${hasMore ? ", the newest; others are found by their exact names" : ""}. A file that is off is not searched in this run. An injected file is part of the prompt: word for word (FULL) or as an outline (PACK).`),
+    sources.length > 8 && search, sources.length ? [list, h("div.row.between", found, more)] : h("p.muted", "No files yet: ingest some in the library."),
     h("label.check", h("input", { type: "checkbox", name: "lock" }), h("span", "Exact file lock: use only the injected files, search nothing")));
 }
 
@@ -57,16 +96,16 @@ function modelPart(models) {
 function historyPart(set, threads) {
   return part("History", h("div.pair",
     field("Conversation", h("select", { name: "thread_id" }, h("option", { value: "" }, "none"), threads.map((thread) => h("option", { value: thread.id, "data-user": thread.user_id }, `${thread.title || "Untitled"} (${thread.user_id})`))), { name: "thread_id" }),
-    field("Turns (k)", numeric("k", set.k, 1, 50), { name: "k", hint: "Of the recency window." }),
-    field("Tokens of older turns", numeric("episodic_tokens", set.episodic_tokens, 0, 200000), { name: "episodic_tokens", hint: "The budget of Layer-E." })),
+    field("Turns", numeric("k", set.k, 1, 50), { name: "k", hint: "The last turns, which the prompt may show." }),
+    field("Tokens of older turns", numeric("episodic_tokens", set.episodic_tokens, 0, 200000), { name: "episodic_tokens", hint: "Maximum tokens of older turns that matter." })),
   h("label.check", h("input", { type: "checkbox", name: "include_recent_history", checked: set.include_recent_history }), h("span", "Show recent history in the prompt")));
 }
 
 function limits({ settings, ceilings }) {
   return h("details.workbench-limits", h("summary", "Strictness and ceilings"), h("div.pair",
-    field("Strictness θ", numeric("theta", settings.theta, 0, 1, "0.05"), { name: "theta", hint: "The score that a chunk needs." }),
-    field("Chunks searched", numeric("top_k", settings.top_k, 1, 100), { name: "top_k" }),
-    field("Ceiling in tokens", numeric("tokens", ceilings.tokens, 1, 10000000), { name: "tokens", hint: "Above it, nothing can be sent." }),
+    field("Strictness θ", numeric("theta", settings.theta, 0, 1, "0.05"), { name: "theta", hint: "Minimum score of a chunk." }),
+    field("Chunks to retrieve", numeric("top_k", settings.top_k, 1, 100), { name: "top_k" }),
+    field("Ceiling in tokens", numeric("tokens", ceilings.tokens, 1, 10000000), { name: "tokens", hint: "A longer prompt cannot be sent." }),
     field("Ceiling in dollars", numeric("cost_usd", ceilings.cost_usd, 0, 1000000, "any"), { name: "cost_usd" })));
 }
 

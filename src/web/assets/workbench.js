@@ -1,7 +1,7 @@
 // The workbench: a task becomes a prompt of five blocks. The form is in `workbench-parts.js`, what comes out in
 // `super-prompt.js`; nothing of a run is stored.
 
-import { all, get, post } from "./api.js";
+import { get, post, query } from "./api.js";
 import { h, milliseconds, put } from "./dom.js";
 import { head, problem } from "./parts.js";
 import { BLOCKS, superPrompt } from "./super-prompt.js";
@@ -18,8 +18,8 @@ export async function show(main, route, signal) {
   let known;
   try {
     const [workspace, models, sources, threads] = await Promise.all([get("/v1/workspace", { signal }), get("/v1/models", { signal }),
-      all("/v1/sources", {}, 500), get("/v1/threads?limit=100", { signal }).catch(() => ({ items: [] }))]);
-    known = { workspace, models, sources: sources.items, threads: threads.items };
+      get(query("/v1/sources", { newest_first: true, limit: 500 }), { signal }), get("/v1/threads?limit=100", { signal }).catch(() => ({ items: [] }))]);
+    known = { workspace, models, sources: sources.items, hasMore: Boolean(sources.next_cursor), threads: threads.items };
   } catch (error) {
     if (error.name !== "AbortError") put(main, head("Workbench"), problem(error));
     return;

@@ -4,7 +4,7 @@ import re
 
 import schemathesis
 from schemathesis.core.failures import Failure
-from schemathesis.specs.openapi.checks import positive_data_acceptance
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 # Problems that depend on more than the request, so that no schema can predict them: a cursor that the service did
 # not create, an outdated ETag, a key that another request has used, a provider that is not configured.
@@ -28,17 +28,17 @@ IN_WORDS = {
     "must not be later than `to`",
     "must be true if no filter is given, because every job would match",
     "send `content` or `messages`",
-    "is the id of another candidate",
+    "is also the id of another candidate",
     "must be omitted if policy is given",
     "must not be given with a prompt",
     "is required unless external_reply is given",
-    "is required for an external reply",
-    "is required for user_message",
+    "is required if external_reply is given",
+    "is required if user_message is given",
     "is required to search memories: name the end user whose memories are searched",
-    "filters sources: use it with another scope",
-    "names sources: use it with another scope",
+    "filters sources; use it with the scope chunks, sources or both",
+    "filters sources; use it with the scope sources or both",
     "must have either source_id or path",
-    "matches the empty text, so it would redact between all characters",
+    "matches empty text, so it would redact between all characters",
 }
 
 # The same for messages that contain the given value or a limit of the installation.
@@ -49,7 +49,7 @@ PATTERNS = [
         r"must be (1 to \d+ characters|the id of a source|UTF-8 text|a timestamp|a valid date)",
         r"must be (absolute|from \d+ to \d+|a (whole )?number (of seconds )?from|greater than|less than)",
         r"there is no category|a category on level 1|level \d+ needs a parent|is on level",
-        r"is required; use|send either `text`|has \d+ tokens|the whole paragraph has",
+        r"is required (if|unless|to) |send either `|, not both|is allowed only|is required; use|has \d+ tokens|the whole paragraph has",
         r"at most \d+|does not match the source|chunk_min_tokens|leaves no room",
         r"applies only to|cannot be enforced|must not be set|the request body|must be set|missing field",
         # A form has only two parts; 98.0 is not a whole number.
@@ -57,7 +57,8 @@ PATTERNS = [
         r"the name of the space to delete",
         # Ranges that depend on the settings of a space, terms of its vocabulary, what a thread contains.
         r"must be between \S+ and \S+|is not a category of the vocabulary|messages belong to a thread|must be a UUID",
-        r"no message before the last|line \d+ must",
+        r"there is nothing to summarise|line \d+ must",
+        r"must be created_at or name if as_of|only for a single message|a name and a version|must be the id of a thread",
     )
 ]
 
@@ -86,6 +87,17 @@ def valid_data_acceptance(ctx, response, case):
         if opaque or problem["code"] in UNFORESEEABLE or (reasons and all(map(in_words, reasons))):
             return None
     return positive_data_acceptance(ctx, response, case)
+
+
+@schemathesis.check
+def invalid_data_rejection(ctx, response, case):
+    """`negative_data_rejection`, except for a rule that the fuzzer takes from an error and then expects everywhere:
+    `filters.user_id` is required only to search memories.
+    """
+    filters = case.body.get("filters") if isinstance(case.body, dict) else None
+    if case.operation.label == "POST /v1/search" and isinstance(filters, dict) and filters.get("user_id") is None:
+        return None
+    return negative_data_rejection(ctx, response, case)
 
 
 @schemathesis.check

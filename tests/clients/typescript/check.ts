@@ -89,7 +89,7 @@ const checks: Record<string, () => Promise<void>> = {
     assert(page?.items.length === 1 && page.next_cursor, page);
     const query = { limit: 1, cursor: page.next_cursor };
     const { data: last } = await client.GET("/v1/sources", { params: { header: space, query } });
-    assertEqual(last, { items: [{ ...second, size_bytes: null, helper: null }], next_cursor: null });
+    assertEqual(last, { items: [{ ...second, size_bytes: null, helper: null }], next_cursor: null, total: 2 });
     for (const query of [{ user_id: "ada" }, { filename: "b.txt" }, { eligible: false }]) {
       const { data: found } = await client.GET("/v1/sources", { params: { header: space, query } });
       assertEqual(found?.items.map((item) => item.id), [second.id]);

@@ -163,6 +163,7 @@ async fn an_id_of_another_space_is_not_found() {
             let body = [Method::POST, Method::PUT, Method::PATCH]
                 .contains(&method)
                 .then(|| match path.as_str() {
+                    "/v1/categories/{id}" => json!({"name": "Secrets"}),
                     "/v1/threads/{id}/episodic" => json!({"query": "secrets"}),
                     "/v1/threads/{id}/messages" => json!({"role": "user", "content": "secrets"}),
                     _ => json!({}),

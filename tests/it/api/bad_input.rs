@@ -225,6 +225,12 @@ async fn rejects_invalid_query_strings_and_paths() {
         reply.assert_problem(status, code);
     }
 
+    for user in ["a%00b", &"u".repeat(200), "%20"] {
+        let path = format!("/v1/users/{user}");
+        let reply = send(app.request(Method::DELETE, &path)).await;
+        reply.assert_problem(422, "invalid_request");
+    }
+
     app.get("/v1/sources?tag=%FF")
         .await
         .assert_problem(400, "malformed_request");

@@ -12,6 +12,7 @@ mod info;
 mod jobs;
 mod keys;
 mod origin;
+mod source_lists;
 mod sources;
 mod spaces;
 mod tokens;

@@ -1,13 +1,17 @@
 //! Conversations over HTTP: threads, messages, the vocabulary, enrichment and contexts.
 
 mod analyzing;
+mod borders;
 mod context;
+mod correcting;
 mod enrichment;
 mod extracting;
+mod fading;
 mod importing;
 mod keeping;
 mod kills;
 mod layers;
+mod plans;
 mod searching;
 mod storing;
 mod vocabulary;

@@ -1,5 +1,6 @@
 //! Searches and queries over memories: only those of the user who is named.
 
+use memoir::scripted_model::{Reply, Seen};
 use serde_json::{Value, json};
 
 use super::Desk;
@@ -144,6 +145,17 @@ async fn a_query_answers_from_memories_of_one_user_on_every_engine() {
         assert_eq!(memories[0]["number"], 1);
         assert_eq!(memories[0]["cited"], true, "{own}");
         assert_eq!(own["warnings"], json!([]));
+        let citation = &own["citations"][0];
+        assert_eq!(citation["number"], 1, "{own}");
+        assert_eq!(citation["memory_id"], memories[0]["memory_id"]);
+        assert_eq!(citation["thread_id"], memories[0]["thread_id"]);
+        assert_eq!(citation["chunk_id"], Value::Null);
+        let quote = "My boat lies at the harbour, says ann";
+        assert_eq!(citation["quote"], quote);
+        assert_eq!(
+            (&citation["start_char"], &citation["end_char"]),
+            (&json!(0), &json!(quote.len()))
+        );
 
         let both = run(
             json!({"query": "Where does my boat lie, and when does the harbour office open?",
@@ -151,6 +163,15 @@ async fn a_query_answers_from_memories_of_one_user_on_every_engine() {
         )
         .await;
         assert!(!both["memories"].as_array().unwrap().is_empty());
+        for citation in both["citations"].as_array().unwrap() {
+            let is_memory = !citation["memory_id"].is_null();
+            assert_eq!(is_memory, citation["chunk_id"].is_null(), "{citation}");
+            let owners = both[if is_memory { "memories" } else { "chunks" }].as_array();
+            let quote = citation["quote"].as_str().unwrap();
+            let quoted = |one: &Value| one["text_content"].as_str().unwrap().contains(quote);
+            assert!(owners.unwrap().iter().any(quoted), "{citation}");
+        }
+
         let none = run(
             json!({"query": "Where does my boat lie?", "scope": "memories", "user_id": "carol"}),
         )
@@ -168,6 +189,98 @@ async fn a_query_answers_from_memories_of_one_user_on_every_engine() {
             .await
             .json();
         assert_eq!(replay["identical"], true, "{replay}");
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_from_both_cites_chunks_and_memories() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        // Names every number that the prompt offers, and one that it does not.
+        desk.model
+            .set_rule(|seen: &Seen| match seen.stage.as_str() {
+                "answer" => {
+                    let numbers = seen.user.split("Chunk ").skip(1).filter_map(|part| {
+                        let digits: String =
+                            part.chars().take_while(char::is_ascii_digit).collect();
+                        (!digits.is_empty()).then(|| format!("[{digits}]"))
+                    });
+                    let numbers: Vec<String> = numbers.collect();
+                    let answer = format!(
+                        "The boat lies at the harbour {} [999999999].",
+                        numbers.join("")
+                    );
+                    Reply::json(json!({"answer": answer}))
+                }
+                _ => Reply::sensible(seen),
+            });
+        furnish(&desk).await;
+        let body = json!({"query": "Where does my boat lie at the harbour?", "scope": "both", "user_id": "ann"});
+        let reply = desk.app.post("/v1/queries", &body).await;
+        assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+        let result = reply.json();
+        let citations = result["citations"].as_array().unwrap();
+        let of = |field: &str| {
+            let those = citations.iter().filter(|one| !one[field].is_null());
+            those.count()
+        };
+        assert!(of("chunk_id") > 0 && of("memory_id") > 0, "{result}");
+        assert_eq!(of("chunk_id") + of("memory_id"), citations.len());
+        let memories = result["memories"].as_array().unwrap();
+        assert!(
+            memories.iter().all(|memory| memory["cited"] == true),
+            "{result}"
+        );
+        assert_eq!(result["warnings"][0]["code"], "unknown_citations");
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn neighbours_in_a_long_thread_are_those_next_to_the_hits() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("LLM__MODEL", "local:embedded")]).await;
+        let thread = desk.thread("ann", None).await;
+        let messages: Vec<Value> = (0..1000)
+            .map(|n| match n {
+                700 | 900 => json!({"content": format!("zeppelin number {n}")}),
+                _ => json!({"content": format!("filler {n}"), "role": if n % 2 == 0 { "user" } else { "assistant" }}),
+            })
+            .collect();
+        let body = json!({"messages": messages, "enrich": false});
+        desk.say(&thread, &body).await;
+        // The rest of the turn of the first, and the turn after it, are gone.
+        let listed = desk
+            .app
+            .get(&format!(
+                "/v1/threads/{thread}/messages?limit=500&user_id=ann&newest_first=true"
+            ))
+            .await
+            .json();
+        // Newest first: the last of 1,000 messages is the first here.
+        let items = listed["items"].as_array().unwrap();
+        for gone in &items[999 - 703..=999 - 701] {
+            desk.delete(&format!("/v1/memories/{}", gone["id"].as_str().unwrap()))
+                .await;
+        }
+
+        let ask = json!({"query": "zeppelin", "user_id": "ann", "rank": "search", "expand": 1});
+        let context = desk.context(&ask).await;
+        let found: Vec<&str> = context["memories"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|memory| memory["content"].as_str().unwrap())
+            .collect();
+        for wanted in ["filler 699", "filler 704", "filler 899", "filler 901"] {
+            assert!(
+                found.contains(&wanted),
+                "{:?} {wanted}: {found:?}",
+                desk.app.database.engine
+            );
+        }
+
         desk.app.finish().await;
     }
 }

@@ -1,11 +1,14 @@
 //! Threads and messages: stored at once, once, and for their owner only.
 
+use memoir::base::ids::{Space, ThreadId};
+use memoir::model::thread::Thread;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Desk;
 use crate::support::app::send;
 use crate::support::database::TestDatabase;
+use crate::support::library::Library;
 
 #[tokio::test]
 async fn messages_are_stored_listed_and_deleted_on_every_engine() {
@@ -175,6 +178,32 @@ async fn a_thread_changes_only_as_it_was_read() {
 }
 
 #[tokio::test]
+async fn a_thread_is_deleted_only_if_its_present_state_is_accepted() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let id = desk.thread("ann", Some("Old")).await;
+        let store = Library::at(&desk.app.database.url).await.store;
+        let space = Space::default();
+        let thread_id = ThreadId::from_stored(id.clone());
+        let read = store.find_thread(&space, &thread_id).await;
+        let read = read.unwrap().unwrap();
+        // Somebody writes between the reading and the deletion.
+        desk.say(&id, &json!({"content": "one more", "enrich": false}))
+            .await;
+        let as_read = |now: &Thread| now.message_count == read.message_count;
+        let refused = store.remove_thread(&space, &read, as_read).await.unwrap();
+        assert_eq!(refused, None, "{:?}", desk.app.database.engine);
+        let kept = desk.app.get(&format!("/v1/threads/{id}")).await.json();
+        assert_eq!(kept["message_count"], 1);
+
+        let removed = store.remove_thread(&space, &read, |_| true).await.unwrap();
+        let removed = removed.unwrap();
+        assert_eq!((removed.threads, removed.messages), (1, 1));
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn no_user_and_no_space_reads_another() {
     let desk = Desk::open().await;
     let thread = desk.thread("ann", None).await;
@@ -333,6 +362,58 @@ async fn invalid_requests_name_their_fields() {
     desk.app.finish().await;
 }
 
+/// A prepared statement keeps the types of the values of its first use, and a missing importance
+/// has a type, too.
+#[tokio::test]
+async fn memories_with_and_without_importance_can_be_stored_and_changed() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        for round in 0..6 {
+            let add = async |importance: Value| {
+                let body =
+                    json!({"user_id": "ann", "content": "Has a cat", "importance": importance});
+                let reply = desk.app.post("/v1/memories", &body).await;
+                assert_eq!(reply.status.as_u16(), 201, "{round} {}", reply.text);
+                reply.json()["id"].as_str().unwrap().to_owned()
+            };
+            let plain = add(Value::Null).await;
+            let rated = add(json!(0.5)).await;
+
+            for (id, change, expected) in [
+                (&plain, json!({"pinned": true}), Value::Null),
+                (&plain, json!({"important": true}), json!(0.9)),
+                (&rated, json!({"importance": 0.7}), json!(0.7)),
+                (&rated, json!({"importance": null}), Value::Null),
+            ] {
+                let reply = desk.patch(&format!("/v1/memories/{id}"), &change).await;
+                assert_eq!(reply.status.as_u16(), 200, "{round} {}", reply.text);
+                assert_eq!(reply.json()["importance"], expected, "{change}");
+            }
+        }
+
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_importance_may_be_missing_before_it_is_given() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let desk = Desk::on(database, &[]).await;
+        // A connection keeps its statements, also those that began with a missing number.
+        for (importance, wanted) in [(Value::Null, Value::Null), (json!(0.7), json!(0.7))] {
+            for n in 0..12 {
+                let body = json!({"user_id": "ann", "content": format!("Fact {n}"), "importance": importance});
+                let reply = desk.app.post("/v1/memories", &body).await;
+                assert_eq!(reply.status.as_u16(), 201, "{engine:?}: {}", reply.text);
+                assert_eq!(reply.json()["importance"], wanted, "{engine:?}");
+            }
+        }
+
+        desk.app.finish().await;
+    }
+}
+
 #[tokio::test]
 async fn facts_can_be_replaced_and_restored() {
     for database in TestDatabase::each().await {
@@ -371,13 +452,15 @@ async fn facts_can_be_replaced_and_restored() {
 
         let path = format!("/v1/memories/{id}");
         assert_eq!(desk.memory(id).await["superseded_by"], new["id"]);
-        desk.patch(&path, &json!({"restore": true})).await;
+        let change = async |body: Value| {
+            let reply = desk.patch(&path, &body).await;
+            assert_eq!(reply.status.as_u16(), 200, "{body}: {}", reply.text);
+            reply.json()
+        };
+        change(json!({"restore": true})).await;
         assert_eq!(texts("").await.len(), 2);
 
-        let marked = desk
-            .patch(&path, &json!({"important": true, "tags": ["home"]}))
-            .await
-            .json();
+        let marked = change(json!({"important": true, "tags": ["home"]})).await;
         assert_eq!(marked["importance"], 0.9, "{marked}");
         assert_eq!(texts("&tag=home").await, ["Lives in Bonn"]);
         assert_eq!(desk.delete(&path).await.status.as_u16(), 204);

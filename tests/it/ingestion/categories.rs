@@ -8,7 +8,6 @@ use memoir::config::database::Engine;
 use memoir::config::{Config, Origin};
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
 
 use crate::support::app::{TestApp, send};
 use crate::support::binary::Binary;
@@ -272,44 +271,6 @@ async fn lists_are_paged_in_a_stable_order() {
     );
 }
 
-/// The query plan of the database, with the settings of the service's connections where they
-/// matter.
-async fn plan(database: &TestDatabase, sql: &str) -> String {
-    let mut connection = database.connect().await;
-    let explain = match database.engine {
-        Engine::Sqlite => "EXPLAIN QUERY PLAN",
-        Engine::Postgres => "EXPLAIN",
-        Engine::Mysql => "EXPLAIN FORMAT=JSON",
-    };
-
-    if database.engine == Engine::Postgres {
-        connection
-            .execute("ANALYZE; SET enable_seqscan = off")
-            .await
-            .unwrap();
-    }
-
-    let rows = sqlx::query(AssertSqlSafe(format!("{explain} {sql}")))
-        .fetch_all(&mut connection)
-        .await
-        .unwrap();
-
-    let place = if database.engine == Engine::Sqlite {
-        3
-    } else {
-        0
-    };
-
-    let plan = rows
-        .iter()
-        .map(|row| row.get::<String, _>(place))
-        .collect::<Vec<_>>()
-        .join("\n");
-
-    connection.close().await.unwrap();
-    plan
-}
-
 /// Checks the query plans of the database directly.
 #[tokio::test]
 async fn the_database_uses_the_indexes() {
@@ -355,7 +316,7 @@ async fn the_database_uses_the_indexes() {
                 "chunks_category",
             ),
         ] {
-            let plan = plan(database, sql).await;
+            let plan = database.plan(sql).await;
             assert!(plan.contains(index), "{:?} {sql}: {plan}", database.engine);
         }
 

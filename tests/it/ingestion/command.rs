@@ -144,7 +144,7 @@ async fn ingests_files_from_the_command_line() {
     let (code, told, problem) = run(&["new.md"]);
     assert_eq!((code, told.as_str()), (Some(1), ""));
     assert!(
-        problem.contains("rejected its key") && problem.contains("Set a key for"),
+        problem.contains("rejected the API key") && problem.contains("Set a key for"),
         "{problem}"
     );
 
@@ -322,6 +322,9 @@ async fn ingests_every_file_once_and_skips_named_pipes() {
 
     std::os::unix::fs::symlink("..", folder.path().join("more/up")).unwrap();
     std::os::unix::fs::symlink("a.md", folder.path().join("0-latest.md")).unwrap();
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(outside.path(), "A secret of another folder.").unwrap();
+    std::os::unix::fs::symlink(outside.path(), folder.path().join("more/secret.txt")).unwrap();
     let run = |arguments: &[&str]| {
         ingest(
             &[arguments, &["--server", &server]].concat(),

@@ -9,6 +9,7 @@ mod filing;
 mod helpers;
 mod kills;
 mod meanwhile;
+mod renames;
 mod second_look;
 mod server_files;
 mod sums;

@@ -5,7 +5,7 @@ use memoir::config::llm::Caps;
 use memoir::llm::{LlmError, Session};
 use memoir::model::llm_call::Spent;
 use memoir::scripted_model::Fault;
-use memoir::store::UsageFilter;
+use memoir::store::{CallPart, UsageFilter};
 
 use crate::support::database::TestDatabase;
 use crate::support::door::{Door, chunks, five_chunks};
@@ -349,7 +349,7 @@ async fn a_call_that_is_recorded_twice_counts_once() {
         let call = &session.calls()[0];
 
         door.store
-            .add_llm_calls(&[(&space, &payer, call)])
+            .add_llm_calls(&[(&space, &payer, call, CallPart::Whole)])
             .await
             .unwrap();
 

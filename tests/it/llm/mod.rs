@@ -2,6 +2,7 @@
 
 mod answers;
 mod caps;
+mod local_models;
 mod modes;
 mod routes;
 mod spans;

@@ -27,7 +27,7 @@ async fn the_embedded_model_is_the_default() {
     let info = app.get("/v1/info").await.json();
     assert_eq!(
         info["llm"],
-        json!({"model": "local:embedded", "embedded": true})
+        json!({"model": "local:embedded", "embedded": true, "local_models": []})
     );
 
     let models = app.get("/v1/models").await.json();
@@ -50,6 +50,8 @@ async fn the_embedded_model_is_the_default() {
             "groq",
             "ollama",
             "vllm",
+            "lmstudio",
+            "llamacpp",
             "local"
         ]
     );

@@ -254,7 +254,7 @@ async fn without_rankings_the_last_path_is_dropped_first() {
 
     let ask = |use_rankings: bool| {
         desk.ask_well(body(
-            &json!({"n": 2, "max_token_budget": 300, "use_rankings": use_rankings}),
+            &json!({"n": 2, "max_token_budget": 310, "use_rankings": use_rankings}),
         ))
     };
 

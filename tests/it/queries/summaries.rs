@@ -73,7 +73,7 @@ fn summarizing(desk: &Desk, length: impl Fn(&Seen, i64, i64) -> i64 + Send + Syn
 async fn all_chunks_are_shortened_by_one_ratio_in_parts_that_fit() {
     let desk = Desk::with(&[HEADROOM]).await;
     let originals = six(&desk).await;
-    let budget = 500;
+    let budget = 560;
     let result = desk.ask_well(body(budget)).await;
     let estimate = &result["estimate"];
     let (fixed, total) = (
@@ -343,6 +343,44 @@ async fn summaries_with_too_many_tokens_are_not_sent() {
             .as_i64()
             .unwrap()
             > 700
+    );
+
+    desk.close().await;
+}
+
+#[tokio::test]
+async fn summaries_with_a_few_tokens_too_many_are_shortened_once_more() {
+    let desk = Desk::with(&[HEADROOM]).await;
+    six(&desk).await;
+    // As long as allowed, but with more tokens per character than the chunks.
+    desk.model.set_rule(|seen| {
+        if seen.stage != "summarize" {
+            return Reply::sensible(seen);
+        }
+
+        let summary = |(id, _, target): (i64, i64, i64)| {
+            let text: String = "an ox is by "
+                .chars()
+                .cycle()
+                .take(usize::try_from(target).unwrap())
+                .collect();
+            json!({"chunk_id": id, "summary": text})
+        };
+        Reply::json(json!({"summaries": asked(seen).into_iter().map(summary).collect::<Vec<_>>()}))
+    });
+
+    let reply = desk.ask(body(700)).await;
+    let result = Desk::answered(&reply);
+    let parts = result["summarization"]["parts"].as_array().unwrap().len();
+    assert!(
+        desk.seen("summarize").len() > parts,
+        "some were requested again: {result}"
+    );
+    assert!(
+        result["estimate"]["final_prompt_token_count"]
+            .as_i64()
+            .unwrap()
+            <= 700
     );
 
     desk.close().await;

@@ -86,7 +86,7 @@ async fn prints_a_version_on_the_command_line() {
     // Otherwise nothing is printed: the output may overwrite a file.
     let (fine, text, problem) = doc(&["nobody.md", "--server", &server], &url);
     assert!(
-        !fine && text.is_empty() && problem.contains("no source matches meta.filename"),
+        !fine && text.is_empty() && problem.contains("no source has this file name"),
         "{problem}"
     );
 

@@ -3,6 +3,7 @@
 mod command;
 mod embedding;
 mod engines;
+mod fields;
 mod finding;
 mod indexes;
 mod memories;

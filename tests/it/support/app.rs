@@ -103,6 +103,11 @@ pub fn load(url: &str, settings: &[(&str, &str)]) -> Config {
     environment
         .entry("MEMOIR__DATABASE__SQLITE_SYNCHRONOUS".to_owned())
         .or_insert_with(|| "normal".to_owned());
+
+    // A developer's own model server must not change what a test sees.
+    environment
+        .entry("MEMOIR__LLM__NOTICE_LOCAL_MODELS".to_owned())
+        .or_insert_with(|| "false".to_owned());
     Config::load(&Origin {
         file: None,
         environment,

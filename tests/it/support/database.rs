@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memoir::config::database::Engine;
-use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _, Row as _};
 use tempfile::TempDir;
 
 pub struct TestDatabase {
@@ -100,6 +100,31 @@ impl TestDatabase {
     /// Runs a statement directly.
     pub async fn execute(&self, sql: &str) {
         execute(&self.url, sql).await;
+    }
+
+    /// The query plan of the database, with the settings of the service's connections where they
+    /// matter.
+    pub async fn plan(&self, sql: &str) -> String {
+        let mut connection = self.connect().await;
+        let (explain, column) = match self.engine {
+            Engine::Sqlite => ("EXPLAIN QUERY PLAN", 3),
+            Engine::Postgres => ("EXPLAIN", 0),
+            Engine::Mysql => ("EXPLAIN FORMAT=JSON", 0),
+        };
+        if self.engine == Engine::Postgres {
+            let as_the_service = "ANALYZE; SET enable_seqscan = off; SET enable_hashjoin = off; \
+                                  SET enable_mergejoin = off; SET enable_bitmapscan = off";
+            connection.execute(as_the_service).await.unwrap();
+        }
+
+        let rows = sqlx::query(AssertSqlSafe(format!("{explain} {sql}")))
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        let lines = rows.iter().map(|row| row.get::<String, _>(column));
+        let plan = lines.collect::<Vec<_>>().join("\n");
+        connection.close().await.unwrap();
+        plan
     }
 
     /// The server's address, to put a proxy in front of it.

@@ -9,7 +9,7 @@ use memoir::base::hash::sha256_hex;
 use memoir::base::ids::{SourceId, Space};
 use memoir::base::text::{char_count, name_key};
 use memoir::base::tokens::TokenCounter;
-use memoir::model::category::NewCategory;
+use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::contextual_helper::{HelperOrigin, NewHelper};
 use memoir::model::source::Source;
@@ -198,6 +198,7 @@ impl Library {
                     level,
                     name: (*name).to_owned(),
                     name_key: key.clone(),
+                    named_by: NamedBy::Embedded,
                 };
 
                 tx.add_categories(&self.space, &[new], now).await.unwrap();

@@ -95,6 +95,55 @@ async fn a_slow_stage_is_cancelled_and_falls_back() {
 }
 
 #[tokio::test]
+async fn a_slow_retrieval_leaves_the_files() {
+    let bench = Bench::with(&[("VECTOR__MODEL", "openai_stub:embed")]).await;
+    bench.file("/docs/lamp.md", LAMP).await;
+    bench.file("/docs/boat.md", BOAT).await;
+    bench.test.model.always(Fault::Stall);
+    let body = json!({
+        "task": TASK, "files": [{"path": "/docs/boat.md"}], "agents": {"shape": false, "audit": false},
+        "timeouts": {"retrieval_ms": 200}
+    });
+    let prompt = bench.compose(&body).await;
+    assert_eq!(entry(&prompt, "retrieve")["status"], "fallback");
+    assert!(
+        prompt["transparency"]["notes"]
+            .to_string()
+            .contains("longer than 200 ms")
+    );
+    assert!(prompt["prompt"].as_str().unwrap().contains(BOAT));
+
+    // It works again as soon as the model answers.
+    bench.test.model.clear_faults();
+    let prompt = bench.compose(&body).await;
+    assert_eq!(entry(&prompt, "retrieve")["status"], "ok");
+    assert!(!reasons(&prompt).is_empty());
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_may_cost_too_much_is_refused_without_a_call() {
+    let prices = (
+        "LLM__PROVIDERS__OPENAI_STUB__PRICES",
+        r#"{"m": {"input": 1000, "output": 1}}"#,
+    );
+    let bench = Bench::with(&[prices]).await;
+    bench.file("/docs/lamp.md", LAMP).await;
+    bench.test.model.clear();
+    let body = |cost: f64| json!({"task": TASK, "ceilings": {"cost_usd": cost}});
+    let refused = bench.post(&body(0.001)).await;
+    refused.assert_problem(422, "prompt_over_ceiling");
+    let context = &refused.json()["context"];
+    assert_eq!(context["ceiling_usd"], 0.001);
+    assert!(context["estimate"]["cost_usd"].as_f64().unwrap() > 0.001);
+    assert!(bench.test.model.requests().is_empty());
+
+    let composed = bench.compose(&body(0.5)).await;
+    assert_eq!(composed["estimate"]["within_ceiling"], true);
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
 async fn an_unusable_condensed_context_is_replaced_by_cited_chunks() {
     let bench = Bench::open().await;
     bench.file("/docs/lamp.md", LAMP).await;

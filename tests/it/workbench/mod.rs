@@ -7,6 +7,7 @@ mod composing;
 mod faults;
 mod fuzz;
 mod history;
+mod layers;
 mod sending;
 mod workspace;
 

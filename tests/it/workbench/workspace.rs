@@ -135,9 +135,10 @@ async fn a_workspace_outside_its_limits_is_rejected_with_every_field() {
 async fn a_run_that_is_not_in_progress_is_not_found() {
     let app = TestApp::spawn().await;
     for id in ["0199a7e0-0000-7000-8000-000000000000", "nothing"] {
-        app.post(&format!("/v1/runs/{id}/cancel"), &json!({}))
-            .await
-            .assert_problem(404, "not_found");
+        let reply = app.post(&format!("/v1/runs/{id}/cancel"), &json!({})).await;
+        reply.assert_problem(404, "not_found");
+        let remedy = reply.json()["remediation"].as_str().unwrap().to_owned();
+        assert!(remedy.contains("another process runs it"), "{remedy}");
     }
     app.finish().await;
 }

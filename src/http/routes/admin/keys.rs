@@ -18,7 +18,8 @@ use crate::http::idempotency;
 use crate::http::page;
 use crate::keys::{Key, KeyChange, Keys, NewKey, Origin, State as KeyState};
 
-/// What a caller may do; each role includes the roles before it.
+/// What a caller may do. `read`: read, search and query; `user`: also ingest, change and delete;
+/// `admin`: also manage keys, spaces, memory settings and the vocabulary.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyRole {
@@ -26,7 +27,7 @@ pub enum KeyRole {
     Read,
     /// Also ingest, change and delete.
     User,
-    /// Also manage keys and spaces.
+    /// Also manage keys, spaces, memory settings and the vocabulary.
     Admin,
 }
 
@@ -34,7 +35,7 @@ pub enum KeyRole {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyLimitsRequest {
-    /// Counted across all processes; 0 means no limit.
+    /// Maximum requests per minute, counted across all processes; 0 means no limit.
     #[schema(maximum = 1_000_000)]
     pub requests_per_minute: u64,
     /// Models that the key may use, as `provider:model`; a trailing `*` matches any ending. An
@@ -50,8 +51,11 @@ pub struct KeyLimitsRequest {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeyDayRequest {
+    /// Maximum number of model calls.
     pub calls: u64,
+    /// Maximum number of tokens, sent and received.
     pub tokens: u64,
+    /// Maximum cost in US dollars.
     pub usd: f64,
 }
 
@@ -70,10 +74,11 @@ pub struct CreateKeyRequest {
     /// omitted.
     #[serde(default)]
     pub space: Option<String>,
-    /// `user` if omitted.
+    /// The role; `user` if omitted.
     #[serde(default)]
     pub role: Option<KeyRole>,
-    /// When the key expires. If omitted, the key gets the expiry of the key that creates it.
+    /// When the key expires. If omitted, the key expires when the key that creates it does, or
+    /// never if that key never expires.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
@@ -86,13 +91,14 @@ pub struct CreateKeyRequest {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "reader of the wiki", "expires_at": "never"}))]
 pub struct UpdateKeyRequest {
+    /// The new name.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 100)]
     pub name: Option<String>,
-    /// A timestamp, or `never`.
+    /// The new expiry: a timestamp, or `never`.
     #[serde(default)]
     pub expires_at: Option<String>,
-    /// Replaces all limits.
+    /// The new limits, which replace all existing ones.
     #[serde(default, deserialize_with = "object_or_null")]
     pub limits: Option<KeyLimitsRequest>,
 }
@@ -118,7 +124,8 @@ pub struct KeyResponse {
     pub created_at: Option<String>,
     #[schema(format = DateTime)]
     pub revoked_at: Option<String>,
-    /// Accurate to about five minutes; null for a key from the configuration.
+    /// When the key was last used, accurate to about five minutes; null for a key from the
+    /// configuration.
     #[schema(format = DateTime)]
     pub last_used_at: Option<String>,
 }
@@ -186,7 +193,7 @@ pub struct ListKeysQuery {
 #[utoipa::path(
     post, path = "/v1/admin/keys", tag = "admin", operation_id = "create_key", request_body = CreateKeyRequest,
     responses(
-        (status = 201, description = "The new key with its secret.", body = CreatedKeyResponse, headers(("Location" = String, description = "The new key."))),
+        (status = 201, description = "The new key with its secret.", body = CreatedKeyResponse, headers(("Location" = String, description = "The URL of the new key."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]

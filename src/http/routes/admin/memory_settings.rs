@@ -35,8 +35,8 @@ pub struct MemorySettingsRequest {
 
 /// Get the memory settings
 ///
-/// Returns the current version of the policy `retrieval`: what `POST /v1/memory/retrieve` uses
-/// unless a request says otherwise.
+/// Returns the current version of the policy `retrieval`, which `POST /v1/memory/retrieve` uses
+/// unless the request names another version.
 #[utoipa::path(
     get, path = "/v1/admin/memory-settings", tag = "memory", operation_id = "get_memory_settings",
     responses((status = 200, description = "The settings and their version.", body = PolicyResponse))
@@ -50,9 +50,9 @@ pub async fn get_memory_settings(
 
 /// Replace the memory settings
 ///
-/// Stores the settings as a new version of the policy `retrieval`, which is used from now on by
-/// every process. Fields that are omitted get their default. Older versions stay available:
-/// `policy: "retrieval@1"` in a request uses one.
+/// Stores the settings as a new version of the policy `retrieval`, which every process uses from
+/// then on. Omitted fields get their defaults. Older versions stay available: to use one, name it
+/// in the request (`policy: "retrieval@1"`).
 #[utoipa::path(
     put, path = "/v1/admin/memory-settings", tag = "memory", operation_id = "update_memory_settings",
     request_body = MemorySettingsRequest,

@@ -70,7 +70,7 @@ pub struct SpaceResponse {
     pub api_keys: i64,
     /// Number of jobs by state.
     pub jobs: BTreeMap<String, i64>,
-    /// Model usage since the start of the ledger.
+    /// Model usage since the space was created.
     pub usage: UsageTotalsResponse,
 }
 
@@ -148,13 +148,13 @@ pub async fn get_space(
 
 /// Delete a space
 ///
-/// Permanently deletes everything in the space: sources, chunks, categories, jobs, receipts, the
-/// ledger, and the API keys that are limited to this space. Unfinished jobs are cancelled first.
-/// Repeat the name in `?confirm=`.
+/// Permanently deletes everything in the space: sources, chunks, categories, conversations,
+/// memories, jobs, receipts, the record of model usage, and the API keys that are limited to this
+/// space. Unfinished jobs are cancelled first. Repeat the name in `?confirm=`.
 ///
 /// The response is sent when the deletion is complete, and contains the number of deleted rows. The
-/// deletion continues if the client disconnects, and a repeated request deletes whatever is left. A
-/// later write creates the space again.
+/// deletion continues if the client disconnects, and a repeated request deletes the rest. A later
+/// write creates the space again.
 #[utoipa::path(
     delete, path = "/v1/admin/spaces/{space}", tag = "admin", operation_id = "delete_space",
     params(("space" = String, Path, description = "The name of the space."), DeleteSpaceQuery),
@@ -169,7 +169,7 @@ pub async fn delete_space(
 ) -> Result<Json<DeletedSpaceResponse>, ApiError> {
     let space = managed(&caller, &name)?;
     if query.confirm.as_deref() != Some(space.as_str()) {
-        let rule = format!("must be {space}, the name of the space to delete");
+        let rule = format!("must be \"{space}\", the name of the space to delete");
         return Err(ApiError::invalid_field("confirm", rule));
     }
 

@@ -32,7 +32,7 @@ pub struct RetrieveDocumentRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000)]
     pub k: Option<i64>,
-    /// Tags that are always required in addition to `file_ingest`.
+    /// Tags that the source must have in addition to `file_ingest` and the tags in `meta`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub default_tags: Option<Vec<String>>,
@@ -43,16 +43,16 @@ pub struct RetrieveDocumentRequest {
     #[serde(default)]
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
     pub as_of: Option<String>,
-    /// Returns 404 if no source matches the name, the tags or the time, instead of ignoring that
-    /// filter.
+    /// Whether to return 404 if no source matches the name, the tags or the time, instead of
+    /// ignoring that filter; false if omitted.
     #[serde(default)]
     pub strict: bool,
-    /// Includes the candidates with their scores and the search query.
+    /// Whether to include the candidates with their scores and the search query; false if omitted.
     #[serde(default)]
     pub explain: bool,
 }
 
-/// What you know about a source. Other fields are ignored.
+/// What you know about a source. Unknown fields are ignored.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct DocumentDescription {
@@ -79,7 +79,9 @@ pub struct DocumentDescription {
     pub query: Option<String>,
 }
 
-/// Which of the matching versions to return.
+/// Which of the matching versions to return. `latest`: the newest, or the one that was current at
+/// `as_of`; `earliest`: the oldest; `longest`: the one with the most characters; `score`: the one
+/// whose text matches best.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentStrategy {
@@ -139,7 +141,7 @@ pub struct DocumentResponse {
     /// The whole text, as ingested.
     pub content: String,
     pub source_id: String,
-    /// Starts at 1.
+    /// The version number, starting at 1.
     pub version: i64,
     pub metadata: DocumentMetadata,
     /// The current tags of the source.
@@ -164,7 +166,7 @@ pub struct DocumentResponse {
     /// The ignored filters and the reasons.
     pub relaxed: Vec<RelaxedFilter>,
     pub warnings: Vec<DocumentWarning>,
-    /// Only with `explain`.
+    /// How the version was selected; null without `explain`.
     pub explain: Option<DocumentExplanation>,
 }
 
@@ -220,7 +222,7 @@ pub struct DocumentExplanation {
     pub raw_candidates: usize,
     /// Number of round trips to the store.
     pub store_queries: usize,
-    /// In the order in which the store returned them.
+    /// The candidates, in the order in which the store returned them.
     pub candidates: Vec<DocumentCandidateInfo>,
 }
 

@@ -67,16 +67,18 @@ pub struct CreateIngestionRequest {
     /// Settings for this text only.
     #[serde(deserialize_with = "object_or_null")]
     pub options: Option<IngestionOptionsRequest>,
-    /// Regenerates the helper, even if it replaces your own.
+    /// Whether a model writes a new helper even if the source has one, including one of your own;
+    /// false if omitted.
     pub regenerate_helper: Option<bool>,
-    /// Files the text again even if the source already has the same content.
+    /// Whether to file the text again even if the source already has a version with the same
+    /// content; false if omitted.
     pub force: Option<bool>,
-    /// If the latest version of the source has the same content and settings, ends the job without a
-    /// new version (`unchanged: true` in its result).
+    /// Whether the job ends without a new version if the latest version of the source has the same
+    /// content and settings (`unchanged: true` in its result); false if omitted.
     pub if_changed: Option<bool>,
-    /// Waits until the job is over, or until `timeout_s` has passed.
+    /// Whether to wait until the job has ended, but not longer than `timeout_s`; false if omitted.
     pub wait: Option<bool>,
-    /// Seconds to wait; 60 if omitted.
+    /// With `wait`: maximum number of seconds to wait; 60 if omitted.
     #[schema(minimum = 0, maximum = 600)]
     pub timeout_s: Option<f64>,
 }

@@ -14,7 +14,7 @@ use crate::model::job::{JobFilter, JobState, Span};
 /// The maximum number of jobs that one request changes.
 const MAX_LIMIT: usize = 1000;
 
-/// A state from which a job can be retried.
+/// The state of the jobs to retry.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetriedState {
@@ -22,7 +22,7 @@ pub enum RetriedState {
     Cancelled,
 }
 
-/// A state in which a job can be cancelled.
+/// The state of the jobs to cancel.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelledState {
@@ -58,7 +58,7 @@ pub struct RetryJobsRequest {
     /// `failed` or `cancelled`; `failed` if omitted.
     #[serde(default)]
     pub state: Option<RetriedState>,
-    /// Only jobs of this kind.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
     #[serde(default)]
     pub kind: Option<String>,
     /// Only jobs for this source.
@@ -101,7 +101,7 @@ pub struct CancelJobsRequest {
     /// `queued`, `running` or `awaiting_helper`; all three if omitted.
     #[serde(default)]
     pub state: Option<CancelledState>,
-    /// Only jobs of this kind.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
     #[serde(default)]
     pub kind: Option<String>,
     /// Only jobs for this source.
@@ -162,10 +162,10 @@ pub struct CancelJobsResponse {
 
 /// Retry many jobs
 ///
-/// Queues all failed (or all cancelled) jobs of the space that match the filters; completed steps
-/// are not repeated. Requires at least one filter or `"all": true`. Skips a job if its source has
-/// received a newer text since. One request changes up to `limit` jobs; while `more` is true,
-/// repeat it.
+/// Queues all failed jobs of the space that match the filters, or all cancelled jobs if `state` is
+/// `cancelled`; completed steps are not repeated. Requires at least one filter or `"all": true`.
+/// Skips a job if its source has received a newer text since. One request changes up to `limit`
+/// jobs; while `more` is true, repeat it.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", tag = "jobs", operation_id = "retry_jobs", request_body = RetryJobsRequest,
     responses((status = 200, description = "The number of jobs queued again.", body = RetryJobsResponse))

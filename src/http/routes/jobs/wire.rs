@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
 use crate::http::state::AppState;
+use crate::ingestion;
 use crate::model::batch::Batch;
 use crate::model::job::{Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
 use crate::model::llm_call::LlmCall;
@@ -38,7 +39,9 @@ pub struct JobResponse {
 }))]
 pub struct JobSummaryResponse {
     pub id: String,
-    /// The kind of job.
+    /// The kind of job: `ingestion`, `query`, `enrich` (classifies messages), `extract` (extracts
+    /// facts), `backfill` (adds an approved term to memories) or `reembed` (after a change of the
+    /// embedding model).
     pub kind: String,
     pub state: JobStateName,
     /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
@@ -65,8 +68,8 @@ pub struct JobSummaryResponse {
     pub losses: i64,
     pub warnings: Vec<JobWarningResponse>,
     /// The result of a successful job. For an ingestion it also lists existing chunks that were
-    /// moved to another category (`moved`: `chunk_id`, `from`, `to`), which only the embedded model
-    /// does.
+    /// moved to another category (`moved`: `chunk_id`, `from`, `to`) and categories that were renamed
+    /// (`renamed`: `category_id`, `from`, `to`), which only the embedded model does.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub result: Option<Map<String, Value>>,
     /// Why the job failed, or why it will be retried.
@@ -93,7 +96,8 @@ pub struct JobWaitingResponse {
     pub next_try_at: String,
 }
 
-/// The state of a job. The last three are final; in `awaiting_helper` the job waits for the user.
+/// The state of a job. `succeeded`, `failed` and `cancelled` are final. In `awaiting_helper` the
+/// job waits for a user to confirm a helper.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStateName {
@@ -141,20 +145,24 @@ pub struct JobWarningResponse {
 /// The log of one classification call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct BatchResponse {
+    /// Number of the call within the job.
     pub seq: i64,
     pub level: i64,
     /// The category whose children were the options.
     pub parent_path: String,
+    /// Positions of the chunks in the source.
     pub chunk_ordinals: Vec<i64>,
     pub chunks_sent: i64,
+    /// Number of chunks with a valid answer.
     pub successes: i64,
+    /// How often the call was repeated.
     pub retries: i64,
+    /// Number of chunks without a valid answer.
     pub failures: i64,
     pub latency_ms: f64,
     #[schema(format = DateTime)]
     pub started_at: String,
-    /// The job that the call is recorded with, if it is another one: the short texts of one batch
-    /// share calls.
+    /// The job that records the call, if it is not this one: short texts of one batch share calls.
     #[schema(required)]
     pub paid_by: Option<String>,
 }
@@ -164,6 +172,7 @@ pub struct BatchResponse {
 pub struct LlmCallResponse {
     /// The stage of the call.
     pub stage: String,
+    /// The level of the hierarchy, for calls that choose categories; otherwise null.
     pub level: Option<i64>,
     pub attempt: i64,
     /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
@@ -288,7 +297,7 @@ impl From<&Job> for JobSummaryResponse {
             max_attempts: job.max_attempts,
             losses: job.losses,
             warnings: warnings.collect(),
-            result: object(&job.result),
+            result: object(&job.result).map(|result| ingestion::whole_result(job, result)),
             error: job
                 .error
                 .clone()

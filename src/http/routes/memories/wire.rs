@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::model::memory::{EnrichmentState, Memory};
+use crate::model::memory::{CorrectedField, EnrichmentState, Memory};
 
 /// A memory: a message, a fact, a preference or a summary.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -18,64 +18,84 @@ pub struct MemoryResponse {
     pub kind: String,
     /// `user`, `assistant` or `system`.
     pub role: String,
-    /// Who speaks, if the message named it.
+    /// The name of the speaker, if the message was stored with one.
     pub name: Option<String>,
+    /// The title; summaries have one.
     pub title: Option<String>,
     /// The text, verbatim.
     pub content: String,
     /// SHA-256 of the text.
     pub content_hash: String,
-    /// `chat`, `external`, `client` or `model`.
+    /// Where it comes from: `chat` or `external` for a message, as the request said; `client` for a
+    /// memory that an application created; `model` for one that a model extracted or summarised.
     pub source: String,
-    /// The file that it speaks about, as far as the client named it.
+    /// The file that it is about, if the client named one.
     pub file_path: Option<String>,
+    /// SHA-256 of the version of the file that it is about, if the client gave it.
     pub file_sha256: Option<String>,
+    /// When that version of the file was last modified, if the client gave it.
     #[schema(format = DateTime)]
     pub file_mtime: Option<String>,
     /// The turn of its thread, from 1; 0 outside a thread.
     pub turn_index: i64,
-    /// What a model said about it; only `role` until then.
+    /// Its classification by a model, with the corrections of users; contains only `role` until it is
+    /// classified.
     pub metadata: MetadataResponse,
-    /// The importance that counts: that of the metadata, raised by uses and by `important`.
+    /// The effective importance, from 0 to 1: the one in `metadata`, raised by frequent use and by
+    /// `important`.
     pub importance: Option<f64>,
+    /// Whether a user marked it as important.
     pub important: bool,
+    /// Whether it is a summary that is part of the window of its thread.
     pub pinned: bool,
     pub tags: Vec<String>,
-    /// Whether parts of the text were replaced before it was stored (`redaction.at`).
+    /// What a user has corrected in `metadata`: `topics`, `category`, `message_type`, `importance`.
+    /// It stays when the memory is classified again.
+    pub corrected_fields: Vec<String>,
+    /// Whether parts of the text were redacted before it was stored (`redaction.at`).
     pub redacted: bool,
-    /// `short_term` (up to a day), `mid_term` (up to 30 days) or `long_term`.
+    /// Its age: `short_term` (up to a day), `mid_term` (up to 30 days) or `long_term`.
     pub tier: String,
-    /// How often it was delivered in a context.
+    /// Number of contexts that contained it.
     pub access_count: i64,
-    /// `pending`, `done`, `failed` or `none`.
+    /// The state of its classification: `pending`, `done`, `failed`, or `none` if it is not to be
+    /// classified.
     pub enrichment_state: String,
-    /// The job that classifies it, or did.
+    /// The job that classifies or classified it.
     pub enrichment_job_id: Option<String>,
-    /// What it rests on: the messages, and for a fact the characters of one.
+    /// What it is based on: messages and, for a fact, the quote in one of them.
     pub evidence: Option<EvidenceResponse>,
     /// The memory that it replaces.
     pub supersedes: Option<String>,
     /// The memory that replaced it.
     pub superseded_by: Option<String>,
+    /// When it was replaced.
     #[schema(format = DateTime)]
     pub superseded_at: Option<String>,
+    /// When it was said; for a fact, the time from which it is true.
     #[schema(format = DateTime)]
     pub created_at: String,
+    /// When it was last part of a context.
     #[schema(format = DateTime)]
     pub last_access_at: Option<String>,
 }
 
-/// What a model said about a memory, in the words of the vocabulary.
+/// The classification of a memory by a model, in terms of the vocabulary. All fields except `role`
+/// are missing until the memory is classified.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = MemoryMetadata)]
 pub struct MetadataResponse {
     pub role: String,
+    /// One to three topics from the vocabulary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topics: Option<Vec<String>>,
+    /// A category from the vocabulary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
+    /// A message type from the vocabulary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_type: Option<String>,
+    /// Names, numbers and amounts in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entities: Option<Vec<EntityResponse>>,
     /// `high`, `medium` or `low`.
@@ -91,29 +111,37 @@ pub struct MetadataResponse {
     #[schema(value_type = Option<String>)]
     #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub suggested_category: Option<Option<String>>,
+    /// The importance, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<f64>,
+    /// The version of the vocabulary that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocabulary_version: Option<String>,
+    /// The model that classified the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrichment_model: Option<String>,
 }
 
-/// Something named in a text.
+/// Something that a text names, such as a person or an amount.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct EntityResponse {
+    /// An entity type from the vocabulary.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The entity, as in the text.
     pub value: String,
 }
 
-/// What a memory rests on.
+/// What a memory is based on.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EvidenceResponse {
+    /// The messages that it was made from.
     pub message_ids: Vec<String>,
-    /// The words of the message that carry a fact.
+    /// The words of the message that state the fact.
     pub quote: Option<String>,
+    /// Start offset of the quote in the message, in characters.
     pub start_char: Option<i64>,
+    /// End offset in characters, exclusive.
     pub end_char: Option<i64>,
 }
 
@@ -140,6 +168,12 @@ impl MemoryResponse {
             important: memory.important,
             pinned: memory.pinned,
             tags: memory.labels.tags.clone(),
+            corrected_fields: memory
+                .labels
+                .corrected
+                .iter()
+                .map(|field| field.as_str().to_owned())
+                .collect(),
             redacted: memory.labels.redacted,
             tier: memory.tier(now).as_str().to_owned(),
             access_count: memory.access_count,
@@ -164,13 +198,15 @@ impl MemoryResponse {
 
 fn metadata(memory: &Memory) -> MetadataResponse {
     let done = memory.enrichment_state == EnrichmentState::Done;
+    let corrected = memory.is_corrected(CorrectedField::Topics);
+    let shows_topics = done || corrected || !memory.labels.topics.is_empty();
     let entities = memory.labels.entities.iter().map(|entity| EntityResponse {
         kind: entity.kind.clone(),
         value: entity.value.clone(),
     });
     MetadataResponse {
         role: memory.role.clone(),
-        topics: (done || !memory.labels.topics.is_empty()).then(|| memory.labels.topics.clone()),
+        topics: shows_topics.then(|| memory.labels.topics.clone()),
         category: memory.category.clone(),
         message_type: memory.message_type.clone(),
         entities: done.then(|| entities.collect()),

@@ -67,9 +67,9 @@ pub struct QueryReceiptResponse {
     pub parameters: Option<QuerySettings>,
     /// With `auto`, the last tier that was used.
     pub tier: Option<String>,
-    /// With `auto`, each tier: what it found, and why the query stopped there or went on.
+    /// With `auto`, each tier: what it found, and why the query stopped there or continued.
     pub tiers: Vec<Tier>,
-    /// Whether anything was found that has to do with the query; null for older receipts.
+    /// Whether anything relevant to the query was found; null for older receipts.
     pub found: Option<bool>,
     /// With `auto`: `high`, `medium` or `low`.
     pub confidence: Option<String>,
@@ -146,7 +146,7 @@ pub struct QuerySummarizationResponse {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"mode": "live", "strategy": "wide_branch"}))]
 pub struct ReplayQueryRequest {
-    /// `recorded` if omitted.
+    /// How to replay; `recorded` if omitted.
     #[serde(default)]
     pub mode: Option<ReplayMode>,
     /// `live` only: another strategy.
@@ -165,7 +165,7 @@ pub struct ReplayQueryRequest {
     pub model: Option<String>,
 }
 
-/// With the recorded model outputs, or with new model calls.
+/// How to replay: with the recorded model outputs (`recorded`), or with new model calls (`live`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayMode {
@@ -196,7 +196,7 @@ pub struct QueryDifferencesResponse {
     pub tokens_completion: i64,
     /// Null if a price is unknown.
     pub cost_usd: Option<f64>,
-    /// Milliseconds.
+    /// Difference in milliseconds.
     pub total_latency: f64,
 }
 

@@ -38,19 +38,22 @@ pub struct QueryRequest {
     /// What to do if the chunks do not fit the budget.
     #[serde(default)]
     pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
-    /// Maximum tokens of the final prompt: instruction, query, helpers, frame and chunks. With
+    /// Maximum tokens of the final prompt: instruction, query, helpers, frame and chunks. Must be
+    /// more than `ingestion.chunk_min_tokens` + 100 (400 by default) and, with `SUMMARIZE`, more
+    /// than `query.summarization_instruction_headroom_tokens` (1,024 by default). With
     /// `mode: retrieve` it applies only if you set it here, or with the strategy `auto`.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_token_budget: Option<i64>,
-    /// `PRUNE`: whether to drop the path with the lowest rank first, rather than the last path.
+    /// With `PRUNE`: whether to drop the path with the lowest rank first, rather than the last
+    /// path.
     #[serde(default)]
     pub use_rankings: Option<bool>,
-    /// `PRUNE`: what to do if the last remaining path alone exceeds the budget.
+    /// With `PRUNE`: what to do if the last remaining path alone exceeds the budget.
     #[serde(default)]
     pub overflow: Option<QueryOverflow>,
-    /// `PRUNE`: whether to put dropped paths back, best first, where they fit. Paths are dropped from
-    /// the lowest rank, so a large one may leave much of the budget unused (`budget_unused`).
+    /// With `PRUNE`: whether dropped paths are put back, best first, if they fit after all. Without
+    /// it, dropping one large path can leave much of the budget unused (warning `budget_unused`).
     #[serde(default)]
     pub refill: bool,
     /// Only these sources.
@@ -92,7 +95,7 @@ pub struct QueryRequest {
     #[serde(default)]
     pub deterministic: bool,
     /// Maximum number of model calls. A query that may need more is rejected before its first call;
-    /// `auto` leaves out tiers instead, as long as its answer fits.
+    /// `auto` skips tiers instead, as long as the calls for the answer are within the limit.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_calls: Option<i64>,
@@ -108,8 +111,9 @@ pub struct QueryRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3600)]
     pub timeout_s: Option<i64>,
-    /// `auto`: whether the result of the same query may be returned again without a call, if it is
-    /// recent (`query.reuse_ttl`) and nothing was written to the space since; true if omitted.
+    /// With `auto`: whether the result of the same query may be returned again without a model
+    /// call, if it is recent (`query.reuse_ttl`) and nothing was written to the space since; true
+    /// if omitted.
     #[serde(default)]
     pub reuse: Option<bool>,
     /// What to answer from: sources (`sources`, the default), the memories of the end user `user_id`
@@ -127,7 +131,8 @@ pub enum QueryScopeName {
     Both,
 }
 
-/// What to do with the chunks that were found.
+/// What to do with the chunks that were found: generate an answer from them (`answer`), or only
+/// return them (`retrieve`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryMode {
@@ -149,7 +154,7 @@ pub enum QueryStrategy {
     BranchOut,
 }
 
-/// Drop whole paths, or summarize every chunk.
+/// Drop whole paths (`PRUNE`), or summarize every chunk (`SUMMARIZE`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QueryPromptLimiting {
@@ -157,7 +162,7 @@ pub enum QueryPromptLimiting {
     Summarize,
 }
 
-/// Keep the chunks that match best, or fail.
+/// Keep the chunks that match best (`trim`), or fail with `budget_exceeded` (`error`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryOverflow {
@@ -165,7 +170,7 @@ pub enum QueryOverflow {
     Error,
 }
 
-/// Read only the current version of each source, or all versions.
+/// Read only the current version of each source (`latest`), or all versions (`all`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryVersionScope {
@@ -274,7 +279,7 @@ pub struct StrategyEstimateResponse {
     pub tokens_prompt: i64,
     /// Maximum tokens received by `calls`, assuming the longest allowed output each time.
     pub tokens_completion: i64,
-    /// Based on the configured prices; null if a price is unknown.
+    /// Cost in US dollars, based on the configured prices; null if a price is unknown.
     pub cost_usd: Option<f64>,
 }
 
@@ -284,7 +289,7 @@ pub struct LevelEstimateResponse {
     pub level: i64,
     pub options: i64,
     pub max_selectable: i64,
-    /// 0 if there is nothing to choose, so that no call is needed.
+    /// Maximum tokens sent; 0 if there is nothing to choose, so that no call is needed.
     pub tokens_prompt: i64,
 }
 

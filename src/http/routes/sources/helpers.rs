@@ -73,9 +73,11 @@ pub struct UpdateHelperRequest {
     pub text: Option<String>,
     /// When the source was created: `YYYY-MM-DD`, `YYYY-MM-DDTHH:MM:SS` or `unknown`.
     pub date: Option<String>,
+    /// Who created it, or `unknown`.
     pub author: Option<String>,
+    /// What it is about, or `unknown`.
     pub topic: Option<String>,
-    /// At most 200 tokens.
+    /// What it is, in at most 200 tokens.
     pub description: Option<String>,
 }
 

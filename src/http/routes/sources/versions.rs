@@ -23,7 +23,7 @@ use crate::sources::retrieval::DocumentRetrieval;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SourceVersionResponse {
     pub source_id: String,
-    /// Starts at 1.
+    /// The version number, starting at 1.
     pub version: i64,
     /// SHA-256 of the stored text.
     pub sha256: String,

@@ -14,30 +14,46 @@ use crate::http::extract::{JsonBody, PathId, QueryParams};
 use crate::http::routes::context::context_session;
 use crate::http::routes::memories::MemoryResponse;
 use crate::http::trace::RequestIdentity;
+use crate::workbench::Workbench;
+use crate::workbench::entailment::Conflict;
+use crate::workbench::files::PromptFile;
+use crate::workbench::older_turns::TurnsOf;
 
-/// A question to the older turns.
+/// The question for which older turns are selected.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "What did we decide about the refund?", "max_tokens": 800}))]
 pub struct EpisodicRequest {
+    /// What the user asks or says.
     #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
     pub query: String,
-    /// Maximum tokens of what is kept; 800 if omitted.
+    /// Maximum tokens of the turns that are kept; 800 if omitted.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 200_000)]
     pub max_tokens: Option<usize>,
-    /// Turns of the window, which are left out; 4 if omitted.
+    /// Number of last turns to leave out, because they are in the window; 4 if omitted.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 50)]
     pub k: Option<i64>,
+    /// Files that are injected in this turn, as in `POST /v1/prompts`: what repeats or contradicts
+    /// them is dropped.
+    #[serde(default)]
+    #[schema(max_items = 50)]
+    pub files: Vec<PromptFile>,
+    /// Sources that are off in this turn: messages about them are dropped, unless they are injected.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub off_source_ids: Vec<String>,
 }
 
 /// Older turns, best first.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EpisodicResponse {
-    /// What was compared, kept or not.
+    /// The turns that were compared, kept or dropped.
     pub items: Vec<EpisodeResponse>,
-    /// Tokens of what is kept.
+    /// Messages that contradict a file, and which side is used.
+    pub conflicts: Vec<Conflict>,
+    /// Tokens of the turns that are kept.
     pub tokens_used: usize,
 }
 
@@ -46,13 +62,16 @@ pub struct EpisodicResponse {
 pub struct EpisodeResponse {
     #[serde(flatten)]
     pub memory: MemoryResponse,
-    /// Turns between it and now; for other threads, beyond the whole current one.
+    /// Number of turns since then in the current thread; for a turn of another thread, the turns of
+    /// the current thread plus one.
     pub turn_distance: i64,
     pub age_seconds: i64,
-    /// The sum of its parts.
+    /// The sum of `score_parts`.
     pub score: f64,
     pub score_parts: EpisodeScorePartsResponse,
+    /// Token count of the turn.
     pub tokens: usize,
+    /// Whether it is part of the selection.
     pub kept: bool,
     /// Why it was kept or dropped.
     pub reason: &'static str,
@@ -61,25 +80,37 @@ pub struct EpisodeResponse {
 /// The weighted parts of a score.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EpisodeScorePartsResponse {
+    /// By meaning.
     pub semantic: f64,
+    /// By the words of the question and their aliases in the lexicon.
     pub lexicon: f64,
+    /// By the number of turns since then.
     pub recency: f64,
+    /// By importance.
     pub importance: f64,
 }
 
 /// Select older turns
 ///
 /// Scores the user's older turns by meaning, lexicon, recency and importance, and keeps the best
-/// that fit into the budget. What is off topic is dropped unless it is marked as important. A larger
-/// budget only adds items.
+/// that fit into the budget. Turns that are off topic are dropped, unless they are marked as
+/// important. A larger budget adds items and removes none. An injected file takes precedence over
+/// messages: a message is dropped if it repeats the file, if it contradicts a number or a negation
+/// in the file, or if its `file_sha256` or `file_mtime` shows that it is about another version of
+/// the file. A message about a file that is not injected is dropped if the file has changed since
+/// (`file_path` and `file_sha256`).
 #[utoipa::path(
     post, path = "/v1/threads/{id}/episodic", tag = "conversations", operation_id = "select_episodic", request_body = EpisodicRequest,
     params(("id" = String, Path, description = "The thread's id."), UserQuery),
-    responses((status = 200, description = "The older turns.", body = EpisodicResponse))
+    responses(
+        (status = 200, description = "The older turns.", body = EpisodicResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
 )]
 pub async fn select_episodic(
     caller: Caller,
     State(conversation): State<Conversation>,
+    State(workbench): State<Workbench>,
     Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
@@ -89,22 +120,29 @@ pub async fn select_episodic(
         return Err(ApiError::invalid_field("k", "must be from 0 to 50"));
     }
 
-    let input = EpisodicInput {
-        query: request.query,
-        max_tokens: request.max_tokens,
-        k: request.k,
-    };
     let user_id = query.user_id.as_deref();
     let thread = conversation.thread(&caller.space, &id, user_id).await?;
     let (_, session) = context_session(&caller, &identity, &thread.user_id);
-    let episodes = conversation
-        .episodic(&session, &caller.space, &id, user_id, &input, caller.now)
+    let turns = TurnsOf {
+        thread_id: &id,
+        user_id,
+        input: EpisodicInput {
+            query: request.query,
+            k: request.k,
+        },
+        max_tokens: request.max_tokens,
+    };
+    let (files, off) = (&request.files, &request.off_source_ids);
+    let older = workbench
+        .select_older_turns(&session, &caller.space, &turns, files, off, caller.now)
         .await?;
 
-    let kept = episodes.iter().filter(|episode| episode.kept);
+    let kept = older.episodes.iter().filter(|episode| episode.kept);
+    let items = older.episodes.iter().map(|one| shown(one, &caller));
     Ok(Json(EpisodicResponse {
         tokens_used: kept.map(|episode| episode.tokens).sum(),
-        items: episodes.iter().map(|one| shown(one, &caller)).collect(),
+        items: items.collect(),
+        conflicts: older.conflicts,
     }))
 }
 

@@ -25,10 +25,10 @@ use crate::http::trace::RequestIdentity;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WindowQuery {
-    /// The end user: a thread of another one is not found.
+    /// The end user; a thread of another user is treated as not found.
     #[serde(default)]
     user_id: Option<String>,
-    /// How many turns.
+    /// Number of turns to return.
     #[serde(default)]
     #[param(minimum = 1, maximum = 50, default = 4)]
     k: Option<i64>,
@@ -39,13 +39,13 @@ pub struct WindowQuery {
 pub struct WindowResponse {
     pub thread: ThreadResponse,
     pub k: i64,
-    /// Oldest first, verbatim.
+    /// The turns, oldest first, verbatim.
     pub turns: Vec<TurnResponse>,
     /// The newest pinned summary of the thread.
     pub pinned_summary: Option<MemoryResponse>,
 }
 
-/// A message of the user and what follows until the next one.
+/// A turn: a message of the user and everything up to the next one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TurnResponse {
     pub turn_index: i64,
@@ -57,14 +57,14 @@ pub struct TurnResponse {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"until_turn": 20, "pinned": true}))]
 pub struct CreateSummaryRequest {
-    /// Only turns up to this one. The last four turns are never summarised.
+    /// Only turns up to this one, counted from 1. The last four turns are never summarised.
     #[serde(default)]
     pub until_turn: Option<i64>,
     /// Maximum characters of the summary; 1200 if omitted.
     #[serde(default)]
     #[schema(minimum = 100, maximum = 10_000)]
     pub max_chars: Option<usize>,
-    /// Whether the summary becomes part of the window.
+    /// Whether the summary is part of the thread's window from then on; false if omitted.
     #[serde(default)]
     pub pinned: Option<bool>,
 }
@@ -109,13 +109,14 @@ pub async fn get_window(
 
 /// Summarise old messages
 ///
-/// Rolls the oldest messages of a thread that no summary covers yet into one memory of the type
-/// `summary` with a title. The messages stay; the last four turns are never summarised.
+/// Has a model summarise the oldest messages that no summary covers yet, and stores the result as a
+/// memory of the type `summary` with a title. The messages are kept. The last four turns are never
+/// summarised.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/summaries", tag = "conversations", operation_id = "create_summary", request_body = CreateSummaryRequest,
     params(("id" = String, Path, description = "The thread's id."), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The summary.", body = MemoryResponse, headers(("Location" = String, description = "The summary."))),
+        (status = 201, description = "The summary.", body = MemoryResponse, headers(("Location" = String, description = "The URL of the summary."))),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),
     )

@@ -34,28 +34,32 @@ pub struct MessageRequest {
     /// `user` (the default), `assistant` or `system`.
     #[serde(default)]
     pub role: Option<String>,
-    /// Who speaks, if several people share a role; words of a question find it too.
+    /// The name of the speaker, if several people share a role. Searches match it too.
     #[serde(default)]
     #[schema(max_length = 100)]
     pub name: Option<String>,
     /// What was said, verbatim.
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub content: String,
-    /// `chat` (the default), or `external` for a reply from elsewhere, which is stored once.
+    /// `chat` (the default), or `external` for a reply from another program, which is stored only
+    /// once.
     #[serde(default)]
     pub source: Option<String>,
     /// When it was said, for imports; now if omitted.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_at: Option<String>,
+    /// Tags to find the message by.
     #[serde(default)]
     #[schema(max_items = 20)]
     pub tags: Vec<String>,
-    /// The file that it speaks about.
+    /// The file that it is about.
     #[serde(default)]
     pub file_path: Option<String>,
+    /// SHA-256 of the version of the file that it is about.
     #[serde(default)]
     pub file_sha256: Option<String>,
+    /// When that version of the file was last modified.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub file_mtime: Option<String>,
@@ -69,7 +73,7 @@ pub struct CreateMessagesRequest {
     /// `user` (the default), `assistant` or `system`.
     #[serde(default)]
     pub role: Option<String>,
-    /// Who speaks, if several people share a role; words of a question find it too.
+    /// The name of the speaker, if several people share a role. Searches match it too.
     #[serde(default)]
     #[schema(max_length = 100)]
     pub name: Option<String>,
@@ -77,37 +81,41 @@ pub struct CreateMessagesRequest {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub content: Option<String>,
-    /// `chat` (the default), or `external` for a reply from elsewhere, which is stored once.
+    /// `chat` (the default), or `external` for a reply from another program, which is stored only
+    /// once.
     #[serde(default)]
     pub source: Option<String>,
     /// When it was said, for imports; now if omitted.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub created_at: Option<String>,
+    /// Tags to find the message by.
     #[serde(default)]
     #[schema(max_items = 20)]
     pub tags: Vec<String>,
-    /// The file that it speaks about.
+    /// The file that it is about.
     #[serde(default)]
     pub file_path: Option<String>,
+    /// SHA-256 of the version of the file that it is about.
     #[serde(default)]
     pub file_sha256: Option<String>,
+    /// When that version of the file was last modified.
     #[serde(default)]
     #[schema(format = DateTime)]
     pub file_mtime: Option<String>,
     /// Several messages in the order of the conversation, instead of `content`. The body may also
-    /// be this list itself.
+    /// be just this list.
     #[serde(default, deserialize_with = "objects")]
     #[schema(max_items = 1000)]
     pub messages: Option<Vec<MessageRequest>>,
     /// Whether a model classifies the messages in the background; true if omitted.
     #[serde(default)]
     pub enrich: Option<bool>,
-    /// Whether a model takes facts about the user from what the user says, as a job; each names the
-    /// message and the characters that it rests on. False if omitted.
+    /// Whether a job extracts facts about the user from the user's messages. Each fact names the
+    /// message and the characters that state it. False if omitted.
     #[serde(default)]
     pub extract: Option<bool>,
-    /// Whether the response contains the context of the message; only for a single one.
+    /// Whether the response contains the context of the message; only for a single message.
     #[serde(default)]
     pub with_context: Option<bool>,
     /// Maximum tokens of that context; 2000 if omitted.
@@ -164,9 +172,9 @@ impl<'de> Deserialize<'de> for MessagesBody {
 pub struct CreatedMessageResponse {
     #[serde(flatten)]
     pub memory: MemoryResponse,
-    /// Whether it was stored before; then this is the earlier one.
+    /// Whether the message had been stored before; if so, this is the earlier message.
     pub duplicate: bool,
-    /// The job that takes facts from it; null without `extract`.
+    /// The job that extracts facts from it; null without `extract`.
     pub extraction_job_id: Option<String>,
     /// The context of the message, without the message itself; null without `with_context`.
     pub context: Option<ContextResponse>,
@@ -176,9 +184,9 @@ pub struct CreatedMessageResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedMessagesResponse {
     pub items: Vec<CreatedMessageResponse>,
-    /// How many were stored.
+    /// Number of messages that were stored.
     pub stored: usize,
-    /// How many were stored before.
+    /// Number of messages that had been stored before.
     pub duplicates: usize,
 }
 
@@ -195,7 +203,7 @@ pub enum MessagesResponse {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListMessagesQuery {
-    /// The end user: a thread of another one is not found.
+    /// The end user; a thread of another user is treated as not found.
     #[serde(default)]
     user_id: Option<String>,
     /// Whether the newest come first; by default the oldest do.
@@ -213,11 +221,11 @@ pub struct ListMessagesQuery {
 /// Store messages
 ///
 /// Stores a message, or a list of up to 1,000, and returns at once. A model classifies them in the
-/// background (`enrichment_state`), those of one request together. A message from elsewhere
-/// (`source: external`) or with its own `created_at` is stored once, however often it is sent.
+/// background (`enrichment_state`), with several messages per call. A message with `source:
+/// external` or its own `created_at` is stored only once, even if you send it again.
 ///
-/// With `extract`, a model also takes facts from the messages of the user, as the job
-/// `extraction_job_id`. Nothing is stored that its quote does not carry; a fact that changes an
+/// With `extract`, a job (`extraction_job_id`) also extracts facts from the messages whose role is
+/// `user`. A fact is stored only if a quote from its message supports it. A fact that changes an
 /// earlier one replaces it (`GET /v1/memories`).
 ///
 /// With `with_context`, the response also contains the context of the message, as `POST
@@ -225,7 +233,7 @@ pub struct ListMessagesQuery {
 #[utoipa::path(
     post, path = "/v1/threads/{id}/messages", tag = "conversations", operation_id = "create_messages", request_body = CreateMessagesRequest,
     params(("id" = String, Path, description = "The thread's id."), super::UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
-    responses((status = 201, description = "The stored message, or a list of them.", body = MessagesResponse, headers(("Location" = String, description = "The first message."))))
+    responses((status = 201, description = "The stored message, or a list of them.", body = MessagesResponse, headers(("Location" = String, description = "The URL of the first message."))))
 )]
 pub async fn create_messages(
     caller: Caller,
@@ -248,7 +256,7 @@ pub async fn create_messages(
     if with_context && many {
         return Err(ApiError::invalid_field(
             "with_context",
-            "works for a single message only",
+            "is allowed only for a single message",
         ));
     }
 
@@ -313,7 +321,7 @@ pub async fn create_messages(
 
 /// List messages
 ///
-/// Returns the messages of a thread, oldest first.
+/// Returns the messages of a thread, oldest first unless `newest_first` is set.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/messages", tag = "conversations", operation_id = "list_messages",
     params(("id" = String, Path, description = "The thread's id."), ListMessagesQuery),
@@ -360,7 +368,7 @@ fn new_messages(request: CreateMessagesRequest) -> Result<Vec<NewMessage>, ApiEr
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid_field(
                 "messages",
-                "send either `content` or `messages`",
+                "send either `content` or `messages`, not both",
             ));
         }
         (Some(messages), None) => messages,

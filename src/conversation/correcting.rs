@@ -1,0 +1,144 @@
+//! Corrections: a user replaces what a model said about a memory, in terms of the vocabulary. What
+//! is corrected stays when the memory is classified again.
+
+use crate::base::field_error::FieldError;
+use crate::model::memory::{CorrectedField, Memory, MemoryKind, USER_PREFERENCE};
+use crate::model::vocabulary::Vocabulary;
+
+/// Topics of one memory.
+pub const MOST_TOPICS: usize = 3;
+
+/// Terms in place of a model's. `None` leaves a field unchanged; `Some(None)` ends a correction, so
+/// that the next classification decides again.
+#[derive(Debug, Clone, Default)]
+pub struct Correction {
+    pub topics: Option<Option<Vec<String>>>,
+    pub category: Option<Option<String>>,
+    pub message_type: Option<Option<String>>,
+    pub importance: Option<Option<f64>>,
+}
+
+impl Correction {
+    /// What the vocabulary or the kind of the memory does not allow.
+    pub(super) fn faults(&self, memory: &Memory, vocabulary: &Vocabulary) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(Some(topics)) = &self.topics {
+            check_topics(topics, vocabulary, &mut errors);
+        }
+
+        if let Some(Some(category)) = &self.category {
+            check_category(category, vocabulary, &mut errors);
+            if memory.kind == MemoryKind::Preference && category != USER_PREFERENCE {
+                let rule = format!("must be {USER_PREFERENCE}, because the memory is a preference");
+                errors.push(FieldError::new("category", rule));
+            }
+        }
+
+        if let Some(Some(message_type)) = &self.message_type
+            && !vocabulary.terms.message_types.contains(message_type)
+        {
+            errors.push(unknown("message_type", "a message type", message_type));
+        }
+
+        errors
+    }
+
+    /// Puts the terms in, and notes what is corrected now.
+    pub(super) fn apply(&self, memory: &mut Memory, vocabulary: &Vocabulary) {
+        let labels = &mut memory.labels;
+        let mut note = |field: CorrectedField, is_corrected: bool| {
+            if is_corrected {
+                labels.corrected.insert(field);
+            } else {
+                labels.corrected.remove(&field);
+            }
+        };
+
+        if let Some(topics) = &self.topics {
+            note(CorrectedField::Topics, topics.is_some());
+        }
+
+        if let Some(category) = &self.category {
+            note(CorrectedField::Category, category.is_some());
+        }
+
+        if let Some(message_type) = &self.message_type {
+            note(CorrectedField::MessageType, message_type.is_some());
+        }
+
+        if let Some(importance) = self.importance {
+            note(CorrectedField::Importance, importance.is_some());
+            memory.own_importance = importance;
+        }
+
+        // The user has decided, so the memory no longer suggests a term that is missing.
+        if let Some(Some(topics)) = &self.topics {
+            memory.labels.topics = distinct(topics);
+            memory.suggested_topic = None;
+            memory.vocabulary_version = Some(vocabulary.version.clone());
+        }
+
+        match &self.category {
+            Some(Some(category)) => {
+                memory.category = Some(category.clone());
+                memory.suggested_category = None;
+            }
+            // A classification leaves the category of a preference alone, and this was none.
+            Some(None) if memory.kind != MemoryKind::Preference && memory.is_preference() => {
+                memory.category = None;
+            }
+            _ => {}
+        }
+
+        if let Some(Some(message_type)) = &self.message_type {
+            memory.message_type = Some(message_type.clone());
+        }
+    }
+}
+
+/// Checks topics against the vocabulary.
+pub(super) fn check_topics(
+    topics: &[String],
+    vocabulary: &Vocabulary,
+    errors: &mut Vec<FieldError>,
+) {
+    if topics.len() > MOST_TOPICS {
+        let rule = format!("must have at most {MOST_TOPICS} entries");
+        errors.push(FieldError::new("topics", rule));
+    }
+
+    for topic in topics {
+        if !vocabulary.terms.topics.contains(topic) {
+            errors.push(unknown("topics", "a topic", topic));
+        }
+    }
+}
+
+/// Checks a category against the vocabulary.
+pub(super) fn check_category(
+    category: &str,
+    vocabulary: &Vocabulary,
+    errors: &mut Vec<FieldError>,
+) {
+    let known = &vocabulary.terms.categories;
+    if category != USER_PREFERENCE && !known.iter().any(|one| one == category) {
+        errors.push(unknown("category", "a category", category));
+    }
+}
+
+/// Each topic once, in the given order.
+pub(super) fn distinct(topics: &[String]) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::with_capacity(topics.len());
+    for topic in topics {
+        if !kept.contains(topic) {
+            kept.push(topic.clone());
+        }
+    }
+
+    kept
+}
+
+fn unknown(field: &str, what: &str, term: &str) -> FieldError {
+    let rule = format!("{term:?} is not {what} of the vocabulary (GET /v1/vocabulary)");
+    FieldError::new(field, rule)
+}

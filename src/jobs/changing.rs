@@ -1,0 +1,178 @@
+//! Cancels and retries jobs, and deletes the logs of those that end.
+
+use std::time::Duration;
+
+use super::{Jobs, JobsError, parse};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{SourceId, Space};
+use crate::model::job::{Claim, Job, JobState};
+use crate::store::{StoreError, Tx};
+
+/// How long after a run ends its last model calls may still be recorded.
+const LATE_RECORDS: Duration = Duration::from_millis(500);
+
+impl Jobs {
+    /// Cancels an unfinished job immediately; its worker stops within a second or two and writes
+    /// nothing more.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it has ended, or the store's.
+    pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
+        let job = self
+            .change(
+                space,
+                id,
+                "cancel_job",
+                JobState::Cancelled,
+                "an unfinished job",
+                now,
+            )
+            .await?;
+
+        count_cancelled(&job);
+        Ok(job)
+    }
+
+    /// Cancels all unfinished jobs of a source inside the caller's transaction; call
+    /// [`Jobs::announce_cancelled`] with them once that is committed.
+    pub async fn cancel_about(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        id: &SourceId,
+        now: Timestamp,
+    ) -> Result<Vec<Job>, StoreError> {
+        let cancelled = tx.cancel_jobs_about(space, id, now).await?;
+        for job in &cancelled {
+            self.tidy(tx, &job.claim()).await?;
+        }
+
+        Ok(cancelled)
+    }
+
+    pub fn announce_cancelled(&self, jobs: &[Job]) {
+        jobs.iter().for_each(count_cancelled);
+        if !jobs.is_empty() {
+            self.announce();
+        }
+    }
+
+    /// Queues a failed or cancelled job again; its finished steps are not repeated.
+    ///
+    /// # Errors
+    /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither,
+    /// [`JobsError::QueueFull`], or the store's.
+    pub async fn retry(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
+        self.change(
+            space,
+            id,
+            "retry_job",
+            JobState::Queued,
+            "a failed or cancelled job",
+            now,
+        )
+        .await
+    }
+
+    /// Deletes the log of a job that ends, unless it is to be kept.
+    pub(super) async fn tidy(&self, tx: &mut Tx, claim: &Claim) -> Result<(), StoreError> {
+        if self.keeps_records {
+            Ok(())
+        } else {
+            tx.remove_job_record(&claim.space, &claim.id).await
+        }
+    }
+
+    /// The same for a job that was cancelled while it ran: calls that were aborted with it are
+    /// recorded a moment later.
+    pub(super) async fn tidy_later(&self, claim: &Claim) -> Result<(), StoreError> {
+        if self.keeps_records {
+            return Ok(());
+        }
+
+        tokio::time::sleep(LATE_RECORDS).await;
+        let found = self.store.find_job(&claim.space, &claim.id).await?;
+        if found.is_none_or(|job| !job.state.is_final()) {
+            return Ok(());
+        }
+
+        self.store
+            .retry("tidy_later", || async {
+                let mut tx = self.store.begin().await?;
+                tx.remove_job_record(&claim.space, &claim.id).await?;
+                tx.commit().await
+            })
+            .await
+    }
+
+    async fn change(
+        &self,
+        space: &Space,
+        id: &str,
+        name: &'static str,
+        next: JobState,
+        wanted: &'static str,
+        now: Timestamp,
+    ) -> Result<Job, JobsError> {
+        let parsed = parse(id)?;
+        let changed = self.store.retry_as(name, || async {
+            let mut tx = self.store.begin().await?;
+            let found = tx.find_job(space, &parsed).await?;
+            let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
+
+            // A user can queue only jobs that have ended.
+            let allowed =
+                job.state.may_become(next) && (next != JobState::Queued || job.state.is_final());
+            if !allowed {
+                return Err(JobsError::WrongState {
+                    state: job.state,
+                    wanted,
+                });
+            }
+
+            if !self.apply(&mut tx, &job, next, now).await? {
+                // It changed between the read and the write: read again.
+                return Err(StoreError::Contended {
+                    cause: "the job changed its state".to_owned(),
+                }
+                .into());
+            }
+
+            tx.commit().await?;
+            Ok(())
+        });
+
+        changed.await?;
+        self.announce();
+        self.find(space, id).await
+    }
+
+    /// Cancels or requeues a job that the transaction has read; `false` if it changed between the
+    /// read and the write.
+    pub(super) async fn apply(
+        &self,
+        tx: &mut Tx,
+        job: &Job,
+        next: JobState,
+        now: Timestamp,
+    ) -> Result<bool, JobsError> {
+        if next == JobState::Cancelled {
+            let cancelled = tx.cancel_job(job, now).await?;
+            self.tidy(tx, &job.claim()).await?;
+            return Ok(cancelled);
+        }
+
+        if !tx.has_room(&job.space, self.max_queued()).await? {
+            return Err(self.queue_full(1));
+        }
+
+        Ok(tx.requeue_job(job, now).await?)
+    }
+}
+
+pub(super) fn count_cancelled(job: &Job) {
+    metrics::counter!(
+        crate::base::metrics::JOBS_FINISHED_TOTAL, "kind" => job.kind.clone(), "outcome" => "cancelled"
+    )
+    .increment(1);
+}

@@ -1,0 +1,161 @@
+//! Stores the receipts of queries, and finds, lists and deletes them.
+
+use std::time::{Duration, Instant};
+
+use super::{Queries, QueryError, QueryResult, QuerySettings, Receipt, Who};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{QueryId, Space};
+use crate::base::text::char_count;
+use crate::model::llm_call::{LlmCall, Payer};
+use crate::model::query::{NewQuery, StoredQuery};
+use crate::store::QueryPage;
+
+/// How long an answer waits for its receipt to be written. A busy database does not delay it any
+/// longer.
+const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
+/// How long a reader waits for receipts that are being written.
+const LATE_RECEIPT: Duration = Duration::from_millis(200);
+/// How often the reader checks meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A receipt with its calls.
+#[derive(Debug, Clone)]
+pub struct Remembered {
+    pub stored: StoredQuery,
+    pub receipt: Receipt,
+    pub calls: Vec<LlmCall>,
+}
+
+impl Queries {
+    /// Writes the receipt, unless recording is disabled.
+    pub(super) async fn keep(
+        &self,
+        who: &Who,
+        ask: &QuerySettings,
+        id: QueryId,
+        result: &QueryResult,
+        receipt: &Receipt,
+        of_job: bool,
+    ) {
+        if !self.inner.audit.persist {
+            return;
+        }
+
+        let stored = NewQuery {
+            id,
+            user_id: ask.user_id.clone().unwrap_or_default(),
+            request: serde_json::to_string(ask).unwrap_or_default(),
+            receipt: serde_json::to_string(receipt).unwrap_or_default(),
+            state: if receipt.error.is_none() {
+                "succeeded"
+            } else {
+                "failed"
+            }
+            .to_owned(),
+            answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count))
+                .unwrap_or(i64::MAX),
+            elapsed_ms: result.elapsed_ms,
+            created_at: who.now,
+        };
+
+        let (store, space) = (self.inner.store.clone(), who.space.clone());
+        let writing = self.inner.writes.spawn(async move {
+            if let Err(error) = store.add_query(&space, &stored, of_job).await {
+                tracing::warn!(%error, "cannot store the receipt of a query");
+            }
+        });
+
+        let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
+    }
+
+    /// Deletes receipts older than `audit.keep_days`.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn prune(&self, now: Timestamp) -> Result<u64, QueryError> {
+        let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
+        let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
+        let mut removed = 0;
+
+        loop {
+            let some = if days == 0 {
+                0
+            } else {
+                self.inner.store.remove_old_queries(before).await?
+            };
+
+            removed += some;
+            if some == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// A receipt.
+    ///
+    /// # Errors
+    /// [`QueryError::NotFound`], or the store's.
+    pub async fn find(&self, space: &Space, id: &str) -> Result<Remembered, QueryError> {
+        let unknown = || QueryError::NotFound(id.chars().take(64).collect());
+        let parsed: QueryId = id.parse().map_err(|_| unknown())?;
+
+        // The calls are written asynchronously.
+        self.inner.llm.flush().await?;
+        let store = &self.inner.store;
+        let begun = Instant::now();
+        let found = loop {
+            // Checked before the lookup, so that what is written in between is found.
+            let late = !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
+            let found = store.find_query(space, &parsed).await?;
+            if found.is_some() || !late {
+                break found;
+            }
+
+            tokio::time::sleep(LOOK_AGAIN).await;
+        };
+
+        let stored = found.ok_or_else(unknown)?;
+        let calls = store
+            .list_calls_of(space, &Payer::Query(parsed.to_string()))
+            .await?;
+        Ok(Remembered {
+            receipt: Receipt::of(&stored),
+            stored,
+            calls,
+        })
+    }
+
+    /// A page of receipts, newest first.
+    pub async fn list(
+        &self,
+        space: &Space,
+        page: &QueryPage,
+    ) -> Result<Vec<StoredQuery>, QueryError> {
+        let begun = Instant::now();
+        while !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+
+        Ok(self.inner.store.list_queries(space, page).await?)
+    }
+}
+
+/// Where recording is disabled: deletes the calls of a query when it ends, however it ends.
+pub(super) struct Forget {
+    pub queries: Queries,
+    pub space: Space,
+    pub id: QueryId,
+}
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        let (queries, space, id) = (self.queries.clone(), self.space.clone(), self.id.clone());
+        self.queries.inner.writes.spawn(async move {
+            let inner = &queries.inner;
+            let written = inner.llm.flush().await;
+            if written.is_err() || inner.store.remove_query_calls(&space, &id).await.is_err() {
+                tracing::warn!("cannot delete the recorded calls of a query");
+            }
+        });
+    }
+}

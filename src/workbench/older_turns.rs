@@ -1,0 +1,283 @@
+//! The episodic layer of a run: older turns, held against the injected files and the sources that
+//! are off. An injected file wins over what was said; otherwise what is newer wins.
+
+use std::collections::{HashMap, HashSet};
+
+use super::eligibility::{self, Pool};
+use super::entailment::{Conflict, ConflictSide, beginning};
+use super::files::{self, InjectedFile, PromptFile};
+use super::stage::Tools;
+use super::{Workbench, WorkbenchError};
+use crate::base::clock::Timestamp;
+use crate::base::ids::Space;
+use crate::conversation::episodic::{self, Episode, EpisodicInput, USUAL_TOKENS};
+use crate::conversation::{ConversationError, DEFAULT_USER};
+use crate::llm::Session;
+use crate::model::memory::Memory;
+use crate::model::scope::ScopeInput;
+use crate::model::source::Source;
+use crate::search::SearchError;
+use crate::store::SourceState;
+
+const OFF: &str = "dropped: source file is OFF";
+const DUPLICATE: &str = "dropped: duplicate of ❖ FILES";
+const CONFLICT: &str = "dropped: conflicts with ❖ FILES";
+const SUPERSEDED: &str = "dropped: superseded by newer file";
+
+/// Whose older turns are wanted, and for what.
+pub struct TurnsOf<'a> {
+    pub thread_id: &'a str,
+    pub user_id: Option<&'a str>,
+    pub input: EpisodicInput,
+    pub max_tokens: Option<usize>,
+}
+
+/// Older turns, best first, and what contradicts them.
+#[derive(Debug, Default)]
+pub struct OlderTurns {
+    pub episodes: Vec<Episode>,
+    pub conflicts: Vec<Conflict>,
+}
+
+impl Workbench {
+    /// Selects older turns as a run with these files would.
+    ///
+    /// # Errors
+    /// [`WorkbenchError::Invalid`], a thread or file that is not found, the embedding model's, or the
+    /// store's.
+    pub async fn select_older_turns(
+        &self,
+        session: &Session,
+        space: &Space,
+        turns: &TurnsOf<'_>,
+        files: &[PromptFile],
+        off: &[String],
+        now: Timestamp,
+    ) -> Result<OlderTurns, WorkbenchError> {
+        let (scope, off) = eligibility::check(ScopeInput::default(), off)?;
+        let tools = self.tools(session, space, None, now);
+        let injected = if files.is_empty() {
+            Vec::new()
+        } else {
+            let workspace = self.workspaces.current(space).await?.workspace;
+            let limits = files::Limits::of(&workspace);
+            files::inject(tools.sources, space, files, limits, tools.counter).await?
+        };
+        let pool = eligibility::pool(&tools, scope, off).await?;
+
+        let episodes = score(&tools, turns).await?;
+        choose(&tools, turns, episodes, &pool, &injected).await
+    }
+}
+
+/// The older turns with their scores.
+///
+/// # Errors
+/// The thread is not found, the embedding model's, or the store's.
+pub async fn score(tools: &Tools<'_>, turns: &TurnsOf<'_>) -> Result<Vec<Episode>, WorkbenchError> {
+    let (thread_id, user_id) = (turns.thread_id, turns.user_id);
+    let scored = tools
+        .conversation
+        .score_episodes(
+            tools.session,
+            tools.space,
+            thread_id,
+            user_id,
+            &turns.input,
+            tools.now,
+        )
+        .await;
+    // An embedder that is down must be recognised as such.
+    scored.map_err(|error| match error {
+        ConversationError::Search(SearchError::Llm(error)) | ConversationError::Llm(error) => {
+            WorkbenchError::Llm(error)
+        }
+        error => error.into(),
+    })
+}
+
+/// Decides which older turns are kept.
+///
+/// # Errors
+/// The store's.
+pub async fn choose(
+    tools: &Tools<'_>,
+    turns: &TurnsOf<'_>,
+    mut episodes: Vec<Episode>,
+    pool: &Pool,
+    files: &[InjectedFile],
+) -> Result<OlderTurns, WorkbenchError> {
+    let hinted = Hinted::read(tools, pool, &episodes, files).await?;
+    let mut barred: HashMap<i64, &'static str> = HashMap::new();
+    let mut conflicts = Vec::new();
+    for memory in episodes.iter().map(|episode| &episode.memory) {
+        if hinted.is_off(memory) {
+            barred.insert(memory.seq, OFF);
+        } else if let Some((reason, conflict)) = against_files(memory, files) {
+            barred.insert(memory.seq, reason);
+            conflicts.extend(conflict);
+        } else if let Some(conflict) = hinted.superseding(memory, files) {
+            barred.insert(memory.seq, SUPERSEDED);
+            conflicts.push(conflict);
+        }
+    }
+
+    let max_tokens = turns.max_tokens.unwrap_or(USUAL_TOKENS);
+    episodic::choose(&mut episodes, max_tokens, |memory| {
+        barred.get(&memory.seq).copied()
+    });
+    Ok(OlderTurns {
+        episodes,
+        conflicts,
+    })
+}
+
+/// Why an injected file drops what was said: it says the same, or something else.
+fn against_files(
+    memory: &Memory,
+    files: &[InjectedFile],
+) -> Option<(&'static str, Option<Conflict>)> {
+    let same = |file: &InjectedFile| file.compared.contains(&memory.content);
+    if files.iter().any(same) {
+        return Some((DUPLICATE, None));
+    }
+
+    files.iter().find_map(|file| {
+        let (text, reason) = if speaks_of_another_version(memory, file) {
+            (
+                file.text.as_str(),
+                "the chat is about another version of the file",
+            )
+        } else {
+            let claim = file.claims.contradicted_by(&memory.content)?;
+            (claim, "an injected file wins in this run")
+        };
+        let side = ConflictSide {
+            kind: "❖ FILES".to_owned(),
+            id: file.source_id.clone(),
+            text: beginning(text),
+            time: Some(file.mtime.to_string()),
+        };
+        Some((CONFLICT, Some(conflict(memory, side, "❖ FILES", reason))))
+    })
+}
+
+/// Whether the hints of a message name this file, but not this version of it.
+fn speaks_of_another_version(memory: &Memory, file: &InjectedFile) -> bool {
+    let hint = &memory.file;
+    hint.path.as_deref() == Some(file.path.as_str())
+        && match (&hint.sha256, hint.mtime) {
+            (Some(sha256), _) => *sha256 != file.sha256,
+            (None, Some(mtime)) => mtime < file.mtime,
+            (None, None) => false,
+        }
+}
+
+/// The sources that the hints of messages point to.
+#[derive(Default)]
+struct Hinted {
+    /// Paths and hashes of sources that are off and not injected.
+    off_paths: HashSet<String>,
+    off_hashes: HashSet<String>,
+    /// Sources that are on, by path.
+    on: HashMap<String, (Source, SourceState)>,
+}
+
+impl Hinted {
+    async fn read(
+        tools: &Tools<'_>,
+        pool: &Pool,
+        episodes: &[Episode],
+        files: &[InjectedFile],
+    ) -> Result<Self, WorkbenchError> {
+        let memories = episodes.iter().map(|episode| &episode.memory);
+        let memories: Vec<&Memory> = memories
+            .filter(|memory| memory.file.path.is_some() || memory.file.sha256.is_some())
+            .collect();
+        if memories.is_empty() {
+            return Ok(Self::default());
+        }
+
+        let mut sources = tools
+            .store
+            .list_sources_at(tools.space, &places(&memories))
+            .await?;
+        sources.extend(pool.off.iter().cloned());
+        let ids: Vec<_> = sources.iter().map(|source| source.id.clone()).collect();
+        let states = tools.store.list_source_states(tools.space, &ids).await?;
+
+        let mut hinted = Self::default();
+        for source in sources {
+            let is_injected = files.iter().any(|one| one.source_id == source.id.as_str());
+            let state = states.get(&source.id).cloned();
+            if is_injected {
+                continue;
+            }
+            if !source.eligible || pool.is_off(&source.id) {
+                hinted.off_hashes.extend(state.map(|state| state.sha256));
+                hinted.off_paths.insert(source.path);
+            } else if let Some(state) = state {
+                hinted.on.insert(source.path.clone(), (source, state));
+            }
+        }
+        Ok(hinted)
+    }
+
+    fn is_off(&self, memory: &Memory) -> bool {
+        let (path, sha256) = (&memory.file.path, &memory.file.sha256);
+        path.as_ref()
+            .is_some_and(|one| self.off_paths.contains(one))
+            || sha256
+                .as_ref()
+                .is_some_and(|one| self.off_hashes.contains(one))
+    }
+
+    /// A newer version of the file that a message speaks about, unless the file is injected: then it
+    /// was compared already.
+    fn superseding(&self, memory: &Memory, files: &[InjectedFile]) -> Option<Conflict> {
+        let (path, sha256) = (memory.file.path.as_ref()?, memory.file.sha256.as_ref()?);
+        let (source, state) = self.on.get(path)?;
+        let is_injected = files.iter().any(|file| file.path == *path);
+        if is_injected || state.sha256 == *sha256 || state.changed_at <= memory.created_at {
+            return None;
+        }
+
+        let side = ConflictSide {
+            kind: "file".to_owned(),
+            id: source.id.to_string(),
+            text: beginning(&source.path),
+            time: Some(state.changed_at.to_string()),
+        };
+        let reason = "the file has changed since the chat";
+        Some(conflict(memory, side, "file", reason))
+    }
+}
+
+/// Where the hinted files are: among the sources of the user, or of the space.
+fn places(memories: &[&Memory]) -> Vec<(String, String)> {
+    let paths = memories.iter().filter_map(|memory| {
+        let path = memory.file.path.clone()?;
+        Some([
+            (memory.user_id.clone(), path.clone()),
+            (DEFAULT_USER.to_owned(), path),
+        ])
+    });
+    let mut places: Vec<(String, String)> = paths.flatten().collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+fn conflict(memory: &Memory, other: ConflictSide, winner: &str, reason: &str) -> Conflict {
+    let said = ConflictSide {
+        kind: "chat".to_owned(),
+        id: memory.id.to_string(),
+        text: beginning(&memory.content),
+        time: Some(memory.created_at.to_string()),
+    };
+    Conflict {
+        sides: vec![said, other],
+        winner: winner.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
