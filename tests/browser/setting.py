@@ -40,6 +40,7 @@ def model_server(*arguments):
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         def listens():
+            assert server.poll() is None, f"the model server ended: {' '.join(command)}"
             with socket.socket() as line:
                 return line.connect_ex((place.hostname, place.port)) == 0
         b.until("the model server", listens)
