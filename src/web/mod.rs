@@ -49,6 +49,7 @@ const FILES: &[File] = files![
     "diff.js" JS,
     "hierarchy.js" JS,
     "icicle.js" JS,
+    "rename.js" JS,
     "ask.js" JS,
     "ask-form.js" JS,
     "ask-result.js" JS,

@@ -1,9 +1,11 @@
-// The hierarchy view: the picture, the searchable list, how full each level is, and the chunks of a leaf.
+// The hierarchy view: the picture, the searchable list, how full each level is, the name of a category, and
+// the chunks of a leaf.
 
 import { all, call, get, post, query } from "./api.js";
 import { count, h, number, put } from "./dom.js";
-import { group, grow, icicle, pathOf } from "./icicle.js";
-import { confirm, dialog, failed, field, head, paged, problem, showFieldErrors, toast } from "./parts.js";
+import { bySize, group, grow, icicle, pathOf } from "./icicle.js";
+import { categoryPath, confirm, dialog, failed, field, head, paged, problem, showFieldErrors, toast } from "./parts.js";
+import { naming } from "./rename.js";
 import { chunkItem } from "./source-parts.js";
 
 const MOST_FOUND = 200;
@@ -36,6 +38,7 @@ export async function show(main, route, signal) {
   const search = h("input", { type: "search", placeholder: "Find a category", "aria-label": "Find a category", autocomplete: "off" });
   const below = h("section.category-chunks", { "aria-live": "off" });
   const actions = h("div.row.category-actions");
+  const nameParts = h("div.name-parts");
   const frame = h("div.hierarchy");
   const keys = h("p.keys.muted");
   let chosen = named(route);
@@ -75,17 +78,35 @@ export async function show(main, route, signal) {
     return true;
   };
 
-  function settleOn(node) {
+  function showPath(node) {
     const steps = [tree.root, ...pathOf(node)];
     put(crumbs, h("ol", steps.map((step) => h("li", step === node
       ? h("span", { "aria-current": "location" }, step.name)
       : h("button.link", { type: "button", onclick: () => go(step) }, step.name)))));
+  }
+
+  function settleOn(node) {
+    showPath(node);
     frame.classList.toggle("at-leaf", node.children.length === 0);
     put(keys, node.children.length ? "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape." : "A leaf: its chunks are below. Back, Escape or a click goes up one level.");
+    const name = !node.isGroup && node.id > 0 && naming(node, () => showName(node), signal);
     put(actions, !node.isGroup && node.level < answer.depth && h("button.small", { type: "button", onclick: () => create(node) }, "New category"),
+      name && name.button,
       node.id > 0 && node.chunk_count === 0 && h("button.small.danger", { type: "button", onclick: () => remove(node) }, "Delete"));
+    put(nameParts, name && name.below);
     fillList();
     showChunks(node);
+  }
+
+  /** Shows the current name of a category everywhere. The chunks stay: those of a leaf share its path. */
+  function showName(node) {
+    node.parent.children.sort(bySize);
+    picture.go(chosen, picture.svg.contains(document.activeElement));
+    showPath(chosen);
+    fillList();
+    const title = below.querySelector("h2 span");
+    if (title) title.textContent = chosen.name;
+    for (const path of below.querySelectorAll(".category-path")) path.replaceWith(categoryPath(pathOf(chosen).map((step) => step.name)));
   }
 
   const swatch = (node) => {
@@ -129,7 +150,7 @@ export async function show(main, route, signal) {
       return page;
     }, (chunk) => chunkItem(chunk, h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
       `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "This category is empty."));
-    put(below, h("h2", node.name, " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
+    put(below, h("h2", h("span", node.name), " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
     pages.start();
   }
 
@@ -178,7 +199,7 @@ export async function show(main, route, signal) {
   put(frame,
     h("div.picture", picture.svg, keys, below),
     h("aside.side",
-      h("section.panel", { "aria-label": "Categories" }, search, found, list, actions),
+      h("section.panel", { "aria-label": "Categories" }, search, found, list, actions, nameParts),
       h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full))));
   put(main,
     head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "chunk")}`),

@@ -7,6 +7,9 @@ const LEVELS = 4;
 const LEAST = 19; // Minimum height of a box in pixels: one line of text.
 const GAP = 2;
 
+/** The order of children: most chunks first, then by name. */
+export const bySize = (a, b) => b.chunk_count - a.chunk_count || a.name.localeCompare(b.name);
+
 /** Builds a tree of `{id, name, level, chunk_count, parent, children, hue}` under one root. */
 export function grow(items) {
   const root = { id: 0, name: "Everything", level: 0, chunk_count: 0, parent: null, children: [] };
@@ -19,7 +22,7 @@ export function grow(items) {
   }
   // Every branch has a hue of its own. It follows the age of the branch, so it does not change as text is added.
   [...root.children].sort((a, b) => a.id - b.id).forEach((branch, index) => tint(branch, Math.round((172 + index * 137.5) % 360)));
-  for (const node of byId.values()) node.children.sort((a, b) => b.chunk_count - a.chunk_count || a.name.localeCompare(b.name));
+  for (const node of byId.values()) node.children.sort(bySize);
   root.chunk_count = root.children.reduce((sum, node) => sum + node.chunk_count, 0);
   return { root, byId };
 }

@@ -1,0 +1,92 @@
+// The name of a category: the dialogue that changes it, the message that offers to undo that, and its earlier names.
+
+import { call, get, query } from "./api.js";
+import { h, put, when } from "./dom.js";
+import { dialog, field, paged, problem, sentence, showFieldErrors } from "./parts.js";
+
+const ACTORS = { user: "a user", embedded: "the embedded model" };
+
+/** Renames a category only if it still has the name that is shown. */
+async function change(category, to) {
+  const path = `/v1/categories/${category.id}`;
+  const { name } = await get(path);
+  if (name !== category.name) {
+    category.name = name;
+    throw Object.assign(new Error(), { detail: `The category has been renamed to ${name} in the meantime.`, remediation: "The page now shows the current name; check it and try again." });
+  }
+  category.name = (await call("PATCH", path, { body: { name: to } })).data.name;
+}
+
+const earlierName = ({ from, to, actor, reason, created_at: time }) => h("li", from,
+  h("span.muted", `Renamed to ${to} by ${ACTORS[actor] ?? actor}, `, when(time)), reason && h("span.muted", sentence(reason)));
+
+/**
+ * The button that renames a category, and what stands below it: the message after a change, and earlier names.
+ * `changed()` is called when the category may have another name.
+ */
+export function naming(category, changed, signal) {
+  const message = h("div.renamed", { role: "status" });
+  const earlier = h("details.earlier-names", { hidden: true });
+  const button = h("button.small", { type: "button", onclick: open }, "Rename");
+
+  async function load() {
+    const list = h("ul.plain");
+    const pages = paged(list, (cursor) => get(query("/v1/categories/changes", { category_id: category.id, limit: 20, cursor }), { signal }), earlierName);
+    await pages.start();
+    put(earlier, h("summary", "Earlier names"), list, pages.foot);
+    earlier.hidden = !list.firstChild && !pages.foot.querySelector(".problem");
+  }
+
+  /** Shows the name after a failure as well: somebody else may have changed it. */
+  async function rename(to) {
+    try {
+      await change(category, to);
+    } finally {
+      changed();
+      load();
+    }
+  }
+
+  async function undo(former) {
+    put(message);
+    // The button that was pressed is gone.
+    button.focus();
+    try {
+      await rename(former);
+      put(message, `Renamed back to ${category.name}.`);
+    } catch (error) {
+      put(message, problem(error, { compact: true }));
+    }
+  }
+
+  function open() {
+    const name = h("input", { type: "text", value: category.name, autocomplete: "off" });
+    const trouble = h("div");
+    const form = h("form", { novalidate: true }, trouble, field("Name", name, { name: "name", hint: "No model changes a name that you give." }),
+      h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Save")));
+    let isBusy = false;
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      if (isBusy) return;
+      isBusy = true;
+      put(trouble);
+      try {
+        const former = category.name;
+        if (name.value.trim() !== former) {
+          await rename(name.value.trim());
+          put(message, `Renamed from ${former}. `, h("button.link", { type: "button", onclick: () => undo(former) }, "Undo"));
+        }
+        box.close();
+      } catch (error) {
+        if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
+        name.focus();
+      }
+      isBusy = false;
+    });
+    const box = dialog("Rename the category", form);
+    name.select();
+  }
+
+  load();
+  return { button, below: [message, earlier] };
+}
