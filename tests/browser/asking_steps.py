@@ -200,3 +200,102 @@ def many_small_categories_are_one_box():
     b.click("dialog button.danger", "Delete permanently")
     b.until("it is gone", lambda: "Collections" not in b.one(".category-list").text)
     return [409]
+
+
+def a_category_is_renamed_and_the_change_undone():
+    tree = api(URL, "GET", "/v1/categories/tree?limit=500")["items"]
+    leaf = next(category for category in tree if category["name"] == "The lighthouse")
+    sibling = next(category for category in tree if category["parent_id"] == leaf["parent_id"] and category["id"] != leaf["id"])
+    top = next(category for category in tree if category["level"] == 1 and category["chunk_count"])
+    name_of = lambda category: api(URL, "GET", f"/v1/categories/{category['id']}")["name"]
+    changes = lambda category: api(URL, "GET", f"/v1/categories/changes?category_id={category['id']}")["items"]
+
+    def shows(name):
+        """The path and the picture have this name."""
+        b.until(f"the path to {name}", lambda: b.one(".crumbs [aria-current]").text == name)
+        assert name in [named(cell) for cell in b.all(".icicle .cell")], name
+
+    b.open(f"#/hierarchy/{leaf['id']}")
+    b.one(".category-chunks .chunk")
+    assert not changes(leaf) and not any(names.is_displayed() for names in b.all(".earlier-names")), "there are no earlier names yet"
+    b.click(".category-actions button", "Rename")
+    assert b.one("dialog input").get_attribute("value") == leaf["name"]
+    b.write("dialog input", "x" * 101)
+    b.click("dialog button.primary", "Save")
+    b.until("the error of the field", lambda: "at most 100 characters" in b.one("dialog .field-error").text)
+    b.write("dialog input", sibling["name"].upper())
+    b.click("dialog button.primary", "Save")
+    b.until("the problem", lambda: "already exists under the same parent" in b.one("dialog .problem").text)
+    b.picture("rename-taken")
+    sound()
+    b.scheme("dark")
+    sound()
+    b.picture("rename-taken-dark")
+    b.scheme("light")
+    b.click("dialog button", "Cancel")
+    b.until("the focus comes back", lambda: b.focused().text == "Rename")
+    assert name_of(leaf) == leaf["name"] and not changes(leaf)
+
+    b.click(".category-actions button", "Rename")
+    b.write("dialog input", "  Light on the cape ")
+    b.click("dialog button.primary", "Save")
+    b.until("no dialogue", lambda: not b.all("dialog"))
+    shows("Light on the cape")
+    assert "Light on the cape" in b.one(".category-list [aria-current]").text
+    assert b.one(".category-chunks h2").text.startswith("Light on the cape")
+    assert all("Light on the cape" in path.text for path in b.all(".category-chunks .category-path"))
+    assert "The lighthouse" in b.one(".renamed").text and name_of(leaf) == "Light on the cape"
+    b.one(".earlier-names")
+    b.picture("renamed")
+    sound()
+    b.click(".renamed button", "Undo")
+    b.until("it is undone", lambda: "Renamed back to The lighthouse" in b.one(".renamed").text)
+    shows(leaf["name"])
+    assert name_of(leaf) == leaf["name"] and b.focused().text == "Rename"
+    assert not b.one(".earlier-names").get_attribute("open"), "the earlier names are folded"
+    b.until("both changes", lambda: len(b.all(".earlier-names li")) == 2)
+    b.click(".earlier-names summary")
+    newest = b.one(".earlier-names li").text
+    assert newest.startswith("Light on the cape") and "Renamed to The lighthouse by a user" in newest, newest
+    b.picture("earlier-names")
+    sound()
+    b.scheme("dark")
+    b.size(390, 844)
+    sound()
+    b.picture("earlier-names-narrow-dark")
+    b.scheme("light")
+    b.size(1280, 900)
+
+    # With the keyboard alone, and on the highest level.
+    b.open(f"#/hierarchy/{top['id']}")
+    b.one(".icicle .cell")
+    for _ in range(60):
+        b.press(Keys.TAB)
+        if b.focused().text == "Rename":
+            break
+    b.press(Keys.ENTER)
+    b.one("dialog input")
+    b.press("Renamed by keyboard", Keys.ENTER)
+    shows("Renamed by keyboard")
+    assert name_of(top) == "Renamed by keyboard" and "under Renamed by keyboard" in b.one(".found-count").text
+    b.until("the focus comes back", lambda: b.focused().text == "Rename")
+    b.one(".renamed button")
+    b.press(Keys.TAB)
+    assert b.focused().text == "Undo", b.focused().text
+    b.press(Keys.ENTER)
+    shows(top["name"])
+    b.until("it is undone", lambda: name_of(top) == top["name"])
+
+    # A name that somebody else gives meanwhile is not overwritten.
+    b.until("the focus comes back", lambda: b.focused().text == "Rename")
+    b.press(Keys.ENTER)
+    b.one("dialog input")
+    api(URL, "PATCH", f"/v1/categories/{top['id']}", {"name": "Named elsewhere"})
+    b.press("Mine", Keys.ENTER)
+    b.until("the conflict", lambda: "renamed to Named elsewhere in the meantime" in b.one("dialog .problem").text)
+    shows("Named elsewhere")
+    b.press(Keys.ESCAPE)
+    b.until("no dialogue", lambda: not b.all("dialog"))
+    assert name_of(top) == "Named elsewhere"
+    api(URL, "PATCH", f"/v1/categories/{top['id']}", {"name": top["name"]})
+    return [409, 422]

@@ -35,6 +35,7 @@ STEPS = [
     library.a_waiting_job_can_be_cancelled,
     asking.the_hierarchy_zooms_by_mouse_and_by_keyboard,
     asking.many_small_categories_are_one_box,
+    asking.a_category_is_renamed_and_the_change_undone,
     library.a_source_can_be_excluded_from_queries,
     library.a_change_that_somebody_else_made_is_not_overwritten,
     library.two_versions_are_compared,
