@@ -88,7 +88,9 @@ export async function show(main, route, signal) {
   function settleOn(node) {
     showPath(node);
     frame.classList.toggle("at-leaf", node.children.length === 0);
-    put(keys, node.children.length ? "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape." : "A leaf: its chunks are below. Back, Escape or a click goes up one level.");
+    const isLeaf = node.level === answer.depth;
+    put(keys, node.children.length ? "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape."
+      : `${isLeaf ? "A leaf: its chunks are below. " : ""}Back, Escape or a click goes up one level.`);
     const name = !node.isGroup && node.id > 0 && naming(node, () => showName(node), signal);
     put(actions, !node.isGroup && node.level < answer.depth && h("button.small", { type: "button", onclick: () => create(node) }, "New category"),
       name && name.button,
@@ -139,6 +141,10 @@ export async function show(main, route, signal) {
   function showChunks(node) {
     if (node.children.length || node.id === 0) {
       put(below);
+      return;
+    }
+    if (node.level < answer.depth) { // chunks are filed only on the last level
+      put(below, h("p.empty", "This category is empty."));
       return;
     }
     const items = h("ol.chunks");
