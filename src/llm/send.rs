@@ -11,9 +11,8 @@ use super::gate::NoEntry;
 use super::listener::Listener;
 use super::objection::{Objection, objection};
 use super::profile::{Learnt, Parameter, Profile};
-use super::provider::{
-    Capabilities, Mode, Parameters, Provider, ProviderError, Reply, Request, Usage,
-};
+use super::provider::{Capabilities, Mode, Parameters, Provider, Reply, Request, Usage};
+use super::provider_error::ProviderError;
 use super::record::{Attempts, Call, Plan};
 use super::task::Task;
 use super::{Llm, LlmError, embed, measure, schema};
