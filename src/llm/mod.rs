@@ -7,6 +7,7 @@
 
 mod answer;
 mod ask;
+mod attempt;
 mod breaker;
 mod catalogue;
 mod embed;
@@ -27,6 +28,7 @@ mod providers;
 mod quote;
 mod recall;
 mod record;
+mod request_form;
 mod retry_after;
 mod schema;
 mod scoring;
