@@ -311,6 +311,19 @@ mod tests {
         "Our shop opens at nine. Refunds take 14 days after we get the parcel. Pets are welcome.";
     const WHALE: &str = "Call me Ishmael. The whale had a crooked jaw. Captain Ahab lost his leg to the white whale off Japan.";
 
+    fn chunk(chunk_id: i64, text: &str) -> AnswerChunk<'_> {
+        AnswerChunk {
+            chunk_id,
+            path: "",
+            text,
+        }
+    }
+
+    /// The answer from one chunk.
+    fn says(text: &str, question: &str) -> String {
+        answer(question, &[chunk(3, text)])
+    }
+
     #[test]
     fn quotes_the_answering_sentence() {
         let chunks = [
@@ -346,11 +359,6 @@ mod tests {
 
     #[test]
     fn a_sentence_that_several_chunks_have_is_said_once() {
-        let chunk = |chunk_id, text| AnswerChunk {
-            chunk_id,
-            path: "",
-            text,
-        };
         let chunks = [
             chunk(1, "The lighthouse on the cape was built in 1843."),
             chunk(2, "The lighthouse on the cape was built in 1843 [7]."),
@@ -368,17 +376,6 @@ mod tests {
 
     #[test]
     fn a_title_is_no_answer_and_a_name_is_whole() {
-        let says = |text: &str, question: &str| {
-            answer(
-                question,
-                &[AnswerChunk {
-                    chunk_id: 8,
-                    path: "",
-                    text,
-                }],
-            )
-        };
-
         for title in ["# Piano\n\n", "Piano\n\n"] {
             let text = format!(
                 "{title}The piano, a Blüthner from 1911, is tuned every October by Mr. Hašek."
@@ -386,7 +383,7 @@ mod tests {
             let said = says(&text, "Who tunes the piano?");
             assert_eq!(
                 said,
-                "The piano, a Blüthner from 1911, is tuned every October by Mr. Hašek [8]."
+                "The piano, a Blüthner from 1911, is tuned every October by Mr. Hašek [3]."
             );
         }
 
@@ -396,16 +393,12 @@ mod tests {
 
         let limits = "travel:\n  hotel limit: 120\n  meal limit: 30\n";
         let said = says(limits, "What is the hotel limit?");
-        assert_eq!(said, "hotel limit: 120 [8].");
+        assert_eq!(said, "hotel limit: 120 [3].");
     }
 
     #[test]
     fn says_so_if_the_chunks_do_not_answer() {
-        let chunks = [AnswerChunk {
-            chunk_id: 7,
-            path: "",
-            text: WHALE,
-        }];
+        let chunks = [chunk(7, WHALE)];
 
         assert_eq!(
             answer("What is the capital gains tax rate?", &chunks),
@@ -418,11 +411,6 @@ mod tests {
 
     #[test]
     fn common_words_alone_are_no_answer() {
-        let chunk = |chunk_id, text| AnswerChunk {
-            chunk_id,
-            path: "",
-            text,
-        };
         let sheds: Vec<String> = (0..30)
             .map(|n| format!("A shed was built beside house {n} by the river. "))
             .collect();
@@ -433,16 +421,6 @@ mod tests {
         assert_eq!(answer("Who built the harpsichord?", &chunks), NOTHING);
         let said = answer("Who built the cottage?", &chunks);
         assert!(said.contains("A cottage was built there later"), "{said}");
-    }
-
-    /// The answer from one chunk.
-    fn says(text: &str, question: &str) -> String {
-        let chunk = AnswerChunk {
-            chunk_id: 3,
-            path: "",
-            text,
-        };
-        answer(question, &[chunk])
     }
 
     #[test]

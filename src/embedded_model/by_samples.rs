@@ -1,7 +1,7 @@
 //! Files short chunks by similarity to samples of sibling categories. Guarantees that a filed chunk
 //! stays in its category unless another is clearly better.
 
-use super::classify::ChunkToFile;
+use super::chunk_to_file::ChunkToFile;
 use super::meaning::Choice;
 use super::names;
 use super::siblings::SampledSiblings;

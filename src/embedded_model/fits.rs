@@ -1,7 +1,7 @@
 //! How well a chunk fits the domains, subjects and topics of the inventory and the existing names.
 //! Guarantees similarities that depend only on the chunk and the names.
 
-use super::classify::{ChunkToFile, Grain, PATIENCE, grain};
+use super::chunk_to_file::{ChunkToFile, Grain, PATIENCE, grain};
 use super::meaning::{Choice, MATTER};
 use super::table;
 use super::topics::{Place, inventory};

@@ -5,6 +5,7 @@
 mod answer;
 mod by_samples;
 mod category_samples;
+mod chunk_to_file;
 mod classify;
 mod clean;
 mod collection;

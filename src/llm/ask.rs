@@ -5,10 +5,11 @@
 //! model once.
 
 use super::answer::{self, MOST_FAULTS, Verdict};
+use super::attempt::Sent;
 use super::listener::Listener;
 use super::provider::Finish;
 use super::record::Attempts;
-use super::send::{Sent, Target, TaskRequest};
+use super::send::{Target, TaskRequest};
 use super::task::{Fault, Task};
 use super::{Llm, LlmError, Session, measure};
 use crate::model::llm_call::{CallOutcome, LlmCall};

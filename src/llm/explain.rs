@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LlmError;
-use super::provider::ProviderError;
+use super::provider_error::ProviderError;
 use super::send::Target;
 
 /// What a provider's error means to whoever asked.

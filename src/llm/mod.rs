@@ -7,10 +7,12 @@
 
 mod answer;
 mod ask;
+mod attempt;
 mod breaker;
 mod catalogue;
 mod embed;
 mod error;
+mod error_body;
 mod explain;
 mod gate;
 mod hint;
@@ -21,10 +23,12 @@ mod objection;
 mod pause;
 mod profile;
 mod provider;
+mod provider_error;
 mod providers;
 mod quote;
 mod recall;
 mod record;
+mod request_form;
 mod retry_after;
 mod schema;
 mod scoring;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::LlmError;
-use super::provider::{ProviderError, Refusal};
+use super::provider_error::{ProviderError, Refusal};
 use crate::base::clock::Timestamp;
 
 /// Time from the rejection to the first probe; doubled with each rejected probe.

@@ -7,7 +7,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::listener::{Counting, Listener};
-use super::provider::{Mode, ProviderError, Reply, Usage};
+use super::provider::{Mode, Reply, Usage};
+use super::provider_error::ProviderError;
 use super::recall::Recalled;
 use super::send::Target;
 use super::task::Task as _;

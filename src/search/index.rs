@@ -13,12 +13,16 @@ use crate::model::search::{EntryRow, OwnerKind, SearchGroup, SearchSize, VectorR
 
 mod few;
 mod finding;
+mod rows;
 mod scoring;
 mod segment;
 
 pub use finding::Filter;
-use segment::{MOST_ROWS, RowState, Rows};
-pub use segment::{Segment, key_of};
+pub use rows::key_of;
+pub use segment::Segment;
+
+use rows::Rows;
+use segment::{MOST_ROWS, RowState};
 
 /// Segments with more rows than this are merged in the background.
 const QUICK_ROWS: usize = 1_000;

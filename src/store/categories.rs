@@ -17,7 +17,7 @@ const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
 /// well.
 pub(super) const AT_ONCE: usize = 500;
 /// Names per statement.
-const NAMES: usize = 100;
+pub(super) const NAMES: usize = 100;
 
 /// Which categories a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -192,21 +192,8 @@ impl Tx {
         let named: Vec<&(i64, String)> = named.iter().collect();
         let mut found = HashMap::with_capacity(named.len());
         for some in named.chunks(NAMES) {
-            let each = vec!["(space = ? AND parent_key = ? AND name_key = ?)"; some.len()];
-            let each = each.join(" OR ");
-            let sql = format!("SELECT id, parent_key, name_key FROM categories WHERE {each}");
-            let mut query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .persistent(some.len() == 1);
-            for (parent, name) in some {
-                query = query
-                    .bind(space.as_str().to_owned())
-                    .bind(*parent)
-                    .bind(name.clone());
-            }
-
+            let sql = "SELECT c.id, c.parent_key, c.name_key FROM categories c";
+            let query = select_named(&self.backend.dialect, sql, "c", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
                 found.insert(key, row.try_get("id")?);
@@ -359,6 +346,30 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
     let mut query = dialect.query_list(sql, parents.len()).bind(space.as_str());
     for parent in parents {
         query = query.bind(*parent);
+    }
+
+    query
+}
+
+/// `sql`, limited to rows of `table` with these names below these parents.
+pub(super) fn select_named(
+    dialect: &Dialect,
+    sql: &str,
+    table: &str,
+    space: &Space,
+    named: &[&(i64, String)],
+) -> Statement {
+    let one = format!("({table}.space = ? AND {table}.parent_key = ? AND {table}.name_key = ?)");
+    let any = vec![one; named.len()].join(" OR ");
+    let mut query = dialect
+        .assembled(&format!("{sql} WHERE {any}"))
+        .persistent(named.len() == 1);
+
+    for (parent, name) in named {
+        query = query
+            .bind(space.as_str().to_owned())
+            .bind(*parent)
+            .bind(name.clone());
     }
 
     query

@@ -6,14 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::categories::{NAMES, select_named};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::base::text::name_key;
 use crate::model::category::{CategoryChange, LeafText, Rename};
-
-/// Names per statement.
-const NAMES: usize = 100;
 
 impl Store {
     /// Changes of the hierarchy, or of one category, newest first, before the given one.
@@ -173,24 +171,9 @@ impl Tx {
         let named: Vec<&(i64, String)> = named.iter().collect();
         let mut found = HashMap::new();
         for some in named.chunks(NAMES) {
-            let each = vec!["(a.space = ? AND a.parent_key = ? AND a.name_key = ?)"; some.len()];
-            let sql = format!(
-                "SELECT a.parent_key, a.name_key, c.id, c.name FROM category_aliases a \
-                 JOIN categories c ON c.space = a.space AND c.id = a.category_id WHERE {}",
-                each.join(" OR ")
-            );
-            let mut query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .persistent(some.len() == 1);
-            for (parent, name) in some {
-                query = query
-                    .bind(space.as_str().to_owned())
-                    .bind(*parent)
-                    .bind(name.clone());
-            }
-
+            let sql = "SELECT a.parent_key, a.name_key, c.id, c.name FROM category_aliases a \
+                       JOIN categories c ON c.space = a.space AND c.id = a.category_id";
+            let query = select_named(&self.backend.dialect, sql, "a", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
                 found.insert(key, (row.try_get("id")?, row.try_get("name")?));

@@ -4,9 +4,8 @@
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
-use super::super::provider::{
-    Capabilities, Finish, Provider, ProviderError, Reply, Request, Usage, Vectors,
-};
+use super::super::provider::{Capabilities, Finish, Provider, Reply, Request, Usage, Vectors};
+use super::super::provider_error::ProviderError;
 use super::super::tasks::AnyTask;
 use super::super::tasks::analyze::{Analyze, SearchParams};
 use super::super::tasks::answer::{Answer, AnswerOutput};

@@ -9,10 +9,10 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ModelSpec, ServiceTarget, webc};
 use serde_json::Value;
 
+use super::super::error_body::{codes_of, message_of};
 use super::super::listener::Listener;
-use super::super::provider::{
-    Finish, Mode, Provider, ProviderError, Reply, Request, Usage, codes_of, message_of,
-};
+use super::super::provider::{Finish, Mode, Provider, Reply, Request, Usage};
+use super::super::provider_error::ProviderError;
 use super::native_stream;
 use super::openai::refusal;
 use crate::config::llm::{self as settings, Kind};

@@ -6,7 +6,8 @@ use genai::{Client, ModelSpec};
 use serde_json::Value;
 
 use super::super::listener::Listener;
-use super::super::provider::{Mode, ProviderError, Reply, Request};
+use super::super::provider::{Mode, Reply, Request};
+use super::super::provider_error::ProviderError;
 use super::native::{finish_of, from_crate, question, usage_of};
 use super::openai::MOST_BYTES;
 

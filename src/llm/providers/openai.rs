@@ -16,10 +16,10 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use super::super::error_body::{codes_of, message_of};
 use super::super::listener::Listener;
-use super::super::provider::{
-    Finish, Mode, Provider, ProviderError, Reply, Request, Usage, Vectors, codes_of, message_of,
-};
+use super::super::provider::{Finish, Mode, Provider, Reply, Request, Usage, Vectors};
+use super::super::provider_error::ProviderError;
 use super::super::retry_after::retry_after;
 use super::openai_stream;
 use crate::base::clock::{Clock as _, SystemClock};

@@ -5,8 +5,10 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
+use super::super::error_body::{codes_of, message_of};
 use super::super::listener::Listener;
-use super::super::provider::{Mode, ProviderError, Reply, Request, codes_of, message_of};
+use super::super::provider::{Mode, Reply, Request};
+use super::super::provider_error::ProviderError;
 use super::openai::{MOST_BYTES, body, read, refusal};
 
 /// The data of the last event.

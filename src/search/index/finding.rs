@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::super::fusion::{Fused, SAMPLE};
 use super::super::rank::{FIRST, Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::super::vectors::{Matrix, nearest_in};
+use super::rows::key_of;
 use super::scoring::Scores;
-use super::segment::{RowState, key_of};
+use super::segment::RowState;
 use super::{Index, Place, Segment};
 use crate::model::search::Owner;
 

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use super::super::fields::{FieldScores, MOST_NAMED, field_part};
 use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::terms::{QueryTerm, token};
-use super::segment::{Postings, count_of, row_of};
+use super::rows::{Postings, count_of, row_of};
 use super::{Filter, Index, Place, Segment};
 
 /// Scores that were added in another order differ by less than this share.
