@@ -4,6 +4,10 @@
 //! Vocabularies are compiled in and parsed on first use, never at start. A text is encoded in short
 //! pieces (see `pieces`): the encoder's regular expression panics on a million spaces.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use hashlink::LruCache;
 use tiktoken_rs::CoreBPE;
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
@@ -17,6 +21,21 @@ const PIECE_BYTES: usize = 2 * 1024;
 
 /// A piece without a sure boundary ends here. Counts may differ by one token at such a place.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
+
+/// Texts of these lengths in bytes are worth remembering: instructions, helpers, paths. Counting a
+/// shorter one takes no longer than finding it; a longer one seldom comes again.
+const REMEMBERED_BYTES: std::ops::RangeInclusive<usize> = 16..=4096;
+/// So many counts are remembered.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// Counts of texts that came lately: the parts of one prompt are mostly those of the one before.
+static RECENT: LazyLock<RecentCounts> = LazyLock::new(RecentCounts::default);
+
+struct RecentCounts {
+    hasher: RandomState,
+    /// By encoding, length and hash of the text.
+    counts: Mutex<LruCache<(&'static str, usize, u64), usize>>,
+}
 
 /// Counts tokens for one model.
 #[derive(Debug, Clone, Copy)]
@@ -91,9 +110,17 @@ impl TokenCounter {
     #[must_use]
     pub fn count(self, text: &str) -> usize {
         let encoder = self.encoder();
-        pieces(text)
-            .map(|piece| encoder.count_ordinary(piece))
-            .sum()
+        let count = || {
+            pieces(text)
+                .map(|piece| encoder.count_ordinary(piece))
+                .sum()
+        };
+
+        if REMEMBERED_BYTES.contains(&text.len()) {
+            RECENT.find_or_count(self.name(), text, count)
+        } else {
+            count()
+        }
     }
 
     /// Encodings that differ only in their special tokens share a vocabulary.
@@ -104,6 +131,35 @@ impl TokenCounter {
             Tokenizer::P50kBase | Tokenizer::P50kEdit => tiktoken_rs::p50k_base_singleton(),
             Tokenizer::R50kBase | Tokenizer::Gpt2 => tiktoken_rs::r50k_base_singleton(),
         }
+    }
+}
+
+impl Default for RecentCounts {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            counts: Mutex::new(LruCache::new(MOST_REMEMBERED)),
+        }
+    }
+}
+
+impl RecentCounts {
+    /// The remembered count, or a new one. The lock is not held while tokens are counted.
+    fn find_or_count(
+        &self,
+        encoding: &'static str,
+        text: &str,
+        count: impl FnOnce() -> usize,
+    ) -> usize {
+        let key = (encoding, text.len(), self.hasher.hash_one(text));
+        let lock = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key).copied() {
+            return known;
+        }
+
+        let counted = count();
+        lock().insert(key, counted);
+        counted
     }
 }
 

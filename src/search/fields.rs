@@ -4,7 +4,7 @@
 //! Words in a chunk and words about its source are scored apart and added up, so the order of
 //! chunks of one source does not depend on its name.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::keywords::{K1, KeywordQuery, part};
 
@@ -17,7 +17,7 @@ pub const MOST_NAMED: usize = 20_000;
 #[derive(Debug, Clone, Default)]
 pub struct FieldScores {
     /// By the key of the group, see [`super::index::key_of`].
-    by_group: HashMap<u64, f64>,
+    by_group: FxHashMap<u64, f64>,
     most: f64,
 }
 

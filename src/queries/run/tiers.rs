@@ -14,8 +14,11 @@ use crate::queries::{QueryError, QueryEvent};
 use crate::search::rank::{self, Kind};
 use crate::search::{FoundEntries, SearchError};
 
-/// Results of the search that are ranked.
+/// Maximum results of the search that are ranked.
 const RESULTS: usize = 500;
+/// A chunk takes at least about so many tokens of a prompt, with its number and its path: more
+/// results than fit need no ranking.
+const LEAST_TOKENS: i64 = 32;
 
 impl QueryRun<'_> {
     /// Runs the tiers.
@@ -155,13 +158,15 @@ impl QueryRun<'_> {
     async fn search_by(&self, space: &Space, kind: Kind) -> Result<FoundEntries, SearchError> {
         // Not the query's own session: a replay searches no more, so it must not expect this call.
         let session = Session::of_caller(space.clone());
-        let k = usize::try_from(self.ask.limit).map_or(RESULTS, |limit| limit.max(50));
+        let fitting = usize::try_from(self.budget() / LEAST_TOKENS).unwrap_or(RESULTS);
+        let limit = usize::try_from(self.ask.limit).unwrap_or(RESULTS);
+        let k = limit.min(fitting).clamp(50, RESULTS);
         self.inner
             .search
             .rank_chunks(
                 &session,
                 space,
-                (&self.ask.query, kind, k.min(RESULTS)),
+                (&self.ask.query, kind, k),
                 &self.ask.scope(),
             )
             .await

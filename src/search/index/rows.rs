@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use rustc_hash::FxHashMap;
+
 use super::super::terms::for_each_token;
 use super::super::vectors::{Matrix, from_bytes};
 use super::segment::Segment;
@@ -57,7 +59,7 @@ pub struct Rows {
     group_keys: Vec<u64>,
     group_users: Vec<u64>,
     /// The number of a group by its key, for what another index knows of it.
-    group_by_key: HashMap<u64, u32>,
+    group_by_key: FxHashMap<u64, u32>,
     /// The last row of each group, and the previous row of the same group.
     group_ends: Vec<u32>,
     previous: Vec<u32>,

@@ -5,7 +5,9 @@
 //! to, rows that contain only those are no longer looked at. What is said about sources comes last,
 //! like one more term. The result is exact.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+use rustc_hash::FxHashMap;
 
 use super::super::fields::{FieldScores, MOST_NAMED, field_part};
 use super::super::keywords::{Collection, KeywordQuery, part};
@@ -25,7 +27,7 @@ pub struct Scores<'i> {
     /// By segment, the postings of each term.
     postings: Vec<Vec<&'i [u32]>>,
     /// By segment, what each group adds by what is said about it.
-    fields: Vec<HashMap<u32, f64>>,
+    fields: Vec<FxHashMap<u32, f64>>,
     /// The steps in which scores are added up.
     order: Vec<Step>,
     /// What the steps from a place in that order on can add at most.
@@ -45,27 +47,30 @@ impl Index {
     /// What entries about sources, of which this index consists, add to the chunks of each source.
     pub fn field_scores(&self, terms: &[QueryTerm], filter: &Filter) -> FieldScores {
         let scores = Scores::new(self, terms, &FieldScores::default());
-        let mut by_row: HashMap<Place, f64> = HashMap::new();
-        for term in 0..terms.len() {
-            let lists = || scores.postings.iter().map(|lists| lists[term]).enumerate();
-            if lists().map(|(_, list)| list.len()).sum::<usize>() > MOST_NAMED {
-                continue;
-            }
-
-            for (segment, list) in lists() {
-                for posting in list {
-                    let place = Place::new(segment, row_of(*posting));
-                    let score = field_part(&scores.query, term, count_of(*posting));
-                    *by_row.entry(place).or_default() += score;
-                }
-            }
-        }
-
         let visible = self.visible(filter);
         let mut fields = FieldScores::default();
-        for (place, score) in by_row {
-            if visible(place) {
-                fields.add(self.group(place), score);
+        for (segment, rows) in self.segments.iter().enumerate() {
+            // By row, and the rows with a score.
+            let mut by_row = vec![0.0; rows.len()];
+            let mut named: Vec<usize> = Vec::new();
+            for term in
+                (0..terms.len()).filter(|term| length_of(&scores.postings, *term) <= MOST_NAMED)
+            {
+                for posting in scores.postings[segment][term] {
+                    let row = row_of(*posting);
+                    if by_row[row] == 0.0 {
+                        named.push(row);
+                    }
+
+                    by_row[row] += field_part(&scores.query, term, count_of(*posting));
+                }
+            }
+
+            for row in named {
+                let place = Place::new(segment, row);
+                if visible(place) {
+                    fields.add(self.group(place), by_row[row]);
+                }
             }
         }
 
@@ -108,8 +113,7 @@ impl<'i> Scores<'i> {
         let size = index.current();
         let query = KeywordQuery::new(terms, &with_term, Collection::of(size.0, size.1));
 
-        let total =
-            |term: &usize| -> usize { postings.iter().map(|lists| lists[*term].len()).sum() };
+        let total = |term: &usize| length_of(&postings, *term);
         let mut found: Vec<usize> = (0..terms.len()).filter(|term| total(term) > 0).collect();
         found.sort_by_key(total);
         let mut order: Vec<Step> = found.into_iter().map(Step::Term).collect();
@@ -310,8 +314,13 @@ impl<'i> Scores<'i> {
     }
 }
 
+/// How many rows contain a term.
+fn length_of(postings: &[Vec<&[u32]>], term: usize) -> usize {
+    postings.iter().map(|lists| lists[term].len()).sum()
+}
+
 /// What each group of a segment adds.
-fn fields_in(segment: &Segment, fields: &FieldScores) -> HashMap<u32, f64> {
+fn fields_in(segment: &Segment, fields: &FieldScores) -> FxHashMap<u32, f64> {
     let rows = &segment.rows;
     if rows.group_count() < fields.len() {
         let groups = 0..u32::try_from(rows.group_count()).unwrap_or(u32::MAX);
