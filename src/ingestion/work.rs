@@ -33,7 +33,6 @@ use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
 use crate::model::category::NamedBy;
 use crate::model::chunk::TAXONOMY;
-use crate::model::contextual_helper::NewHelper;
 use crate::model::source_version::SourceVersion;
 use crate::search::Search;
 use crate::sources::Sources;
@@ -160,7 +159,10 @@ impl IngestionWork {
         let mut draft = Draft {
             order: &order,
             facts: document.facts.clone(),
-            words: said(&document, helper.as_ref()),
+            words: document.words.clone(),
+            helper_words: helper
+                .as_ref()
+                .map_or_else(String::new, |helper| helper.text.clone()),
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
             moves: Vec::new(),
@@ -403,10 +405,4 @@ impl IngestionWork {
             tracing::warn!(%error, "cannot analyse the tables");
         }
     }
-}
-
-/// What is said about a source, in its metadata and in its helper.
-fn said(document: &CutText, helper: Option<&NewHelper>) -> String {
-    let helper = helper.map_or("", |helper| helper.text.as_str());
-    format!("{} {helper}", document.words)
 }

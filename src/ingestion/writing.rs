@@ -38,8 +38,10 @@ const MOST_JOINED: usize = 100;
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
-    /// What is said about the source: title, author, topic, note, provider, tags, helper.
+    /// What is said about the source: title, author, topic, note, provider, tags.
     pub words: String,
+    /// The text of its helper, or nothing.
+    pub helper_words: String,
     /// Chunks in the order of the text, without their category.
     pub chunks: Vec<NewChunk<'d>>,
     /// The names from level 1 to the leaf of each planned chunk.

@@ -37,6 +37,14 @@ impl Prepared {
         }
     }
 
+    /// The tokens of the only chunk, if there is just one.
+    pub fn tokens_of_only(&self) -> Option<&str> {
+        match &self.terms[..] {
+            [only] => Some(&only.tokens),
+            _ => None,
+        }
+    }
+
     /// The model of the vectors.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()

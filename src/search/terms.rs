@@ -163,6 +163,27 @@ pub fn of_chunk(text: &str) -> ChunkTerms {
     Analyzer::default().chunk(text)
 }
 
+/// Analyses the words about a source: all that are said, and of those derived from its text only
+/// the ones whose tokens the text does not have itself.
+pub fn of_source(said: &str, derived: &str, text_tokens: &str) -> ChunkTerms {
+    let mut own = HashSet::new();
+    for_each_token(text_tokens, |token, _| {
+        own.insert(token);
+    });
+
+    let mut analyzer = Analyzer::default();
+    let mut words = said.to_owned();
+    for_each_word(derived, |word| {
+        let (number, _) = analyzer.known(word);
+        if !own.contains(analyzer.tokens[number].as_str()) {
+            words.push(' ');
+            words.push_str(word);
+        }
+    });
+
+    analyzer.chunk(&words)
+}
+
 /// Calls `each` with every stored token and the occurrences of its term.
 pub fn for_each_token<'t>(tokens: &'t str, mut each: impl FnMut(&'t str, u32)) {
     for (count, group) in (1..).zip(tokens.split(';')) {
@@ -373,6 +394,17 @@ mod tests {
         for_each_token(&under.tokens, |word, count| words.push((word, count)));
         assert!(words.contains(&(token("whale").as_str(), 1)), "{words:?}");
         assert!(words.contains(&(token("chapter").as_str(), 1)), "{words:?}");
+    }
+
+    #[test]
+    fn words_of_the_text_count_there_unless_somebody_said_them() {
+        let text = of_chunk("The boiler was serviced");
+        let words = of_source("boiler.md", "A note about services, heating", &text.tokens);
+        let mut held = Vec::new();
+        for_each_token(&words.tokens, |word, count| held.push((word, count)));
+        assert!(held.contains(&(token("boiler").as_str(), 1)), "{held:?}");
+        assert!(held.contains(&(token("heat").as_str(), 1)), "{held:?}");
+        assert!(!held.contains(&(token("servic").as_str(), 1)), "{held:?}");
     }
 
     #[test]

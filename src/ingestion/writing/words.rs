@@ -20,9 +20,13 @@ impl Writer<'_> {
         written: &Written,
         now: Timestamp,
     ) -> Result<(), WriteError> {
-        let named = name_words(source);
+        let said = format!("{} {}", name_words(source), draft.words);
         let filed = shared_path(&draft.paths).join(" ");
-        let terms = terms::of_chunk(&format!("{named} {} {filed}", draft.words));
+        let derived = format!("{} {filed}", draft.helper_words);
+        // A helper and categories repeat words of a short text, which count there already.
+        let prepared = draft.searched.as_ref().map(|searched| &searched.prepared);
+        let own = prepared.and_then(|prepared| prepared.tokens_of_only());
+        let terms = terms::of_source(&said, &derived, own.unwrap_or_default());
         let entry = NewEntry {
             owner_id: written.version_id,
             group_id: source.id.as_str(),
