@@ -149,15 +149,16 @@ impl EmbeddedModel {
         helper::helper(input)
     }
 
-    /// Up to `at_most` options as (label, relevance), best first.
+    /// Up to `at_most` options as (label, relevance), best first. What is known of each option, if
+    /// anything: how well the best chunks in it match the query, or some of its chunks.
     #[must_use]
     pub fn select(
         query: &str,
         options: &[&str],
-        contents: &[CategoryContents],
+        known: (&[f32], &[CategoryContents]),
         at_most: usize,
     ) -> Vec<(String, u32)> {
-        select::select(query, options, contents, at_most)
+        select::select(query, options, known, at_most)
     }
 
     /// The simple statements of a message about its writer; `known` are those that are known.

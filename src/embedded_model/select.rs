@@ -1,5 +1,5 @@
 //! Selects the categories that are likely to contain the answer to a query: by their names, and by
-//! samples of their chunks if there are any. Guarantees unique labels, best first, and as many as
+//! what a search found in them or samples of their chunks, if there are any. Guarantees unique labels, best first, and as many as
 //! allowed: a superfluous path costs little, a missing one costs the answer.
 
 use std::collections::HashSet;
@@ -18,19 +18,24 @@ const KEPT: usize = 2048;
 
 /// Weight of the name of a category compared with its samples.
 const NAME: f32 = 0.5;
+/// The same compared with what a search found in it.
+const NAME_BESIDE_FOUND: f32 = 0.03;
 
 /// The best options as (label, relevance); the relevance starts at the number of allowed options
-/// and falls by 1.
+/// and falls by 1. What is known of them, if anything, is in their order: how well the best chunks
+/// in each match the query, or some chunks of each.
 pub fn select(
     query: &str,
     options: &[&str],
-    contents: &[CategoryContents],
+    (found, contents): (&[f32], &[CategoryContents]),
     at_most: usize,
 ) -> Vec<(String, u32)> {
     let (mut unique, mut seen) = (Vec::with_capacity(options.len()), HashSet::new());
+    let mut found_in = Vec::with_capacity(options.len());
     for (place, option) in options.iter().enumerate() {
         if seen.insert(*option) {
             unique.push((*option, contents.get(place)));
+            found_in.push(found.get(place));
         }
     }
 
@@ -41,9 +46,14 @@ pub fn select(
     let insides = insides(&question, &unique);
     let mut scored: Vec<(bool, f32, &str)> = Vec::new();
 
-    for (((option, contents), label), inside) in unique.iter().zip(&labels).zip(insides) {
+    let known = insides.into_iter().zip(found_in);
+    for (((option, contents), label), known) in unique.iter().zip(&labels).zip(known) {
         let name = by_name(&rarity, &question, label);
-        let score = inside.map_or(name, |inside| NAME * name + inside);
+        let score = match known {
+            (_, Some(found)) => NAME_BESIDE_FOUND * name + found,
+            (Some(inside), None) => NAME * name + inside,
+            (None, None) => name,
+        };
 
         // An empty category contains no answer, whatever its name is.
         scored.push((
@@ -285,7 +295,7 @@ mod tests {
         for (question, wanted, others) in QUESTIONS {
             let mut options: Vec<&str> = others.split(", ").collect();
             options.insert(3, wanted);
-            let chosen = select(question, &options, &[], 3);
+            let chosen = select(question, &options, (&[], &[]), 3);
             if chosen[0].0 == wanted {
                 right += 1;
             }
@@ -298,10 +308,16 @@ mod tests {
 
     #[test]
     fn handles_empty_duplicate_and_unknown_input() {
-        assert!(select("x", &[], &[], 3).is_empty());
-        assert!(select("x", &["A"], &[], 0).is_empty());
-        assert_eq!(select("", &["A", "A"], &[], 5), vec![("A".to_string(), 1)]);
-        assert_eq!(select("你好", &["A", "B"], &[], 1).len(), 1);
+        assert!(select("x", &[], (&[], &[]), 3).is_empty());
+        assert!(select("x", &["A"], (&[], &[]), 0).is_empty());
+        assert_eq!(
+            select("", &["A", "A"], (&[], &[]), 5),
+            vec![("A".to_string(), 1)]
+        );
+        assert_eq!(select("你好", &["A", "B"], (&[], &[]), 1).len(), 1);
+        // What was found in a category outweighs its name.
+        let found = select("red paint", &["Red paint", "Walls"], (&[0.1, 0.6], &[]), 1);
+        assert_eq!(found, vec![("Walls".to_string(), 1)]);
     }
 
     #[test]
@@ -323,7 +339,7 @@ mod tests {
             holding(&["The rent is due on the first."]),
         ];
 
-        let chosen = select("What is the name of my dog?", &options, &contents, 3);
+        let chosen = select("What is the name of my dog?", &options, (&[], &contents), 3);
         let names: Vec<&str> = chosen.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["Sleep", "Money", "Pets"]);
     }

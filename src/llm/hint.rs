@@ -12,15 +12,24 @@ pub struct Hint {
     contents: Arc<[CategoryContents]>,
     filed_in: Arc<BTreeMap<i64, usize>>,
     wishes: Arc<BTreeMap<i64, String>>,
+    found: Arc<[f32]>,
 }
 
 impl Hint {
+    /// How well the best chunks in each category match the query, 0 to 1, in the order of the
+    /// options.
+    pub fn found(found: Arc<[f32]>) -> Self {
+        Self {
+            found,
+            ..Self::default()
+        }
+    }
+
     /// Samples of the chunks in each category, in the order of the options.
     pub fn samples(contents: Arc<[CategoryContents]>) -> Self {
         Self {
             contents,
-            filed_in: Arc::default(),
-            wishes: Arc::default(),
+            ..Self::default()
         }
     }
 
@@ -33,7 +42,7 @@ impl Hint {
         Self {
             contents,
             filed_in,
-            wishes: Arc::default(),
+            ..Self::default()
         }
     }
 
@@ -49,6 +58,11 @@ impl Hint {
     /// The name that the outline of the source gives a chunk.
     pub(super) fn wish(&self, chunk: i64) -> Option<&str> {
         self.wishes.get(&chunk).map(String::as_str)
+    }
+
+    /// Empty, or one entry per option.
+    pub(super) fn found_in(&self) -> &[f32] {
+        &self.found
     }
 
     /// Empty, or one entry per option.

@@ -10,6 +10,7 @@ mod auto;
 mod budget;
 mod candidates;
 mod citations;
+mod contents;
 mod error;
 mod estimate;
 mod events;

@@ -3,6 +3,7 @@
 
 mod auto;
 mod completing;
+mod inside;
 mod limiting;
 mod picking;
 mod placing;
@@ -29,7 +30,6 @@ use super::traversal::{Hierarchy, Level, Path, Reason, Walk, Walker};
 use super::{Events, Inner, QueryError, QueryEvent};
 use crate::base::ids::SourceId;
 use crate::base::tokens::TokenCounter;
-use crate::categories::samples::Samples;
 use crate::config::query::{PromptLimiting, StrategyName};
 use crate::llm::tasks::answer::{Answer, Evidence};
 use crate::llm::{MemberListener, Session};
@@ -147,7 +147,7 @@ impl QueryRun<'_> {
                 query: self.ask.query.as_str().into(),
                 strategy: self.ask.strategy(),
                 depth: self.inner.depth,
-                samples: self.samples().await?,
+                contents: self.contents().await?,
                 events: self.events,
             };
             outcome = walker.run(&mut walk).await;
@@ -415,18 +415,6 @@ impl QueryRun<'_> {
         self.cite(&answered.value.answer);
         self.result.answer = Some(answered.value.answer);
         Ok(())
-    }
-
-    /// What categories contain, if the embedded model selects and the hierarchy is the stored one.
-    async fn samples(&self) -> Result<Option<Arc<Samples>>, QueryError> {
-        match &self.leaf_reader {
-            LeafReader::Stored { space, .. }
-                if self.inner.llm.capabilities("select", self.session).samples =>
-            {
-                Ok(Some(self.inner.samples.of(space).await?))
-            }
-            _ => Ok(None),
-        }
     }
 
     /// The budget of chunks.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::contents::Contents;
 use super::strategy::Strategy;
 use super::{Events, QueryError, QueryEvent};
 use crate::base::ids::Space;
 use crate::categories::options::Options;
-use crate::categories::samples::Samples;
 use crate::llm::tasks::select::Select;
-use crate::llm::{Hint, Llm, Session};
+use crate::llm::{Llm, Session};
 use crate::model::category::{Category, CategoryOption};
 use crate::store::Store;
 
@@ -203,7 +203,7 @@ pub struct Walker<'a> {
     pub strategy: Strategy,
     pub depth: i64,
     /// What categories contain, if the embedded model selects.
-    pub samples: Option<Arc<Samples>>,
+    pub contents: Contents,
     pub events: &'a Events,
 }
 
@@ -397,10 +397,7 @@ impl Walker<'_> {
             level: u32::try_from(level).unwrap_or(u32::MAX),
             depth: u32::try_from(self.depth).unwrap_or(u32::MAX),
             options: Arc::clone(labels),
-            hint: self
-                .samples
-                .as_ref()
-                .map_or_else(Hint::default, |samples| Hint::samples(samples.of_each(ids))),
+            hint: self.contents.hint(ids),
             at_most: most,
         };
 

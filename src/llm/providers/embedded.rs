@@ -217,7 +217,8 @@ fn classify(task: &Classify) -> ClassifyOutput {
 
 fn select(task: &Select) -> SelectOutput {
     let options: Vec<&str> = task.options.iter().map(String::as_str).collect();
-    let chosen = EmbeddedModel::select(&task.query, &options, task.hint.contents(), task.at_most);
+    let known = (task.hint.found_in(), task.hint.contents());
+    let chosen = EmbeddedModel::select(&task.query, &options, known, task.at_most);
 
     let selection = |(category, rank)| Selection {
         category,

@@ -114,7 +114,7 @@ impl<'a> QueryRun<'a> {
                 per_level_max: PICKS,
             },
             depth: self.inner.depth,
-            samples: self.samples().await?,
+            contents: self.contents().await?,
             events: self.events,
         })
     }

@@ -13,6 +13,7 @@ use crate::queries::candidates::LeafReader;
 use crate::queries::{QueryError, QueryEvent};
 use crate::search::rank::{self, Kind};
 use crate::search::{FoundEntries, SearchError};
+use crate::store::Store;
 
 /// Maximum results of the search that are ranked.
 const RESULTS: usize = 500;
@@ -123,17 +124,27 @@ impl QueryRun<'_> {
         };
 
         let (store, space) = (store.clone(), space.clone());
-        let found = match self.search_by(&space, Kind::Hybrid).await {
+        let k = self.results();
+        let found = match self.search_by(&space, Kind::Hybrid, k).await {
             // Words need no embedding model.
             Err(SearchError::Llm(error)) => {
                 let message = format!("only keywords were searched: {error}");
                 self.result.warn("embedding_model_unavailable", message);
-                self.search_by(&space, Kind::Keyword).await
+                self.search_by(&space, Kind::Keyword, k).await
             }
             found => found,
         };
 
-        let found = found?;
+        self.filed_chunks(&store, &space, &found?).await
+    }
+
+    /// The filed chunks that share text with the results of a search, and how good the best one is.
+    pub(super) async fn filed_chunks(
+        &self,
+        store: &Store,
+        space: &Space,
+        found: &FoundEntries,
+    ) -> Result<(Vec<RankedChunk>, f64), QueryError> {
         let results: Vec<(i64, f64)> = found
             .hits
             .iter()
@@ -143,7 +154,7 @@ impl QueryRun<'_> {
         let covered = rank::covered(&found.hits);
         let evidence = decide::limited(rank::evidence(&found.hits), covered);
         let ids: Vec<i64> = results.iter().map(|(id, _)| *id).collect();
-        let places = store.list_placed_chunks(&space, &ids).await?;
+        let places = store.list_placed_chunks(space, &ids).await?;
         let mut versions: Vec<i64> = places
             .iter()
             .filter(|place| !place.filed)
@@ -151,16 +162,25 @@ impl QueryRun<'_> {
             .collect();
         versions.sort_unstable();
         versions.dedup();
-        let filed = store.list_filed_chunks(&space, &versions).await?;
+        let filed = store.list_filed_chunks(space, &versions).await?;
         Ok((ranking::filed(&results, &places, &filed), evidence))
     }
 
-    async fn search_by(&self, space: &Space, kind: Kind) -> Result<FoundEntries, SearchError> {
-        // Not the query's own session: a replay searches no more, so it must not expect this call.
-        let session = Session::of_caller(space.clone());
+    /// How many results to rank.
+    fn results(&self) -> usize {
         let fitting = usize::try_from(self.budget() / LEAST_TOKENS).unwrap_or(RESULTS);
         let limit = usize::try_from(self.ask.limit).unwrap_or(RESULTS);
-        let k = limit.min(fitting).clamp(50, RESULTS);
+        limit.min(fitting).clamp(50, RESULTS)
+    }
+
+    pub(super) async fn search_by(
+        &self,
+        space: &Space,
+        kind: Kind,
+        k: usize,
+    ) -> Result<FoundEntries, SearchError> {
+        // Not the query's own session: a replay searches no more, so it must not expect this call.
+        let session = Session::of_caller(space.clone());
         self.inner
             .search
             .rank_chunks(

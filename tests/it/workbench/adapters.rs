@@ -107,6 +107,32 @@ async fn a_reranker_is_asked_in_the_form_that_it_takes() {
 }
 
 #[tokio::test]
+async fn one_request_ranks_at_most_twenty_chunks_and_a_task_is_embedded_once() {
+    let server = Server::start(jina).await;
+    let bench = Bench::with(&[
+        ("WORKBENCH__RERANKER", "http"),
+        ("WORKBENCH__RERANKER_URL", &server.url),
+        ("WORKBENCH__RERANKER_MODEL", "jina-v2"),
+        ("VECTOR__MODEL", "openai_stub:embedder"),
+    ])
+    .await;
+    for number in 0..30 {
+        let text = format!("{LAMP} Page {number}.");
+        bench.file(&format!("/lamp-{number}.md"), &text).await;
+    }
+    bench.compose(&json!({"task": TASK})).await;
+    let (reranked, embedded) = (server.asked().len(), bench.asked("embeddings").len());
+
+    let prompt = bench.compose(&json!({"task": TASK})).await;
+    assert_eq!(ranks(&prompt).len(), 20);
+    let asked = server.asked().split_off(reranked);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0]["documents"].as_array().unwrap().len(), 20);
+    assert_eq!(bench.asked("embeddings").len(), embedded);
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_broken_reranker_leaves_the_order_of_the_search() {
     let answers: [fn(&Value) -> Response; 4] = [
         |_| StatusCode::INTERNAL_SERVER_ERROR.into_response(),

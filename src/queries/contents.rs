@@ -1,0 +1,99 @@
+//! What is known of the contents of categories when a model selects among them. Only the embedded
+//! model uses it; other models see the names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::auto::ranking::RankedChunk;
+use crate::categories::samples::Samples;
+use crate::llm::Hint;
+use crate::model::category::CategoryPath;
+
+/// How much the second best chunk of a category counts: the scores of a search are close together.
+const SECOND: f64 = 0.01;
+
+/// What is known of categories besides their names.
+pub enum Contents {
+    Nothing,
+    /// Some chunks of each.
+    Samples(Arc<Samples>),
+    /// Where a search found the query.
+    Found(Found),
+}
+
+impl Contents {
+    /// The hint for a selection among these categories.
+    pub fn hint(&self, categories: &[i64]) -> Hint {
+        match self {
+            Self::Nothing => Hint::default(),
+            Self::Samples(samples) => Hint::samples(samples.of_each(categories)),
+            Self::Found(found) => Hint::found(found.of_each(categories)),
+        }
+    }
+}
+
+/// By category, on whatever level: how well the best chunks below it match the query, 0 to 1.
+pub struct Found {
+    scores: HashMap<i64, f32>,
+}
+
+impl Found {
+    /// From the results of a search, best first, and the paths of their leaves.
+    pub fn new(chunks: &[RankedChunk], paths: &HashMap<i64, CategoryPath>) -> Self {
+        let mut below: HashMap<i64, Vec<f64>> = HashMap::new();
+        for chunk in chunks {
+            for (category, _) in paths.get(&chunk.leaf).into_iter().flatten() {
+                below.entry(*category).or_default().push(chunk.search);
+            }
+        }
+
+        // Many fair chunks do not make up for a good one, but of two equals the one with more wins.
+        #[expect(clippy::cast_possible_truncation, reason = "at most 1")]
+        let score = |scores: &[f64]| {
+            let second = scores.get(1).copied().unwrap_or(0.0);
+            ((1.0 - SECOND) * scores[0] + SECOND * second).clamp(0.0, 1.0) as f32
+        };
+        let scores = below.iter();
+        let scores = scores
+            .map(|(category, found)| (*category, score(found)))
+            .collect();
+        Self { scores }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+
+    fn of_each(&self, categories: &[i64]) -> Arc<[f32]> {
+        let of = |category| self.scores.get(category).copied().unwrap_or(0.0);
+        categories.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn categories_above_the_best_chunks_are_ahead() {
+        let chunk = |leaf, search| RankedChunk {
+            chunk_id: 1,
+            leaf,
+            result: 0,
+            search,
+            pick: 0.0,
+            tokens: 1,
+        };
+        let path = |ids: [i64; 2]| ids.map(|id| (id, id.to_string())).to_vec();
+        let paths = HashMap::from([
+            (11, path([1, 11])),
+            (12, path([1, 12])),
+            (21, path([2, 21])),
+        ]);
+
+        let found = Found::new(&[chunk(11, 0.8), chunk(21, 0.8), chunk(12, 0.4)], &paths);
+        let scores = found.of_each(&[1, 11, 2, 12, 3]);
+        assert!(scores.is_sorted_by(|one, other| one >= other), "{scores:?}");
+        assert!(scores[0] > scores[2] && scores[4] == 0.0, "{scores:?}");
+    }
+}
