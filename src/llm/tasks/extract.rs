@@ -87,7 +87,7 @@ impl Task for Extract {
 who they are, where they live and work, what they own, plan, like, dislike and need. \
 Take only what the message states itself. Questions, wishes for this moment, guesses and what other people said are no facts. \
 Use the words of the message; add nothing. Write each fact as one short sentence, such as \"Lives in Bonn.\" \
-Its type is preference for what the user likes, dislikes or wants done in a certain way, and fact for everything else. \
+Its type is fact, or preference if it says what the user likes, dislikes or wants done in a certain way. \
 Copy the words that state a fact exactly into quote. \
 If a known fact is no longer true because of the message, put its number into replaces; otherwise replaces is null. \
 If a known fact says the same, leave it out. Most messages state no fact: then the list is empty. \
