@@ -178,6 +178,7 @@ impl Probe {
 
             let task = Classify {
                 contextual_helper: None,
+                helpers: Vec::new(),
                 level: 1,
                 depth: 3,
                 parent: [].into(),

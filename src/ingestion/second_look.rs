@@ -157,6 +157,7 @@ fn look_below(
     let depth = u32::try_from(tree.path(parent).len() + 1).unwrap_or(u32::MAX);
     let task = Classify {
         contextual_helper: None,
+        helpers: Vec::new(),
         level: depth,
         depth,
         parent: tree.path(parent).into(),

@@ -4,6 +4,8 @@
 //! a round for the invalid items, smaller rounds for an output that was cut off, and the fallback
 //! model once.
 
+use serde_json::Value;
+
 use super::answer::{self, MOST_FAULTS, Verdict};
 use super::attempt::Sent;
 use super::listener::Listener;
@@ -265,12 +267,15 @@ impl Llm {
             &reply.text,
         );
         let outcome = outcome_of(&verdict, &reply.finish);
+        let is_short = read
+            .as_ref()
+            .is_some_and(|value| omits_items(&round.task, value));
         call.finish(outcome, read);
         if round.in_words && outcome == CallOutcome::Ok {
             target.profile.learn_to_prompt(&target.model);
         }
 
-        if outcome == CallOutcome::Truncated {
+        if outcome == CallOutcome::Truncated || is_short {
             target.profile.learn_to_bound(&target.model);
         }
 
@@ -449,6 +454,12 @@ fn outcome_of<O>(verdict: &Verdict<O>, finish: &Finish) -> CallOutcome {
         (_, Finish::CutOff) => CallOutcome::Truncated,
         _ => CallOutcome::Invalid,
     }
+}
+
+/// Whether an answer has fewer items than were requested.
+fn omits_items<T: Task>(task: &T, value: &Value) -> bool {
+    let list = T::ITEMS.and_then(|items| value[items.list].as_array());
+    list.is_some_and(|list| list.len() < task.ids().len())
 }
 
 fn messages(faults: &[Fault]) -> Vec<String> {

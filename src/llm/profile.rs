@@ -34,7 +34,7 @@ pub struct Learnt {
     pub mode: Option<Mode>,
     /// The model rejects a closed choice or limits in the schema.
     pub plain_schema: bool,
-    /// The model writes endlessly unless the schema limits lists and texts.
+    /// The model writes endlessly or omits items unless the schema limits lists and texts.
     pub bounded: bool,
     pub refused: BTreeSet<Parameter>,
 }
@@ -146,8 +146,8 @@ impl Profile {
         );
     }
 
-    /// A model on a local server whose output was truncated may write endlessly: from now on its
-    /// schema has limits. Other models do not need limits and do not always support them.
+    /// A model on a local server whose output was truncated may write endlessly, and one that omits
+    /// items ends its lists too early: from now on its schema has limits. Other models do not need limits and do not always support them.
     pub fn learn_to_bound(&self, model: &str) {
         if self.settings.base_url.starts_with("http://") {
             self.learn(

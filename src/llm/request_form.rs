@@ -28,7 +28,11 @@ impl Llm {
 
     /// The schema of a task's answers, with the limits that the model supports.
     pub(super) fn schema_for<T: Task>(&self, task: &T, learnt: &Learnt) -> Value {
-        if let Some(own) = task.own_schema().filter(|_| !learnt.plain_schema) {
+        if let Some(mut own) = task.own_schema().filter(|_| !learnt.plain_schema) {
+            if learnt.bounded {
+                task.bound(&mut own);
+            }
+
             return own;
         }
 

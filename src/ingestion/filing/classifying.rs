@@ -152,6 +152,7 @@ impl Filing<'_> {
         let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
         let task = Classify {
             contextual_helper: self.source.helper.clone(),
+            helpers: Vec::new(),
             level: level(call.level),
             depth: level(self.taxonomy.depth()),
             parent,

@@ -228,6 +228,10 @@ fn join(tasks: &[Classify], made: &[String]) -> Option<Classify> {
     let chunks = tasks.iter().flat_map(|task| task.chunks.iter());
     Some(Classify {
         contextual_helper: join_helpers(tasks).map(Into::into),
+        helpers: tasks
+            .iter()
+            .filter_map(|task| task.contextual_helper.clone())
+            .collect(),
         categories: categories.into(),
         may_create: tasks.iter().all(|task| task.may_create),
         chunks: (1..)
@@ -238,26 +242,40 @@ fn join(tasks: &[Classify], made: &[String]) -> Option<Classify> {
     })
 }
 
-/// The helpers of all texts, each with the numbers of its chunks.
+/// The helpers of all texts, each once and with the numbers of its chunks.
 fn join_helpers(tasks: &[Classify]) -> Option<String> {
-    let (mut parts, mut next) = (Vec::new(), 1);
+    let mut parts: Vec<(String, Vec<String>)> = Vec::new();
+    let mut next = 1;
     for task in tasks {
         let last = next + task.chunks.len();
-        if let Some(helper) = &task.contextual_helper {
-            let chunks: Vec<String> = (next..last).map(|id| id.to_string()).collect();
-            parts.push(format!("Chunk {}: {}", chunks.join(", "), one_line(helper)));
+        let chunks = (next..last).map(|id| id.to_string());
+        if let Some(helper) = task.contextual_helper.as_deref().map(one_line) {
+            match parts.iter_mut().find(|(known, _)| *known == helper) {
+                Some((_, known)) => known.extend(chunks),
+                None => parts.push((helper, chunks.collect())),
+            }
         }
 
         next = last;
     }
 
-    (!parts.is_empty()).then(|| {
-        format!(
-            "The chunks come from {} separate texts. {}",
-            tasks.len(),
-            parts.join(" ")
-        )
-    })
+    let count = tasks.len();
+    let of_all = |chunks: &[String]| chunks.len() + 1 == next;
+    match parts.as_slice() {
+        [] => None,
+        [(helper, chunks)] if count > 1 && of_all(chunks) => Some(format!(
+            "The chunks come from {count} separate texts. Each of them: {helper}"
+        )),
+        parts => {
+            let each = parts
+                .iter()
+                .map(|(helper, chunks)| format!("Chunk {}: {helper}", chunks.join(", ")));
+            Some(format!(
+                "The chunks come from {count} separate texts. {}",
+                each.collect::<Vec<_>>().join(" ")
+            ))
+        }
+    }
 }
 
 /// Each text's own part of the answer, under its own numbers.
@@ -297,6 +315,7 @@ mod tests {
     fn task(helper: Option<&str>, categories: &[&str], chunks: &[(i64, &str)]) -> Classify {
         Classify {
             contextual_helper: helper.map(Into::into),
+            helpers: Vec::new(),
             level: 1,
             depth: 3,
             parent: [].into(),
@@ -308,6 +327,24 @@ mod tests {
                 .collect(),
             hint: Hint::default(),
         }
+    }
+
+    #[test]
+    fn a_helper_that_all_texts_share_appears_once() {
+        let note = || task(Some("A note."), &[], &[(1, "a")]);
+        let joined = join(&[note(), note()], &[]).unwrap();
+        assert_eq!(
+            joined.contextual_helper.as_deref(),
+            Some("The chunks come from 2 separate texts. Each of them: A note.")
+        );
+        assert_eq!(joined.helpers.len(), 2);
+
+        let other = task(None, &[], &[(1, "b")]);
+        let joined = join(&[note(), other, note()], &[]).unwrap();
+        assert_eq!(
+            joined.contextual_helper.as_deref(),
+            Some("The chunks come from 3 separate texts. Chunk 1, 3: A note.")
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::framed;
-use crate::llm::{Fault, Items, Task};
+use crate::llm::{Fault, Items, Task, schema};
 use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;
 
@@ -18,6 +18,8 @@ const MOST_TOPICS: usize = 3;
 /// Maximum characters of a name or value that is stored.
 const MOST_SUGGESTION_CHARS: usize = 100;
 const MOST_ENTITIES: usize = 50;
+/// Entities of one message for a model whose lists must be limited.
+const MOST_BOUND_ENTITIES: usize = 5;
 const MOST_VALUE_CHARS: usize = 300;
 const CONFIDENCES: [&str; 3] = ["high", "medium", "low"];
 
@@ -151,6 +153,22 @@ const REQUIRED: [&str; 5] = [
     "importance",
 ];
 
+/// Limits the lists and texts of a classification.
+fn bound_fields(schema: &mut Value, fields: &str) {
+    let limits = [
+        ("entities", ("maxItems", MOST_BOUND_ENTITIES)),
+        (
+            "entities/items/properties/value",
+            ("maxLength", MOST_VALUE_CHARS),
+        ),
+        ("suggested_topic", ("maxLength", MOST_SUGGESTION_CHARS)),
+        ("suggested_category", ("maxLength", MOST_SUGGESTION_CHARS)),
+    ];
+    for (field, limit) in limits {
+        schema::limit(schema, &format!("{fields}/{field}"), &[limit]);
+    }
+}
+
 /// What is wrong with a classification.
 fn faults(found: &ClassifiedMessage, terms: &Terms) -> Vec<String> {
     let mut faults = Vec::new();
@@ -252,6 +270,10 @@ Always consider negations and context.";
         }))
     }
 
+    fn bound(&self, schema: &mut Value) {
+        bound_fields(schema, "/properties");
+    }
+
     fn settle(&self, output: ClassifiedMessage) -> ClassifiedMessage {
         settle(output)
     }
@@ -303,6 +325,16 @@ The messages are in the order of the conversation. Answer for every message exac
             },
             "required": ["messages"],
         }))
+    }
+
+    fn bound(&self, schema: &mut Value) {
+        let count = self.messages.len();
+        schema::limit(
+            schema,
+            "/properties/messages",
+            &[("minItems", count), ("maxItems", count)],
+        );
+        bound_fields(schema, "/properties/messages/items/properties");
     }
 
     fn settle(&self, mut output: ClassifiedMessages) -> ClassifiedMessages {

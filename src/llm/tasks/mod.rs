@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod answer;
+mod category_names;
 pub mod classify;
 pub mod condense;
 pub mod enrich;
