@@ -23,31 +23,11 @@ const MOST_STATEMENT_CHARS: usize = 600;
 /// The share of its words that makes a statement related to a chunk.
 const RELATED: f64 = 0.2;
 
-/// The highest score of a verdict that is a guess.
-const UNSURE: f64 = 0.5;
-/// Why verdicts are ignored that say nothing.
-pub const UNDECIDED: &str = "the model gave every chunk the same uncertain verdict";
-
 /// Labels by chunk, and what gave them.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     pub labels: HashMap<i64, (NliLabel, f64)>,
     pub adapter: String,
-}
-
-impl Verdicts {
-    /// Whether every chunk is neutral with the same score of at most one half. Small models answer
-    /// so whatever the chunks say; the gate would drop everything.
-    pub fn are_undecided(&self) -> bool {
-        let mut labels = self.labels.values();
-        let Some((_, score)) = labels.next().filter(|_| self.labels.len() > 1) else {
-            return false;
-        };
-
-        let same = |other: &(NliLabel, f64)| (other.1 - score).abs() < f64::EPSILON;
-        let mut all = self.labels.values();
-        *score <= UNSURE && all.all(|one| one.0 == NliLabel::Neutral && same(one))
-    }
 }
 
 /// Two texts that contradict each other.
@@ -278,24 +258,4 @@ fn chat(statement: &Statement) -> ConflictSide {
 /// The beginning of a text, as a conflict shows it.
 pub fn beginning(text: &str) -> String {
     text.chars().take(300).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_uncertain_verdict_for_every_chunk_is_undecided() {
-        let verdicts = |each: &[(NliLabel, f64)]| Verdicts {
-            labels: (1..).zip(each.iter().copied()).collect(),
-            adapter: String::new(),
-        };
-        let (neutral, sure) = ((NliLabel::Neutral, 0.5), (NliLabel::Neutral, 0.9));
-        assert!(verdicts(&[neutral, neutral]).are_undecided());
-        assert!(!verdicts(&[neutral]).are_undecided());
-        assert!(!verdicts(&[neutral, sure]).are_undecided());
-        assert!(!verdicts(&[sure, sure]).are_undecided());
-        assert!(!verdicts(&[neutral, (NliLabel::Entailment, 0.5)]).are_undecided());
-        assert!(!verdicts(&[]).are_undecided());
-    }
 }

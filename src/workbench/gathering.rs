@@ -7,7 +7,7 @@ use super::WorkbenchError;
 use super::candidate::{Candidate, kept};
 use super::condenser::{self, CondensedContext};
 use super::eligibility::Pool;
-use super::entailment::{self, Conflict, UNDECIDED, Verdicts};
+use super::entailment::{self, Conflict, Verdicts};
 use super::files::InjectedFile;
 use super::history::Statement;
 use super::reranker;
@@ -142,11 +142,7 @@ impl Gathering<'_> {
         let statements =
             entailment::counter_evidence(self.tools, statements, &mut gathered.candidates).await?;
         let work = entailment::judge(self.tools, query, &statements, &gathered.candidates);
-        let judged = match within(self.workspace.timeouts.nli_ms, work).await? {
-            Ok(verdicts) if verdicts.are_undecided() => Err(UNDECIDED.to_owned()),
-            judged => judged,
-        };
-        let outcome = match judged {
+        let outcome = match within(self.workspace.timeouts.nli_ms, work).await? {
             Ok(mut verdicts) => {
                 let adapter = std::mem::take(&mut verdicts.adapter);
                 Outcome::of(verdicts, adapter)
