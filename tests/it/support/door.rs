@@ -134,6 +134,7 @@ pub fn five_chunks() -> Classify {
 
 pub fn chunks(texts: &[&str], categories: &[&str], may_create: bool) -> Classify {
     Classify {
+        helpers: Vec::new(),
         contextual_helper: None,
         level: 1,
         depth: 3,
