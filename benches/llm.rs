@@ -182,6 +182,7 @@ async fn door(model: &ScriptedModel) {
         .repeat(25)
         .into();
     let task = Classify {
+        helpers: Vec::new(),
         contextual_helper: None,
         level: 1,
         depth: 3,
