@@ -58,6 +58,7 @@ where
 
 fn classify(categories: &[&str], may_create: bool) -> Classify {
     Classify {
+        helpers: Vec::new(),
         contextual_helper: None,
         level: 1,
         depth: 3,

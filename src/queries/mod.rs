@@ -65,6 +65,7 @@ pub use result::{
 };
 pub use traversal::{Choice, Level, Offer};
 
+use auto::layouts::Layouts;
 use auto::page::RankedCursor;
 use auto::recall::RecentResults;
 use candidates::{LeafReader, milliseconds};
@@ -87,6 +88,7 @@ struct Inner {
     llm: Llm,
     search: Search,
     recent: RecentResults,
+    layouts: Layouts,
     samples: SampleCache,
     options: OptionCache,
     visible: VisibleCache,
@@ -121,6 +123,7 @@ impl Queries {
         let inner = Inner {
             search,
             recent: RecentResults::default(),
+            layouts: Layouts::default(),
             samples,
             options: OptionCache::new(store.clone()),
             visible: VisibleCache::new(store.clone(), depth),

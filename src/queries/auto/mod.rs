@@ -2,9 +2,11 @@
 //! leaves doubt. Chunks are ranked one by one.
 //!
 //! `decide` is the rule that chooses the next tier, `ranking` orders chunks by what the tiers
-//! found, `recall` keeps recent results, `page` is its cursor. `run/auto.rs` takes the steps.
+//! found, `layouts` knows where filed chunks begin and end, `recall` keeps recent results, `page`
+//! is its cursor. `run/auto.rs` takes the steps.
 
 pub mod decide;
+pub mod layouts;
 pub mod page;
 pub mod ranking;
 pub mod recall;

@@ -155,14 +155,8 @@ impl QueryRun<'_> {
         let evidence = decide::limited(rank::evidence(&found.hits), covered);
         let ids: Vec<i64> = results.iter().map(|(id, _)| *id).collect();
         let places = store.list_placed_chunks(space, &ids).await?;
-        let mut versions: Vec<i64> = places
-            .iter()
-            .filter(|place| !place.filed)
-            .map(|place| place.version_id)
-            .collect();
-        versions.sort_unstable();
-        versions.dedup();
-        let filed = store.list_filed_chunks(space, &versions).await?;
+        let layouts = &self.inner.layouts;
+        let filed = layouts.list_filed(store, space, &places).await?;
         Ok((ranking::filed(&results, &places, &filed), evidence))
     }
 
