@@ -1,5 +1,5 @@
 //! What a task gives a model besides its prompt. Most models read only the prompt; a model that
-//! declares it ([`super::Capabilities`]) also uses samples of the categories.
+//! declares it ([`super::Capabilities`]) also uses what is known of the contents of categories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ pub trait Provider: Send + Sync {
 pub struct Capabilities {
     /// Answers and vectors are computed in this process: nothing is sent or spent.
     pub in_process: bool,
-    /// They use samples of the chunks in each category.
+    /// They use what is known of the contents of categories, such as samples of their chunks.
     pub samples: bool,
     /// They can re-examine whether a chunk is in the best category, at negligible cost.
     pub second_look: bool,

@@ -12,9 +12,10 @@ use crate::base::ids::Space;
 use crate::model::query::PlacedChunk;
 use crate::store::{Store, StoreError};
 
-/// Maximum kept versions, and maximum chunks of one: some 10 MB in all with long books.
+/// Maximum kept versions, and maximum chunks of one: at most 60 MB in all, and some 10 MB if each is
+/// a long book.
 const MOST_VERSIONS: usize = 500;
-const MOST_CHUNKS: usize = 50_000;
+const MOST_CHUNKS: usize = 5_000;
 
 /// The filed chunks of one version, by their beginning.
 type Layout = Arc<[Part]>;
