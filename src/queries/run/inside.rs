@@ -43,7 +43,7 @@ impl QueryRun<'_> {
         };
 
         let found = self.search_by(space, kind, RESULTS).await?;
-        let (chunks, _) = self.filed_chunks(store, space, &found).await?;
+        let (chunks, _) = self.filed_chunks(store, space, &found, i64::MAX).await?;
         let mut leaves: Vec<i64> = chunks.iter().map(|chunk| chunk.leaf).collect();
         leaves.sort_unstable();
         leaves.dedup();

@@ -1,6 +1,6 @@
 //! Reads the chunks that `auto` ranked, puts them in order, and finds their paths.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::QueryRun;
 use crate::config::query::PromptLimiting;
@@ -17,6 +17,8 @@ use crate::queries::traversal::Path;
 /// that summaries have something to shorten.
 const READ_BUDGETS: i64 = 2;
 const SUMMARIZED_BUDGETS: i64 = 4;
+/// If the order of the chunks needs no text, this part of the budget is read besides it.
+const SPARE_SHARE: i64 = 4;
 
 /// A chunk in its final place.
 pub(super) struct Placed {
@@ -42,12 +44,7 @@ impl QueryRun<'_> {
         } else {
             limit
         };
-        let budgets = match self.ask.prompt_limiting_strategy {
-            PromptLimiting::Prune => READ_BUDGETS,
-            PromptLimiting::Summarize => SUMMARIZED_BUDGETS,
-        };
-
-        let mut room = self.budget().saturating_mul(budgets);
+        let mut room = self.room(&ranked);
         let mut of_leaf: HashMap<i64, u64> = HashMap::new();
         let (mut read, mut rest) = (Vec::new(), Vec::new());
         for chunk in ranked {
@@ -67,6 +64,27 @@ impl QueryRun<'_> {
 
         rest.truncate(MOST_CARRIED);
         (read, rest)
+    }
+
+    /// How many tokens of these chunks are read.
+    fn room(&self, ranked: &[RankedChunk]) -> i64 {
+        let budget = self.budget();
+        let results: HashSet<u32> = ranked.iter().map(|chunk| chunk.result).collect();
+        let prunes = self.ask.prompt_limiting_strategy == PromptLimiting::Prune;
+        if prunes && results.len() == ranked.len() {
+            // Their order is known already; some may be too long for what is left of the budget.
+            return budget.saturating_add(budget / SPARE_SHARE);
+        }
+
+        budget.saturating_mul(self.read_budgets())
+    }
+
+    /// How many times the budget is read at most.
+    pub(super) fn read_budgets(&self) -> i64 {
+        match self.ask.prompt_limiting_strategy {
+            PromptLimiting::Prune => READ_BUDGETS,
+            PromptLimiting::Summarize => SUMMARIZED_BUDGETS,
+        }
     }
 
     /// The texts of the chunks, in the order of their relevance.

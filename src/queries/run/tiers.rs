@@ -17,6 +17,10 @@ use crate::store::Store;
 
 /// Maximum results of the search that are ranked.
 const RESULTS: usize = 500;
+/// How many of them are looked up first; then as many again, until the budget can be filled.
+const FIRST_LOOKED_UP: usize = 64;
+/// For so many pages chunks are ranked, if the search finds enough.
+const PAGES: i64 = 4;
 /// A chunk takes at least about so many tokens of a prompt, with its number and its path: more
 /// results than fit need no ranking.
 const LEAST_TOKENS: i64 = 32;
@@ -135,15 +139,28 @@ impl QueryRun<'_> {
             found => found,
         };
 
-        self.filed_chunks(&store, &space, &found?).await
+        let enough = self.enough();
+        self.filed_chunks(&store, &space, &found?, enough).await
     }
 
-    /// The filed chunks that share text with the results of a search, and how good the best one is.
+    /// How many tokens of chunks are enough to rank.
+    fn enough(&self) -> i64 {
+        if self.ask.per_path_limit > 0 {
+            // How many of them count is known only once their leaves are.
+            return i64::MAX;
+        }
+
+        self.budget().saturating_mul(PAGES.max(self.read_budgets()))
+    }
+
+    /// The filed chunks that share text with the best results of a search, as many as are enough, and
+    /// how good the best one is.
     pub(super) async fn filed_chunks(
         &self,
         store: &Store,
         space: &Space,
         found: &FoundEntries,
+        enough: i64,
     ) -> Result<(Vec<RankedChunk>, f64), QueryError> {
         let results: Vec<(i64, f64)> = found
             .hits
@@ -153,11 +170,22 @@ impl QueryRun<'_> {
 
         let covered = rank::covered(&found.hits);
         let evidence = decide::limited(rank::evidence(&found.hits), covered);
-        let ids: Vec<i64> = results.iter().map(|(id, _)| *id).collect();
-        let places = store.list_placed_chunks(space, &ids).await?;
-        let layouts = &self.inner.layouts;
-        let filed = layouts.list_filed(store, space, &places).await?;
-        Ok((ranking::filed(&results, &places, &filed), evidence))
+        let (mut places, mut filed, mut ranked) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut begin, mut end) = (0, results.len().min(FIRST_LOOKED_UP));
+        while begin < end {
+            let ids: Vec<i64> = results[begin..end].iter().map(|(id, _)| *id).collect();
+            let some = store.list_placed_chunks(space, &ids).await?;
+            filed.extend(self.inner.layouts.list_filed(store, space, &some).await?);
+            places.extend(some);
+            ranked = ranking::filed(&results[..end], &places, &filed);
+            if ranked.iter().map(|chunk| chunk.tokens).sum::<i64>() >= enough {
+                break;
+            }
+
+            (begin, end) = (end, results.len().min(end * 2));
+        }
+
+        Ok((ranked, evidence))
     }
 
     /// How many results to rank.
