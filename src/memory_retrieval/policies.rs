@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashlink::LruCache;
 
@@ -249,10 +249,14 @@ impl MemoryPolicies {
 
 /// The defaults, which every space has before its first change.
 pub(super) fn built_in() -> Result<StoredPolicy, SettingsFault> {
+    // Compiled once: to compile the patterns takes longer than to store a message.
+    static POLICY: LazyLock<Result<Arc<Policy>, SettingsFault>> =
+        LazyLock::new(|| Policy::new(Settings::default()).map(Arc::new));
+
     Ok(StoredPolicy {
         name: RETRIEVAL.to_owned(),
         version: BUILT_IN,
-        policy: Arc::new(Policy::new(Settings::default())?),
+        policy: POLICY.clone()?,
         created_at: None,
     })
 }

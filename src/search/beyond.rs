@@ -381,6 +381,10 @@ impl Beyond<'_> {
             &ids,
             keyword,
             |id| vectors.get(&id).cloned(),
+            |id, asked| {
+                let found = vectors.get(&id)?;
+                (found.len() == asked.len()).then(|| dot(asked, found))
+            },
             question.vector.as_deref(),
         );
 

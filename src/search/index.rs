@@ -257,6 +257,13 @@ impl Index {
         })
     }
 
+    /// The inner product of an entry's vector with another one; `None` without one of that length.
+    fn cosine(&self, place: Place, asked: &[f32]) -> Option<f32> {
+        self.segments[place.segment()]
+            .rows
+            .cosine(place.row(), asked)
+    }
+
     fn vector(&self, place: Place) -> Option<Vec<f32>> {
         self.segments[place.segment()].rows.vector(place.row())
     }

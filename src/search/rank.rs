@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::fields::FieldScores;
 use super::fusion::{self, Candidate, Fused};
 use super::neighbours;
 use super::terms::QueryTerm;
-use super::vectors::{dot, unit};
+use super::vectors::unit;
 use crate::model::search::Owner;
 
 /// How chunks are compared.
@@ -202,33 +204,27 @@ impl<Id> From<&Fused<Id>> for Standing {
 }
 
 /// Orders candidates by both parts; returns each with its score and its cosine with the query.
+/// `vector` returns a unit vector, and `dot` its inner product with one of the same length.
 pub fn fuse_all<Id: Copy + Ord + std::hash::Hash>(
     ids: &[Id],
     keyword: impl Fn(Id) -> f64,
     vector: impl Fn(Id) -> Option<Vec<f32>>,
+    dot: impl Fn(Id, &[f32]) -> Option<f32>,
     asked: Option<&[f32]>,
 ) -> Vec<(Fused<Id>, Option<f64>)> {
     let asked: Vec<f32> = asked.map(|asked| unit(asked).collect()).unwrap_or_default();
-    let cosine = |id: Id| {
-        Some(f64::from(dot(
-            &asked,
-            &vector(id).filter(|found| found.len() == asked.len())?,
-        )))
-    };
-
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     let distinct = ids.iter().copied().filter(|id| seen.insert(*id));
     let all: Vec<Candidate<Id>> = distinct
         .map(|id| Candidate {
             id,
             keyword: keyword(id),
-            semantic: cosine(id),
+            semantic: dot(id, &asked).map(f64::from),
         })
         .collect();
 
-    let cosines: std::collections::HashMap<Id, Option<f64>> =
-        all.iter().map(|c| (c.id, c.semantic)).collect();
-    let fused = fusion::hybrid(&all, &asked, &vector);
+    let cosines: FxHashMap<Id, Option<f64>> = all.iter().map(|c| (c.id, c.semantic)).collect();
+    let fused = fusion::hybrid(&all, &asked, vector, dot);
     fused
         .into_iter()
         .map(|one| (one, cosines.get(&one.id).copied().flatten()))

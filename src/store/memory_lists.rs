@@ -95,8 +95,9 @@ impl Store {
         let mut all = Vec::with_capacity(seqs.len());
         for some in seqs.chunks(AT_ONCE) {
             let marks = vec!["?"; some.len()].join(",");
+            // By number only: if its index could be used, SQLite would scan the whole space.
             let sql = format!(
-                "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.seq IN ({marks})"
+                "SELECT {COLUMNS} FROM memories m WHERE COALESCE(m.space, '') = ? AND m.seq IN ({marks})"
             );
             let found = self.retry("list_memories_at", || async {
                 let query = self.backend.dialect.assembled(&sql).persistent(false);

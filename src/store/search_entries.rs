@@ -72,8 +72,9 @@ impl Store {
         space: &Space,
         ids: &[i64],
     ) -> Result<Vec<EntryRow>, StoreError> {
+        // By id only: if its index could be used, SQLite would scan the whole space.
         let sql = format!(
-            "{SELECT} WHERE c.space = ? AND c.id IN ({}) ORDER BY c.id",
+            "{SELECT} WHERE COALESCE(c.space, '') = ? AND c.id IN ({}) ORDER BY c.id",
             vec!["?"; ids.len().max(1)].join(",")
         );
 
@@ -103,7 +104,9 @@ impl Store {
         space: &Space,
         ids: &[i64],
     ) -> Result<HashMap<i64, String>, StoreError> {
-        let sql = "SELECT id, group_id FROM search_entries WHERE space = ? AND id IN (??)";
+        // As above.
+        let sql =
+            "SELECT id, group_id FROM search_entries WHERE COALESCE(space, '') = ? AND id IN (??)";
         let mut found = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("list_entry_groups", || async {

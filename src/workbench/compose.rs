@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::builder::{self, Block, Parts};
 use super::ceiling::PromptEstimate;
-use super::condenser::CondensedContext;
+use super::condenser::{self, CondensedContext};
 use super::eligibility::{self, Pool};
 use super::files::{self, InjectedFile};
 use super::gathering::{Gathered, Gathering};
@@ -398,20 +398,35 @@ impl<'a> Composing<'a> {
         }))
     }
 
+    /// The blocks of the prompt, its text and its tokens. What was found gives way if it is over the
+    /// ceiling; the rules, files and task of the user do not.
+    fn fit(&self, gathered: &mut Gathered, headers: &Headers) -> (Vec<Block>, String, usize) {
+        let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
+        loop {
+            let blocks = {
+                let parts = self.parts(&gathered.context, &gathered.candidates, headers);
+                builder::build(&parts)
+            };
+            let prompt = builder::text(&blocks);
+            let tokens = self.tools.counter.count(&prompt);
+            let over = tokens.saturating_sub(ceiling);
+            let (context, candidates) = (&mut gathered.context, &mut gathered.candidates);
+            if over == 0 || !condenser::shorten(&self.tools, context, candidates, over) {
+                return (blocks, prompt, tokens);
+            }
+        }
+    }
+
     /// The prompt, unless it is over a ceiling.
     fn build(
         mut self,
         shaped: &Shaped,
-        gathered: Gathered,
+        mut gathered: Gathered,
     ) -> Result<ComposedPrompt, WorkbenchError> {
         let begun = Instant::now();
         let headers = Headers::from(shaped);
-        let blocks = {
-            let parts = self.parts(&gathered.context, &gathered.candidates, &headers);
-            builder::build(&parts)
-        };
-        let prompt = builder::text(&blocks);
-        let estimate = self.estimate(self.tools.counter.count(&prompt))?.check()?;
+        let (blocks, prompt, tokens) = self.fit(&mut gathered, &headers);
+        let estimate = self.estimate(tokens)?.check()?;
         let compiled = target::compile(&blocks, self.input.target, self.tools.counter);
         let outcome = Outcome::of((), "fixed order");
         self.trace.ran(BUILD, 1, begun, outcome, self.tools.session);

@@ -13,6 +13,9 @@ use super::safety::neutralise;
 use super::stage::Tools;
 use crate::llm::tasks::condense::{Condense, Condensed};
 
+/// Why a chunk is dropped that does not fit.
+const OVER_CEILING: &str = "over the token ceiling";
+
 /// The condensed context: the block `S_ctx`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CondensedContext {
@@ -131,7 +134,7 @@ pub fn chunks_instead(
         let tokens = tools.counter.count(&candidate.text) + 20;
         if full || tokens > left {
             full = true;
-            candidate.drop_at("condense", "over the token ceiling");
+            candidate.drop_at("condense", OVER_CEILING);
             continue;
         }
 
@@ -146,4 +149,32 @@ pub fn chunks_instead(
         facts,
         ..CondensedContext::default()
     }
+}
+
+/// Drops the last facts until so many tokens are saved, because the prompt is over its ceiling with
+/// them; `false` if there is nothing to drop.
+pub fn shorten(
+    tools: &Tools<'_>,
+    context: &mut CondensedContext,
+    candidates: &mut [Candidate],
+    over: usize,
+) -> bool {
+    let mut saved = 0;
+    let mut dropped = HashSet::new();
+    while saved < over
+        && let Some(fact) = context.facts.pop()
+    {
+        saved += tools.counter.count(&fact.text);
+        dropped.extend(fact.citations);
+    }
+
+    let cited = context.cited();
+    for candidate in candidates {
+        let id = candidate.chunk_id;
+        if dropped.contains(&id) && !cited.contains(&id) {
+            candidate.drop_at("condense", OVER_CEILING);
+        }
+    }
+
+    !dropped.is_empty()
 }

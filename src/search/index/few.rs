@@ -65,8 +65,7 @@ impl Index {
 
         let asked: Vec<f32> = unit(asked).collect();
         let near = |place: &Place| {
-            let rows = &self.segments[place.segment()].rows;
-            let cosine = rows.cosine(place.row(), &asked)?;
+            let cosine = self.cosine(*place, &asked)?;
             Some((*place, f64::from(cosine)))
         };
         let mut found: Vec<(Place, f64)> = places.iter().filter_map(near).collect();

@@ -172,6 +172,7 @@ impl Index {
             &places,
             |place| scores.of(place),
             |place| self.vector(place),
+            |place, asked| self.cosine(place, asked),
             question.vector.as_deref(),
         );
 

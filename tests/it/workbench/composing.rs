@@ -314,6 +314,31 @@ async fn each_stage_can_be_switched_off() {
 }
 
 #[tokio::test]
+async fn chunks_with_long_sources_give_way_instead_of_exceeding_the_ceiling() {
+    let bench = Bench::open().await;
+    for n in 1..=40 {
+        let path = format!("/archive/of-the-lighthouse/papers-about-the-lamp-{n}/the-lamp-{n}.md");
+        let text = format!("The lamp number {n} of the lighthouse burns whale oil all night.");
+        bench.file(&path, &text).await;
+    }
+
+    // The chunks alone would fit; the list of their sources takes more tokens than they do.
+    let off =
+        json!({"shape": false, "rerank": false, "nli": false, "condense": false, "audit": false});
+    let body = json!({"task": TASK, "agents": off, "top_k": 60, "ceilings": {"tokens": 2000}});
+    let prompt = bench.compose(&body).await;
+    assert_eq!(prompt["estimate"]["within_ceiling"], true);
+    let facts = prompt["s_ctx"]["facts"].as_array().unwrap();
+    assert!(!facts.is_empty());
+    let candidates = prompt["transparency"]["candidates"].as_array().unwrap();
+    let kept = candidates.iter().filter(|one| one["kept"] == true).count();
+    assert_eq!(kept, facts.len());
+    let over = json!("dropped: over the token ceiling");
+    assert!(candidates.iter().any(|one| one["reason"] == over));
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_packed_file_fits_and_a_full_one_over_the_ceiling_is_refused_without_a_call() {
     let bench = Bench::open().await;
     let parts: Vec<String> = (1..=200)
