@@ -50,7 +50,7 @@ problems! {
     METHOD_NOT_ALLOWED = 405 "method_not_allowed", "Method not allowed",
         "Use one of the methods in the Allow header.";
     BODY_TIMEOUT = 408 "body_timeout", "Request body timeout",
-        "Send the body faster, or raise server.body_timeout.";
+        "Send the body faster, or raise server.body_timeout and restart.";
     CONFLICT = 409 "conflict", "Conflict",
         "Use the existing resource, or choose another id or name.";
     SOURCE_EXISTS = 409 "source_exists", "Source already exists",
@@ -62,7 +62,7 @@ problems! {
     WRONG_JOB_STATE = 409 "wrong_job_state", "Wrong job state",
         "Get the job to see its state. Only an unfinished job can be cancelled, only a failed or cancelled one retried.";
     NOTHING_TO_CONFIRM = 409 "nothing_to_confirm", "Nothing to confirm",
-        "Send the four fields with PUT /v1/jobs/{id}/helper first and check the preview.";
+        "Send date, author, topic and description with PUT /v1/jobs/{id}/helper first and check the preview.";
     NO_TEXT = 409 "no_text", "Source has no text",
         "Ingest a text first: POST /v1/ingestions with the path or the source_id.";
     IDEMPOTENCY_KEY_IN_USE = 409 "idempotency_key_in_use", "Idempotency key in use",
@@ -80,7 +80,7 @@ problems! {
     PRECONDITION_FAILED = 412 "precondition_failed", "Precondition failed",
         "Get the resource again and repeat the change with its new ETag.";
     BODY_TOO_LARGE = 413 "body_too_large", "Request body too large",
-        "Send less data per request, or raise limits.max_body_bytes.";
+        "Send less data per request, or raise limits.max_body_bytes and restart.";
     URI_TOO_LONG = 414 "uri_too_long", "URI too long",
         "Send fewer or shorter query parameters.";
     UNSUPPORTED_MEDIA_TYPE = 415 "unsupported_media_type", "Unsupported media type",
@@ -96,15 +96,15 @@ problems! {
     MAX_DEPTH = 422 "max_depth", "Maximum depth reached",
         "Choose a parent that is closer to level 1.";
     CATEGORY_LIMIT = 422 "category_limit", "Category limit reached",
-        "Use an existing category, or raise taxonomy.max_categories_default or, for this level, taxonomy.max_categories_per_level.";
+        "Use an existing category, or raise taxonomy.max_categories_default or, for this level, taxonomy.max_categories_per_level, and restart.";
     NOT_A_LEAF = 422 "not_a_leaf", "Not a leaf",
         "List the children of the category (GET /v1/categories?parent_id=…), level by level, until you reach a leaf.";
     BUDGET_EXCEEDED = 422 "budget_exceeded", "Budget exceeded",
         "Raise max_token_budget, lower per_path_limit, or change prompt_limiting_strategy or overflow.";
     BUDGET_TOO_SMALL = 422 "budget_too_small", "Budget too small",
         "Raise max_token_budget, or read fewer chunks (limit, per_path_limit).";
-    CHARACTER_BUDGET_NOT_MET = 422 "character_budget_not_met", "Character budget not met",
-        "Raise query.summary_max_retries or max_token_budget, or choose a stronger model for the stage summarize.";
+    CHARACTER_BUDGET_NOT_MET = 422 "character_budget_not_met", "Summaries too long",
+        "Raise max_token_budget, raise query.summary_max_retries and restart, or choose a stronger model for the stage summarize.";
     FINAL_PROMPT_OVER_BUDGET = 422 "final_prompt_over_budget", "Final prompt over budget",
         "Raise max_token_budget, or read fewer chunks (limit, per_path_limit).";
     PROMPT_OVER_CEILING = 422 "prompt_over_ceiling", "Prompt over ceiling",
@@ -114,13 +114,13 @@ problems! {
     PROVIDER_NOT_CONFIGURED = 422 "provider_not_configured", "Provider not configured",
         "Configure the provider's key and restart, or choose another model.";
     QUEUE_FULL = 429 "queue_full", "Queue full",
-        "Wait until some jobs have finished and send the request again, or raise jobs.max_queued.";
+        "Wait until some jobs have finished and send the request again, or raise jobs.max_queued and restart.";
     RATE_LIMITED = 429 "rate_limited", "Rate limited",
         "Wait for the time given in Retry-After, or ask an admin to raise limits.requests_per_minute of the key.";
     SPEND_CAP_REACHED = 429 "spend_cap_reached", "Spend cap reached",
-        "Raise the cap named in context, or wait until it is reset.";
+        "Raise the cap named in context and restart. A daily cap is reset at 00:00 UTC.";
     TOO_MANY_CONNECTIONS_FROM_ADDRESS = 429 "too_many_connections_from_address", "Too many connections from this address",
-        "Try again shortly, reuse connections, or raise server.max_connections_per_address.";
+        "Try again shortly, reuse connections, or raise server.max_connections_per_address and restart.";
     HEAD_TOO_LARGE = 431 "head_too_large", "Headers too large",
         "Send fewer or shorter headers and query parameters.";
     INTERNAL_ERROR = 500 "internal_error", "Internal error",
@@ -140,9 +140,9 @@ problems! {
     LLM_REJECTED = 502 "llm_rejected", "Model rejected the request",
         "Read the provider's message in the field detail; another model may accept the request.";
     LLM_INVALID_OUTPUT = 502 "llm_invalid_output", "Invalid model output",
-        "Try again, raise llm.validation_retries, or choose a stronger model.";
+        "Try again, raise llm.validation_retries and restart, or choose a stronger model.";
     LLM_OUTPUT_TRUNCATED = 502 "llm_output_truncated", "Model output cut off",
-        "Raise llm.max_output_tokens, or choose a model that can write longer output.";
+        "Raise llm.max_output_tokens and restart, or choose a model that can write longer output.";
     LLM_REFUSED = 502 "llm_refused", "Model refused to answer",
         "Choose another model, or change the text.";
     DATABASE_UNAVAILABLE = 503 "database_unavailable", "Database unavailable",
@@ -154,9 +154,9 @@ problems! {
     STORAGE_FULL = 503 "storage_full", "Storage full",
         "Free disk space for the database; memoir then resumes automatically.";
     BODY_MEMORY_EXHAUSTED = 503 "body_memory_exhausted", "Body memory exhausted",
-        "Try again shortly, send fewer large bodies at once, or raise limits.body_memory.";
+        "Try again shortly, send fewer large bodies at once, or raise limits.body_memory and restart.";
     TOO_MANY_CONNECTIONS = 503 "too_many_connections", "Too many connections",
-        "Try again shortly, reuse connections, or raise server.max_connections.";
+        "Try again shortly, reuse connections, or raise server.max_connections and restart.";
     SHUTTING_DOWN = 503 "shutting_down", "Shutting down",
         "Send the request to another process, or try again after the restart.";
     WORKER_LOST = 503 "worker_lost", "Worker lost",

@@ -1,5 +1,6 @@
 //! The job that classifies messages: up to twenty of a thread in one call, with the current
-//! vocabulary. A message that the model cannot classify is marked as failed and gets no terms.
+//! vocabulary; fewer if the model did not respond. A message that the model cannot classify is
+//! marked as failed and gets no terms.
 
 use std::sync::Arc;
 
@@ -60,11 +61,12 @@ impl Conversation {
             .await?
             .within(context.budget());
         let (mut done, mut failed) = (0, 0);
+        let most = messages_per_call(context.waits());
         loop {
             let claimed = self.store.retry("claim_pending", || async {
                 let mut tx = self.store.begin().await?;
                 let claimed = tx
-                    .claim_pending(context.space(), context.id(), MOST_MESSAGES)
+                    .claim_pending(context.space(), context.id(), most)
                     .await?;
                 tx.commit().await?;
                 Ok(claimed)
@@ -291,6 +293,13 @@ pub(super) fn is_of_message(error: &LlmError) -> bool {
         error,
         LlmError::InvalidOutput { .. } | LlmError::Refused { .. } | LlmError::Truncated { .. }
     )
+}
+
+/// How many messages one call classifies: after each wait for the model half as many, because a
+/// model on a slow machine may need longer for twenty than a request may take.
+fn messages_per_call(waits: i64) -> usize {
+    let halvings = u32::try_from(waits).unwrap_or(0);
+    MOST_MESSAGES.checked_shr(halvings).unwrap_or(0).max(1)
 }
 
 fn classification(

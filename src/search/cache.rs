@@ -1,5 +1,6 @@
 //! The in-memory indexes: loaded by the first search of a space, updated when its write counter
-//! changes, evicted when others need the memory.
+//! changes, evicted when others need the memory. If all memories of a space do not fit, each user
+//! who is searched gets an index of their own.
 
 mod loading;
 
@@ -16,12 +17,21 @@ use crate::store::{Store, StoreError};
 /// An index that was not updated for longer is loaded again, because the rows that tell of changes
 /// are deleted after two days.
 const MOST_IDLE: Duration = Duration::from_hours(24);
+/// How long a space counts as too big before its size is read again.
+const TOO_BIG_FOR: Duration = Duration::from_hours(1);
 /// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
 
 /// A space, and what is searched in it.
-type Place = (Space, OwnerKind);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    space: Space,
+    kind: OwnerKind,
+    /// Only the entries of this group.
+    group: Option<String>,
+}
+
 /// How often entries were written: of memories by group, of chunks in the whole space.
 type Writes = BTreeMap<String, i64>;
 
@@ -81,6 +91,13 @@ impl Known {
             None if vectors && !self.vectors => None,
             None => Some(Location::Memory(Arc::clone(entry))),
         }
+    }
+
+    /// Whether the whole space was found to exceed the memory, not long ago.
+    fn is_too_big(&self, vectors: bool) -> bool {
+        let too_big = self.too_big.is_some() || (vectors && self.vectors_too_big);
+        let is_recent = |read_at: Instant| read_at.elapsed() < TOO_BIG_FOR;
+        too_big && self.read_at.is_some_and(is_recent)
     }
 
     fn is_old(&self) -> bool {
@@ -183,19 +200,42 @@ impl IndexCache {
         group: Option<&str>,
         vectors: bool,
     ) -> Result<Location, StoreError> {
-        // Read first, so that later writes count as another change.
-        let writes = match group {
-            Some(group) => {
-                let count = self.store.find_memory_writes(space, group).await?;
-                count
-                    .map(|count| (group.to_owned(), count))
-                    .into_iter()
-                    .collect()
-            }
-            None => self.store.list_entry_writes(space, kind).await?,
+        let mut place = Place {
+            space: space.clone(),
+            kind,
+            group: None,
         };
 
-        self.open(space, kind, writes, vectors).await
+        // Read first, so that later writes count as another change.
+        let Some(group) = group else {
+            let writes = self.store.list_entry_writes(space, kind).await?;
+            return self.open(place, writes, vectors).await;
+        };
+
+        let count = self.store.find_memory_writes(space, group).await?;
+        let counted = count.map(|count| (group.to_owned(), count));
+        let writes: Writes = counted.into_iter().collect();
+        if !self.is_too_big(&place, vectors).await {
+            let location = self.open(place.clone(), writes.clone(), vectors).await?;
+            if matches!(location, Location::Memory(_)) {
+                return Ok(location);
+            }
+        }
+
+        place.group = Some(group.to_owned());
+        self.open(place, writes, vectors).await
+    }
+
+    /// Whether a whole space is known to exceed the memory.
+    async fn is_too_big(&self, place: &Place, vectors: bool) -> bool {
+        let entry = {
+            let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+            spaces.get(place).cloned()
+        };
+        match entry {
+            Some(entry) => entry.known.lock().await.is_too_big(vectors),
+            None => false,
+        }
     }
 
     /// The index of the chunks of a space, and the one of what is said about their sources.
@@ -205,27 +245,33 @@ impl IndexCache {
         vectors: bool,
     ) -> Result<(Location, Location), StoreError> {
         // The same writes count for both.
-        let (kind, about) = (OwnerKind::Chunk, OwnerKind::Source);
-        let writes = self.store.list_entry_writes(space, kind).await?;
+        let writes = self
+            .store
+            .list_entry_writes(space, OwnerKind::Chunk)
+            .await?;
+        let place = |kind| Place {
+            space: space.clone(),
+            kind,
+            group: None,
+        };
         tokio::try_join!(
-            self.open(space, kind, writes.clone(), vectors),
-            self.open(space, about, writes.clone(), false),
+            self.open(place(OwnerKind::Chunk), writes.clone(), vectors),
+            self.open(place(OwnerKind::Source), writes.clone(), false),
         )
     }
 
     async fn open(
         &self,
-        space: &Space,
-        kind: OwnerKind,
+        place: Place,
         writes: Writes,
         vectors: bool,
     ) -> Result<Location, StoreError> {
+        let kind = place.kind;
         if writes.values().all(|count| *count == 0) {
             // Nothing was ever written there, so nothing is cached.
             return Ok(Location::Memory(Arc::new(SpaceIndex::of(kind))));
         }
 
-        let place = (space.clone(), kind);
         let entry = {
             let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(SpaceIndex::of(kind));
@@ -285,14 +331,15 @@ impl IndexCache {
         let since = known.writes.clone().filter(|_| usable);
         let size = match since {
             Some(_) => index.whole_size(),
-            None => self.store.find_search_size(&place.0, place.1).await?,
+            None => self.size_of(place).await?,
         };
 
         if !self.fits(place, size, false).await? {
-            entry.replace(Index::of(place.1, None));
+            entry.replace(Index::of(place.kind, None));
             *known = Known {
                 writes: Some(known.and(writes)),
                 too_big: Some(size),
+                read_at: Some(Instant::now()),
                 ..Known::default()
             };
 
@@ -335,10 +382,17 @@ impl IndexCache {
         Ok(())
     }
 
-    /// Whether a space's index fits into the memory for all of them.
+    /// The number and length of the entries of a place.
+    async fn size_of(&self, place: &Place) -> Result<SearchSize, StoreError> {
+        let Place { space, kind, group } = place;
+        let group = group.as_deref();
+        self.store.find_search_size(space, *kind, group).await
+    }
+
+    /// Whether an index fits into the memory for all of them.
     async fn fits(
         &self,
-        (space, kind): &Place,
+        Place { space, kind, .. }: &Place,
         size: SearchSize,
         vectors: bool,
     ) -> Result<bool, StoreError> {
@@ -356,7 +410,7 @@ impl IndexCache {
     /// The model of a space's vectors; `None` if there are none.
     async fn vector_model(
         &self,
-        (space, kind): &Place,
+        Place { space, kind, .. }: &Place,
         known: Option<&VectorModel>,
     ) -> Result<Option<VectorModel>, StoreError> {
         let Some(name) = self.store.find_embedding_model(space).await? else {
@@ -399,7 +453,7 @@ impl IndexCache {
     /// Bytes of the vectors held for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = spaces.iter().filter(|((held, _), _)| held == space);
+        let held = spaces.iter().filter(|(place, _)| place.space == *space);
         held.map(|(_, entry)| entry.index().vector_bytes()).sum()
     }
 }

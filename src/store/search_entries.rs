@@ -124,21 +124,26 @@ impl Store {
         Ok(found)
     }
 
-    /// The number and length of the entries of a kind.
+    /// The number and length of the entries of a kind, or of one of its groups.
     pub async fn find_search_size(
         &self,
         space: &Space,
         kind: OwnerKind,
+        group: Option<&str>,
     ) -> Result<SearchSize, StoreError> {
         let sum = self.backend.dialect.whole_sum("length");
-        let sql = format!(
-            "SELECT COUNT(*) AS entries, {sum} AS terms FROM search_entries WHERE space = ? AND owner_kind = ?"
-        );
+        let mut statement = StatementBuilder::default();
+        statement.push("SELECT COUNT(*) AS entries, ");
+        statement.push(&sum);
+        statement.push(" AS terms FROM search_entries");
+        statement.text(" WHERE space = ?", space.as_str());
+        statement.text(" AND owner_kind = ?", kind.as_str());
+        if let Some(group) = group {
+            statement.text(" AND group_id = ?", group);
+        }
+
         self.retry("find_search_size", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let rows = self
-                .fetch_all(query.bind(space.as_str()).bind(kind.as_str()))
-                .await?;
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
             let Some(row) = rows.first() else {
                 return Ok(SearchSize::default());
             };

@@ -18,8 +18,13 @@ impl IndexCache {
         place: &Place,
         model: Option<VectorModel>,
     ) -> Result<Index, StoreError> {
-        let (space, kind) = place;
+        let Place { space, kind, group } = place;
         let mut index = Index::of(*kind, model);
+        if let Some(group) = group {
+            let group = std::slice::from_ref(group);
+            return self.update_memories(place, index, group).await;
+        }
+
         // Before the entries, so that the entries of each current version are among them.
         let groups = if kind.is_of_sources() {
             self.store.list_search_groups(space).await?
@@ -44,7 +49,7 @@ impl IndexCache {
         since: &Writes,
         changed: &[String],
     ) -> Result<Option<Index>, StoreError> {
-        let (space, kind) = place;
+        let Place { space, kind, .. } = place;
         if !kind.is_of_sources() {
             return self.update_memories(place, index, changed).await.map(Some);
         }
@@ -82,7 +87,7 @@ impl IndexCache {
         mut index: Index,
         changed: &[String],
     ) -> Result<Index, StoreError> {
-        let (space, kind) = place;
+        let Place { space, kind, .. } = place;
         let ids = self.store.list_group_entries(space, *kind, changed).await?;
         let mut new = index.compare(changed, &ids);
 
@@ -126,7 +131,7 @@ impl IndexCache {
     /// Adds the entries behind the last one with their vectors; returns their groups too.
     async fn add_new(
         &self,
-        (space, kind): &Place,
+        Place { space, kind, .. }: &Place,
         mut index: Index,
     ) -> Result<(Index, Vec<String>), StoreError> {
         let model = index.model().cloned();

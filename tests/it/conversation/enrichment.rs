@@ -167,6 +167,31 @@ async fn messages_of_one_request_share_their_calls() {
 }
 
 #[tokio::test]
+async fn a_model_that_did_not_respond_gets_half_as_many_messages_at_once() {
+    let desk = Desk::open().await;
+    let shipping = |_: &str| classified(&["shipping"], 0.5);
+    desk.model.set_rule(answering(shipping, intent(&[], false)));
+    desk.model.push(busy());
+    let thread = desk.thread("ann", None).await;
+    let many: Vec<Value> = (0..20)
+        .map(|n| json!({"content": format!("text {n}")}))
+        .collect();
+    let stored = desk.say(&thread, &json!(many)).await;
+    for item in stored["items"].as_array().unwrap() {
+        let done = desk.settled(item["id"].as_str().unwrap()).await;
+        assert_eq!(done["enrichment_state"], "done", "{done}");
+    }
+
+    let calls = desk.seen("classify_message");
+    let sizes: Vec<usize> = calls
+        .iter()
+        .map(|seen| seen.user.matches("text ").count())
+        .collect();
+    assert_eq!(sizes, [20, 10, 10]);
+    desk.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_slow_or_absent_model_delays_nothing() {
     let desk = Desk::open().await;
     desk.model.edit_script(|script| script.latency_ms = 2000);

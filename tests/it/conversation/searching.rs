@@ -284,3 +284,47 @@ async fn neighbours_in_a_long_thread_are_those_next_to_the_hits() {
         desk.app.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_user_is_searched_in_memory_though_all_users_together_do_not_fit() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("VECTOR__MEMORY_MB", "1")]).await;
+        let many = desk.thread("bob", None).await;
+        for start in [0, 1000] {
+            let each = start..start + 1000;
+            let said = each.map(|n| json!({"content": format!("A bell rang {n} times.")}));
+            let said: Vec<Value> = said.collect();
+            desk.say(&many, &json!({"messages": said, "enrich": false}))
+                .await;
+        }
+
+        let thread = desk.thread("ann", None).await;
+        let say = async |content: &str| {
+            let body = json!({"content": content, "enrich": false});
+            let stored = desk.say(&thread, &body).await;
+            stored["id"].as_str().unwrap().to_owned()
+        };
+        let found = async |user: &str| {
+            let body =
+                json!({"query": "bell", "scope": "memories", "filters": {"user_id": user}, "k": 2});
+            let reply = desk.app.post("/v1/search", &body).await;
+            assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+            let result = reply.json();
+            let count = result["items"].as_array().unwrap().len();
+            (result["index"].as_str().unwrap().to_owned(), count)
+        };
+
+        let first = say("The bell of the ferry.").await;
+        let in_memory = |count: usize| ("memory".to_owned(), count);
+        assert_eq!(found("ann").await, in_memory(1));
+        assert_eq!(found("bob").await, ("database".to_owned(), 2));
+
+        // What is written later counts at once.
+        say("A bell for the cat.").await;
+        assert_eq!(found("ann").await, in_memory(2));
+        let deleted = desk.delete(&format!("/v1/memories/{first}")).await;
+        assert!(deleted.status.is_success(), "{}", deleted.text);
+        assert_eq!(found("ann").await, in_memory(1));
+        desk.app.finish().await;
+    }
+}
