@@ -410,9 +410,8 @@ impl Bar {
                 result["cost_usd"].as_f64().unwrap_or(0.0)
             )),
             Some("awaiting_helper") => tell(&format!(
-                "{}: needs a helper: PUT /v1/jobs/{}/helper, then POST /v1/jobs/{}/helper/confirm",
+                "{}: needs a helper: write it on the page, in the job {}",
                 file.display(),
-                job["id"].as_str().unwrap_or_default(),
                 job["id"].as_str().unwrap_or_default()
             )),
             Some("queued") => tell(&format!(

@@ -222,7 +222,7 @@ fn overlay(path: &str, name: &str, given: Value, into: &mut Tree, violations: &m
         violations.add(
             // The value of a mistyped name may be a secret.
             Violation::new(path, "(value not shown)")
-                .allowed("an existing key; this one does not exist")
+                .allowed("the name of an existing setting; this one does not exist")
                 .example(&near.map_or_else(
                     || "memoir config print lists every key".to_owned(),
                     |near| format!("did you mean {}?", path.replace(name, near)),

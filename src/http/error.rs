@@ -262,7 +262,7 @@ impl From<StoreError> for ApiError {
             ),
             StoreError::Full { .. } => away(
                 problems::STORAGE_FULL,
-                "the database has no space left; this request changed nothing",
+                "the disk of the database is full; this request changed nothing",
             ),
             StoreError::Conflict { constraint } => Self::new(
                 problems::CONFLICT,

@@ -55,8 +55,8 @@ pub fn fullness(tree: &Tree, taxonomy: &Taxonomy) -> Option<String> {
 fn kept_message(taxonomy: &Taxonomy) -> String {
     let depth = taxonomy.depth();
     format!(
-        "level {depth} has almost reached its limit of {} categories; the rest is reserved for new \
-         parents. Raise taxonomy.max_categories_default, or delete empty categories",
+        "level {depth} has almost reached its limit of {} categories; the rest is kept free for \
+         texts that fit no existing parent. Raise taxonomy.max_categories_default and restart, or delete empty categories",
         taxonomy.limit(depth)
     )
 }

@@ -188,7 +188,7 @@ impl From<StoreError> for JobError {
             )),
             StoreError::Full { .. } => {
                 let failure =
-                    Failure::new(problems::STORAGE_FULL, "the database has no space left").fix(
+                    Failure::new(problems::STORAGE_FULL, "the disk of the database is full").fix(
                         "Free disk space for the database. The job then resumes automatically.",
                     );
                 Self::Wait(Box::new(failure), Wait::Storage)

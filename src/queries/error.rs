@@ -158,7 +158,7 @@ impl QueryError {
             }
             Self::FinalPromptOverBudget { .. } => {
                 "Read fewer chunks (limit, per_path_limit), use PRUNE, or raise \
-                 max_token_budget so that fewer chunks are summarized."
+                 max_token_budget so that fewer chunks are summarised."
             }
             Self::Timeout { .. } => {
                 "Raise timeout_s, use a narrower strategy, or set wait to false."

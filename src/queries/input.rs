@@ -83,7 +83,7 @@ pub struct QuerySettings {
     pub prompt_limiting_strategy: PromptLimiting,
     /// Maximum tokens of the final prompt.
     pub max_token_budget: u64,
-    /// Whether the request set the budget; a query without an answer has a budget only in that
+    /// Whether the request set the budget. With `mode: retrieve`, a budget applies only in that
     /// case, or with `auto`.
     #[serde(default)]
     pub budget_named: bool,

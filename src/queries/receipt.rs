@@ -56,7 +56,7 @@ pub struct PathRecord {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How chunks were summarized, without their texts.
+/// How chunks were summarised, without their texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRecord {
     pub ratio: f64,

@@ -69,7 +69,7 @@ pub struct QueryResult {
     pub path_errors: Vec<PathError>,
     /// The token count of all chunks compared with the budget.
     pub estimate: Option<PromptEstimate>,
-    /// How chunks were summarized, if they were.
+    /// How chunks were summarised, if they were.
     pub summarization: Option<Summarization>,
     /// One entry per leaf. If several leaves were read in one database query, the first entry has
     /// its time.
@@ -117,8 +117,8 @@ pub struct QueryChunk {
     pub text_content: String,
     /// Names from level 1 to the leaf.
     pub category_path: Vec<String>,
-    /// The rank of its leaf; higher is better. The best possible rank is the maximum number of
-    /// leaves that could be selected.
+    /// The points of its leaf: more is better. The first choice gets as many points as leaves could
+    /// be selected, the last choice gets 1.
     pub ranked_relevance: i64,
     /// The mean, over all levels, of the rank divided by the best possible rank; above 0 and at
     /// most 1.
@@ -192,11 +192,11 @@ pub struct QueryPath {
     pub chunk_count: i64,
 }
 
-/// A rank on one level.
+/// The points of a category on one level: more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LevelRank {
     pub ranked_relevance: i64,
-    /// The best possible rank on that level: the maximum number of categories that could be
+    /// The points of the first choice on that level: the maximum number of categories that could be
     /// selected there.
     pub best: i64,
 }
@@ -252,7 +252,7 @@ pub struct PromptEstimate {
     pub exact: bool,
 }
 
-/// How chunks were summarized.
+/// How chunks were summarised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Summarization {
     /// The share of the tokens of all chunks that fits the budget.

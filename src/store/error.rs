@@ -21,7 +21,7 @@ pub enum StoreError {
     Contended { cause: String },
 
     /// 503: the disk or the database's own limit is full.
-    #[error("the database at {place} has no space left: {cause}")]
+    #[error("the disk of the database at {place} is full: {cause}")]
     Full { place: String, cause: String },
 
     /// 409: the row exists already. Names the violated constraint.

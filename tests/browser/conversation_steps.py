@@ -87,7 +87,7 @@ def topics_are_corrected_and_stay():
     b.until("it is classified", lambda: first().get_attribute("data-state") == "done")
     assert topics() == ["pricing", "shipping"], topics()
     b.click(".message button", "Correct")
-    b.click("dialog button", "Drop the corrections")
+    b.click("dialog button", "Remove the corrections")
     b.until("no correction", lambda: not b.all(".message .badge.you"))
     # The classification that follows takes a moment.
     b.until("as the model says", lambda: topics() != ["pricing", "shipping"] and first().get_attribute("data-state") == "done")
@@ -268,7 +268,7 @@ def the_chain_of_a_policy_is_compared_with_another_version():
     user.send_keys("ana")
     question.send_keys("What does the boat need, and where does Ana live?")
     b.until("her threads", lambda: "Boat" in b.all(".policy-question select")[0].text)
-    b.click(".policy-question button", "Show the chain")
+    b.click(".policy-question button", "Show the steps")
     b.one(".chain-box")
     tried = b.one("section[aria-label='Try redaction'] textarea")
     tried.clear()
@@ -279,7 +279,7 @@ def the_chain_of_a_policy_is_compared_with_another_version():
     assert b.one("input[name='topK']").get_attribute("value") == "1" and len(b.all(".chain-box")) == 1
     assert question.get_attribute("value").startswith("What does the boat need") and tried.get_attribute("value") == "A text to try."
     Select(b.all(".policy-question select")[2]).select_by_index(2)
-    b.click(".policy-question button", "Show the chain")
+    b.click(".policy-question button", "Show the steps")
     b.until("two chains", lambda: len(b.all(".chain-box")) == 2)
     first, second = b.all(".chain-box")
     assert first.find_element("css selector", ".payload .chain-count").text == "1"

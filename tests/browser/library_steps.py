@@ -169,7 +169,7 @@ def a_waiting_job_can_be_cancelled():
     b.click("dialog button.primary", "Ingest")
     b.click(".job-card button", "Write helper")
     b.click("dialog button", "Cancel the job")
-    b.sees("nothing was stored")
+    b.sees("no version was added")
 
 
 def a_source_can_be_excluded_from_queries():

@@ -24,7 +24,7 @@ def another_space_is_another_library():
     b.open("#/ask")
     b.until("the request", lambda: b.js("return document.querySelector('pre.curl')?.textContent"))
     shown = b.js("return document.querySelector('pre.curl').textContent")
-    assert "X-Memoir-Space: other" in shown and "$MEMOIR_API_KEY" in shown and "a-key" not in shown, shown
+    assert "X-Memoir-Space: other" in shown and "$MEMOIR_KEY" in shown and "a-key" not in shown, shown
     b.js("localStorage.clear()")
 
 

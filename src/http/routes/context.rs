@@ -255,11 +255,12 @@ pub struct ContextTimingsResponse {
 
 /// Assemble a context
 ///
-/// Classifies the question in terms of the vocabulary (its intent), finds memories in three stages
+/// Classifies the question in terms of the vocabulary (its intent), finds memories in three places
 /// (the current thread, the user's other threads, preferences and other important memories), scores
 /// them, and returns those that fit into `max_tokens` as text with section titles. The response
 /// shows the scores of every memory, and why a memory was left out. If no model can classify the
-/// question, memoir returns the context anyway, with a neutral intent (`intent_fallback`).
+/// question, memoir returns the context anyway, with an intent that has
+/// no topics and no category (`intent_fallback`).
 #[utoipa::path(
     post, path = "/v1/context", tag = "conversations", operation_id = "create_context", request_body = ContextRequest,
     responses(

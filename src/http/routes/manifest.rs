@@ -85,7 +85,7 @@ impl From<ManifestEntry> for ManifestEntryResponse {
 
 /// Get the manifest
 ///
-/// Lists every file with its path, hash, size, modification time, type and tags, so that a client
+/// Lists every source with its path, hash, size, modification time, type and tags, so that a client
 /// can compare a folder with the store.
 #[utoipa::path(
     get, path = "/v1/manifest", tag = "documents", operation_id = "get_manifest", params(ListSourcesQuery),

@@ -161,7 +161,7 @@ pub struct ListMemoriesQuery {
     /// Only memories with this topic.
     #[serde(default)]
     topic: Option<String>,
-    /// Only memories of this category.
+    /// Only memories with this category of the vocabulary, which is not a category of the hierarchy.
     #[serde(default)]
     category: Option<String>,
     /// Only memories whose classification is in this state: `pending`, `done`, `failed` or `none`.

@@ -54,7 +54,8 @@ pub struct RetrieveMemoryRequest {
     /// Values for this request. The same fields may also be sent at the top level.
     #[serde(default)]
     pub config: Option<RetrieveMemoryConfig>,
-    /// Maximum number of memories: 6 to 10, or as far as the value of the policy.
+    /// Maximum number of memories, from 6 to 10. If the value of the policy is outside this range,
+    /// values up to it are allowed too.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 20)]
     pub top_k: Option<usize>,
@@ -79,7 +80,8 @@ pub struct RetrieveMemoryRequest {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RetrieveMemoryConfig {
-    /// Maximum number of memories: 6 to 10, or as far as the value of the policy.
+    /// Maximum number of memories, from 6 to 10. If the value of the policy is outside this range,
+    /// values up to it are allowed too.
     #[schema(minimum = 1, maximum = 20)]
     pub top_k: Option<usize>,
     /// Maximum number of sentences per memory: 1 or 2, or up to the value of the policy.
@@ -121,7 +123,8 @@ pub struct RetrieveMemoryResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RetrievalErrorResponse {
     /// `ZEP_UNAVAILABLE` (memories cannot be searched at the moment), `COLLECTION_NOT_FOUND` (the
-    /// end user has no memories), `RATE_LIMITED` or `INVALID_QUERY`.
+    /// end user has no memories), `RATE_LIMITED` or `INVALID_QUERY`. Some names come from an earlier
+    /// service whose clients know them.
     #[schema(example = "RATE_LIMITED")]
     pub code: &'static str,
     pub message: &'static str,

@@ -58,8 +58,8 @@ pub struct ListQueriesQuery {
 /// Run a query
 ///
 /// Finds chunks, fits them to the token budget, and generates an answer from them with citations.
-/// With the default strategy, `auto`, memoir searches first, and a model picks categories only if
-/// the search leaves doubt. The other strategies walk the hierarchy level by level and read the
+/// With the default strategy, `auto`, memoir searches first, and a language model picks categories
+/// only if the result is uncertain. The other strategies walk the hierarchy level by level and read the
 /// chunks of the selected leaves. The response includes every decision on the way. With `mode:
 /// retrieve` it contains the chunks without an answer. With `wait: false` the response is a job
 /// (202), whose `result` has the same format.

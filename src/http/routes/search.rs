@@ -108,8 +108,8 @@ pub struct SearchItemResponse {
     pub rank: usize,
     /// How well the item fits, from 0 (nothing in common with the query) to 1. For `keyword` and
     /// `semantic` it is that component. For `hybrid` it is the mean of `semantic` and the square
-    /// root of `keyword`; where that would rise from one item to the next, neighbouring items get
-    /// their average. It can be compared between searches.
+    /// root of `keyword`; scores never rise down the list: where they would, the items
+    /// concerned get their average. It can be compared between searches.
     pub score: f64,
     pub score_parts: ScorePartsResponse,
     /// What the text belongs to: `source` or `memory`.

@@ -56,7 +56,7 @@ pub struct SourceResponse {
     pub file_type: String,
     /// Whether retrieval may use the source.
     pub eligible: bool,
-    /// In the order in which they were given; always includes `file_ingest`.
+    /// In the order in which they were given. memoir sets the tag `file_ingest` on every source.
     pub tags: Vec<String>,
     /// The number of the newest version; 0 until the first ingestion.
     pub latest_version: i64,

@@ -5,7 +5,7 @@ import { field } from "./parts.js";
 
 /** The name of each strategy, everywhere on the page. */
 export const STRATEGIES = {
-  auto: ["Auto", "Searches first; a model picks categories or walks the hierarchy only if the search leaves doubt."],
+  auto: ["Auto", "Searches first; a language model picks categories or walks the hierarchy only if the result is uncertain."],
   one_shot: ["One shot", "The best category on every level."],
   wide_branch: ["Wide branch", "The same number of categories on every level."],
   zoom_in: ["Zoom in", "Many at first, fewer on each level."],

@@ -227,7 +227,7 @@ export function curl(body) {
   const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
   return [
     `curl -s ${location.origin}/v1/queries`, "-H 'Content-Type: application/json'",
-    access.space && `-H 'X-Memoir-Space: ${access.space}'`, access.key && "-H \"Authorization: Bearer $MEMOIR_API_KEY\"",
+    access.space && `-H 'X-Memoir-Space: ${access.space}'`, access.key && "-H \"Authorization: Bearer $MEMOIR_KEY\"",
     `-d '${quoted}'`,
   ].filter(Boolean).join(" \\\n  ");
 }

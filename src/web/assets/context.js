@@ -37,7 +37,7 @@ export function contextView(answer) {
   const understood = [...intent.topics, intent.category, ...intent.entities.map((entity) => entity.value)].filter(Boolean);
   return [
     h("pre.composed.verbatim", { tabindex: "0", role: "region", "aria-label": "The composed text" }, context || "No memory fits the question: the text is empty."),
-    h("div.row.between", h("span.muted", `${count(answer.token_count, "token")} of ${number(answer.max_tokens)}${answer.truncated ? ", cut off at the end" : ""} in ${milliseconds(answer.timings.total_ms)}`), copyButton(context)),
+    h("div.row.between", h("span.muted", `${number(answer.estimated_tokens)} of ${number(answer.max_tokens)} estimated tokens (${number(answer.token_count)} by the tokenizer)${answer.truncated ? ", cut off at the end" : ""} in ${milliseconds(answer.timings.total_ms)}`), copyButton(context)),
     facts(["Understood as", understood.length ? understood.map((word) => h("span.tag", word)) : "no term of the vocabulary"], ["Time", intent.time_scope.replace("_", " ")]),
     answer.intent_fallback && h("p.notice", `No model analysed the question: ${answer.intent_fallback_reason ?? "none answered"}.`),
     memories.length > 0 && h("section", { "aria-label": "Memories found" }, h("h3", count(memories.length, "memory", "memories")), h("ol.plain.scored", memories.map(scored))),

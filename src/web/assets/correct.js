@@ -49,7 +49,7 @@ export async function correct(memory, user, changed) {
   const own = memory.metadata.importance ?? null;
   const importance = h("input", { type: "number", min: "0", max: "1", step: "0.05", value: own ?? "" });
   const trouble = h("div");
-  const reset = memory.corrected_fields.length > 0 && h("button", { type: "button" }, "Drop the corrections");
+  const reset = memory.corrected_fields.length > 0 && h("button", { type: "button" }, "Remove the corrections");
   const form = h("form", { novalidate: true }, trouble,
     h("p.muted", "What you change here stays when the message is classified again."),
     topicEditor(chosen, vocabulary.topics),

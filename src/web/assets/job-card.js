@@ -16,8 +16,8 @@ export function phaseText(job) {
   if (job.state === "queued") return job.attempt > 0 ? "Waiting to retry" : "Queued";
   if (job.state === "awaiting_helper") return "Waiting for your helper";
   if (job.state === "succeeded") return summary(job);
-  if (job.state === "failed") return "Stopped";
-  if (job.state === "cancelled") return "Cancelled; nothing was stored";
+  if (job.state === "failed") return "Failed";
+  if (job.state === "cancelled") return "Cancelled; no version was added";
   const { level, depth } = job.progress ?? {};
   const phase = PHASES[job.phase] ?? job.phase ?? "Starting";
   return job.phase === "classifying" && level ? `${phase}: level ${level} of ${depth}` : phase;

@@ -6,7 +6,7 @@ import { jobActions, phaseText } from "./job-card.js";
 import { isOver, jobs } from "./live.js";
 import { badge, head, paged, sentence } from "./parts.js";
 
-const FILTERS = [["", "All"], ["queued", "Waiting"], ["running", "Running"], ["awaiting_helper", "Needs helper"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
+const FILTERS = [["", "All"], ["queued", "Queued"], ["running", "Running"], ["awaiting_helper", "Needs a helper"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
 const KINDS = { ingestion: "Ingestion", query: "Query" };
 const POLL_MS = 3000;
 /** Pages of sources that are read for the names of a page of jobs. */

@@ -75,7 +75,7 @@ export function paged(list, fetchPage, row, empty) {
 }
 
 const STATES = {
-  queued: ["Waiting", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs helper", "you"],
+  queued: ["Queued", "wait"], running: ["Running", "run"], awaiting_helper: ["Needs a helper", "you"],
   succeeded: ["Done", "good"], failed: ["Failed", "bad"], cancelled: ["Cancelled", "off"],
 };
 

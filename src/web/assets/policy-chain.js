@@ -53,7 +53,7 @@ function stepBox(step) {
 export async function chain(answer, user, signal) {
   await learn(answer, user, signal);
   const { metadata } = answer;
-  return h("section.chain-box", { "aria-label": `Chain of ${answer.policy}` }, h("h2", answer.policy, " ", h("span.muted", answer.cached ? "from the cache" : milliseconds(answer.timings?.totalMs))),
+  return h("section.chain-box", { "aria-label": `Steps of ${answer.policy}` }, h("h2", answer.policy, " ", h("span.muted", answer.cached ? "from the cache" : milliseconds(answer.timings?.totalMs))),
     answer.skipped && h("p.notice", SKIPPED[answer.skipped] ?? answer.skipped),
     answer.error && h("p.notice", answer.error.message),
     h("div.chain-scroll", { tabindex: "0", role: "region", "aria-label": "The steps in order" }, h("ol.chain",

@@ -47,7 +47,7 @@ function questionForm(signal) {
     right.value = compared;
   };
   const out = h("div.chains", { "aria-live": "polite" });
-  const go = h("button.primary", { type: "submit" }, "Show the chain");
+  const go = h("button.primary", { type: "submit" }, "Show the steps");
   const learn = async () => {
     const { items } = await all("/v1/threads", { user_id: user.value.trim() || "default" }, 200).catch(() => ({ items: [] }));
     put(thread, items.map((item) => h("option", { value: item.id }, `${item.title || "Untitled"} (${number(item.message_count)})`)), items.length === 0 && h("option", { value: "" }, "this user has no threads"));

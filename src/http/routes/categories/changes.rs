@@ -98,9 +98,9 @@ fn name_in(state: &str) -> String {
 
 /// List changes of the hierarchy
 ///
-/// Returns the renamed categories, newest first. The embedded model renames a leaf that it named itself
-/// when the leaf has grown and the name no longer fits most of its chunks. A name given by a user or by
-/// another model stays.
+/// Returns the renamed categories, newest first. The embedded model may rename a leaf that has grown,
+/// if the name no longer fits most of its chunks. It renames only leaves that it named: a name given
+/// by a user or by another model stays.
 #[utoipa::path(
     get, path = "/v1/categories/changes", tag = "categories", operation_id = "list_category_changes",
     params(ListCategoryChangesQuery),

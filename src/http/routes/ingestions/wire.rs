@@ -139,8 +139,9 @@ pub struct IngestionOptionsRequest {
     pub indexes: Option<Vec<IngestionIndex>>,
 }
 
-/// `taxonomy`: chunks filed under the hierarchy, which requires a model. `semantic`: chunks for
-/// semantic search. Both also enable keyword search.
+/// `taxonomy`: chunks of the profile `taxonomy`, filed in the hierarchy, which requires a model.
+/// `semantic`: chunks of the profile `retrieval`, for search by meaning. Both also enable keyword
+/// search.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IngestionIndex {

@@ -81,7 +81,7 @@ pub struct QueryReceiptResponse {
     pub path_errors: Vec<PathError>,
     pub warnings: Vec<QueryWarning>,
     pub estimate: Option<PromptEstimate>,
-    /// How chunks were summarized, if they were.
+    /// How chunks were summarised, if they were.
     pub summarization: Option<QuerySummarizationResponse>,
     /// The chunks that the answer is based on.
     pub used_chunk_ids: Vec<i64>,
@@ -131,7 +131,7 @@ pub struct QueryPathResponse {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How chunks were summarized.
+/// How chunks were summarised.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuerySummarizationResponse {
     pub ratio: f64,

@@ -140,10 +140,11 @@ pub enum QueryMode {
     Retrieve,
 }
 
-/// How to find chunks. `auto` searches first, and has a model pick categories only where the search
-/// leaves doubt; its chunks are ranked one by one. The others walk the hierarchy and read whole
-/// leaves: `one_shot` selects one category per level; `wide_branch` selects `n` per level; `zoom_in` starts with `n` and selects `n2` fewer on each level; `branch_out` starts
-/// with `n` and selects `n2` more on each level.
+/// How to find chunks. `auto` searches first; if the result is uncertain, a language model picks
+/// categories, and walks down from those that are not leaves. Its chunks are ranked one by one. The
+/// others walk the hierarchy from level 1 and read whole leaves: `one_shot` selects one category per
+/// level; `wide_branch` selects `n` per level; `zoom_in` starts with `n` and selects `n2` fewer on
+/// each level; `branch_out` starts with `n` and selects `n2` more on each level.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryStrategy {
@@ -154,7 +155,7 @@ pub enum QueryStrategy {
     BranchOut,
 }
 
-/// Drop whole paths (`PRUNE`), or summarize every chunk (`SUMMARIZE`).
+/// Drop chunks or whole category paths (`PRUNE`), or summarise every chunk (`SUMMARIZE`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QueryPromptLimiting {
