@@ -118,7 +118,7 @@ problems! {
     RATE_LIMITED = 429 "rate_limited", "Rate limited",
         "Wait for the time given in Retry-After, or ask an admin to raise limits.requests_per_minute of the key.";
     SPEND_CAP_REACHED = 429 "spend_cap_reached", "Spend cap reached",
-        "Raise the cap named in context and restart. A daily cap is reset at 00:00 UTC.";
+        "Raise the cap named in context; if it is a setting, restart. A daily cap is reset at 00:00 UTC.";
     TOO_MANY_CONNECTIONS_FROM_ADDRESS = 429 "too_many_connections_from_address", "Too many connections from this address",
         "Try again shortly, reuse connections, or raise server.max_connections_per_address and restart.";
     HEAD_TOO_LARGE = 431 "head_too_large", "Headers too large",

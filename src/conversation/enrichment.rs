@@ -1,5 +1,5 @@
 //! The job that classifies messages: up to twenty of a thread in one call, with the current
-//! vocabulary; fewer if the model did not respond. A message that the model cannot classify is
+//! vocabulary; fewer if the model takes too long for so many. A message that the model cannot classify is
 //! marked as failed and gets no terms.
 
 use std::sync::Arc;
@@ -41,6 +41,24 @@ impl Work for EnrichWork {
     }
 }
 
+/// Why several messages were not classified.
+enum Unclassified {
+    /// The model took too long for so many at once.
+    TooSlow,
+    Job(JobError),
+}
+
+impl From<LlmError> for Unclassified {
+    fn from(error: LlmError) -> Self {
+        match error {
+            LlmError::Unavailable {
+                timed_out: true, ..
+            } => Self::TooSlow,
+            error => Self::Job(error.into()),
+        }
+    }
+}
+
 /// The job for the messages that carry its id.
 pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
     NewJob {
@@ -61,7 +79,7 @@ impl Conversation {
             .await?
             .within(context.budget());
         let (mut done, mut failed) = (0, 0);
-        let most = messages_per_call(context.waits());
+        let mut most = MOST_MESSAGES;
         loop {
             let claimed = self.store.retry("claim_pending", || async {
                 let mut tx = self.store.begin().await?;
@@ -79,7 +97,15 @@ impl Conversation {
 
             let vectors = self.vectors_for(&session, context, &messages).await?;
             let vocabulary = self.vocabulary(context.space()).await?;
-            let found = self.classify(&session, &messages, &vocabulary).await?;
+            let found = match self.classify(&session, &messages, &vocabulary).await {
+                Err(Unclassified::TooSlow) => {
+                    // They stay claimed, and the first of them are read again.
+                    most = messages.len() / 2;
+                    continue;
+                }
+                Err(Unclassified::Job(error)) => return Err(error),
+                Ok(found) => found,
+            };
             let (ok, bad) = self
                 .keep(context, messages, &vocabulary, &found, vectors)
                 .await?;
@@ -103,7 +129,7 @@ impl Conversation {
         session: &Session,
         messages: &[Memory],
         vocabulary: &Vocabulary,
-    ) -> Result<Found, JobError> {
+    ) -> Result<Found, Unclassified> {
         let terms = Arc::new(vocabulary.terms.clone());
         if let [message] = messages {
             let task = EnrichOne {
@@ -120,7 +146,7 @@ impl Conversation {
                     model: String::new(),
                     messages: vec![None],
                 }),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(Unclassified::Job(error.into())),
             };
         }
 
@@ -135,7 +161,8 @@ impl Conversation {
             messages: numbered.collect(),
             terms,
         };
-        let partly = self.llm.ask_partly(session, task).await?;
+        let partly = self.llm.ask_partly(session, task).await;
+        let partly = partly.map_err(|error| Unclassified::Job(error.into()))?;
         if let Some(error) = partly.error.filter(|error| !is_of_message(error)) {
             return Err(error.into());
         }
@@ -293,13 +320,6 @@ pub(super) fn is_of_message(error: &LlmError) -> bool {
         error,
         LlmError::InvalidOutput { .. } | LlmError::Refused { .. } | LlmError::Truncated { .. }
     )
-}
-
-/// How many messages one call classifies: after each wait for the model half as many, because a
-/// model on a slow machine may need longer for twenty than a request may take.
-fn messages_per_call(waits: i64) -> usize {
-    let halvings = u32::try_from(waits).unwrap_or(0);
-    MOST_MESSAGES.checked_shr(halvings).unwrap_or(0).max(1)
 }
 
 fn classification(

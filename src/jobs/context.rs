@@ -134,11 +134,6 @@ impl JobContext {
         self.inner.job.fence == FIRST_FENCE
     }
 
-    /// How often it has waited for a provider since it last made progress.
-    pub fn waits(&self) -> i64 {
-        self.inner.job.waits
-    }
-
     /// Counted from 1.
     pub fn attempt(&self) -> i64 {
         self.inner.job.attempt

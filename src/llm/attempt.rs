@@ -32,6 +32,7 @@ impl Llm {
             model: target.name(),
             reason,
             wait,
+            timed_out: false,
         };
 
         let tokens = u64::try_from(plan.expected_tokens).unwrap_or(0);

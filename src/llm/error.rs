@@ -17,6 +17,8 @@ pub enum LlmError {
         reason: String,
         /// The delay that a busy provider requests.
         wait: Option<Duration>,
+        /// It was reached, but took too long: it may need less time for a smaller request.
+        timed_out: bool,
     },
 
     /// 502: the provider does not accept our key, or the key lacks a permission.

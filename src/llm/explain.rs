@@ -20,6 +20,7 @@ pub fn explain(target: &Target, error: &ProviderError) -> LlmError {
             model,
             reason: error.to_string(),
             wait: None,
+            timed_out: matches!(error, ProviderError::TimedOut),
         };
     };
 
@@ -51,6 +52,7 @@ pub fn explain(target: &Target, error: &ProviderError) -> LlmError {
             model,
             reason,
             wait: *retry_after,
+            timed_out: false,
         },
         _ => LlmError::Rejected { model, reason },
     }

@@ -94,6 +94,7 @@ impl Record {
                     .unwrap_or("no answer")
                     .to_owned(),
                 wait: None,
+                timed_out: false,
             },
             None => LlmError::NotRecorded { stage },
         })

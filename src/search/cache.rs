@@ -22,6 +22,8 @@ const TOO_BIG_FOR: Duration = Duration::from_hours(1);
 /// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
+/// Memory of the index of one group, besides its entries.
+const GROUP_BYTES: u64 = 1024;
 
 /// A space, and what is searched in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,7 +43,14 @@ pub struct IndexCache {
     store: Store,
     most_bytes: u64,
     spaces: Arc<Mutex<HashMap<Place, Arc<SpaceIndex>>>>,
+    too_big: Arc<Mutex<HashMap<(Place, bool), TooBig>>>,
     clock: Arc<AtomicU64>,
+}
+
+/// A space that does not fit into memory, with or without its vectors.
+struct TooBig {
+    size: SearchSize,
+    measured_at: Instant,
 }
 
 /// One index, and what is known of it.
@@ -91,13 +100,6 @@ impl Known {
             None if vectors && !self.vectors => None,
             None => Some(Location::Memory(Arc::clone(entry))),
         }
-    }
-
-    /// Whether the whole space was found to exceed the memory, not long ago.
-    fn is_too_big(&self, vectors: bool) -> bool {
-        let too_big = self.too_big.is_some() || (vectors && self.vectors_too_big);
-        let is_recent = |read_at: Instant| read_at.elapsed() < TOO_BIG_FOR;
-        too_big && self.read_at.is_some_and(is_recent)
     }
 
     fn is_old(&self) -> bool {
@@ -187,6 +189,7 @@ impl IndexCache {
             store,
             most_bytes,
             spaces: Arc::default(),
+            too_big: Arc::default(),
             clock: Arc::default(),
         }
     }
@@ -215,27 +218,63 @@ impl IndexCache {
         let count = self.store.find_memory_writes(space, group).await?;
         let counted = count.map(|count| (group.to_owned(), count));
         let writes: Writes = counted.into_iter().collect();
-        if !self.is_too_big(&place, vectors).await {
-            let location = self.open(place.clone(), writes.clone(), vectors).await?;
-            if matches!(location, Location::Memory(_)) {
-                return Ok(location);
+        let size = match self.known_too_big(&place, vectors) {
+            Some(size) => size,
+            None => match self.open_if_fitting(&place, &writes, vectors).await? {
+                Location::Database(size) => {
+                    self.remember_too_big(&place, vectors, size);
+                    size
+                }
+                found @ Location::Memory(_) => return Ok(found),
+            },
+        };
+
+        place.group = Some(group.to_owned());
+        Ok(match self.open(place, writes, vectors).await? {
+            // The database weights words by the whole space.
+            Location::Database(_) => Location::Database(size),
+            found @ Location::Memory(_) => found,
+        })
+    }
+
+    /// The index of a whole space; not loaded if it does not fit.
+    async fn open_if_fitting(
+        &self,
+        place: &Place,
+        writes: &Writes,
+        vectors: bool,
+    ) -> Result<Location, StoreError> {
+        let is_loaded = {
+            let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+            let has_rows = |entry: &Arc<SpaceIndex>| entry.bytes.load(Ordering::Relaxed) > 0;
+            spaces.get(place).is_some_and(has_rows)
+        };
+
+        if !is_loaded {
+            let size = self.size_of(place).await?;
+            if !self.fits(place, size, vectors).await? {
+                return Ok(Location::Database(size));
             }
         }
 
-        place.group = Some(group.to_owned());
-        self.open(place, writes, vectors).await
+        self.open(place.clone(), writes.clone(), vectors).await
     }
 
-    /// Whether a whole space is known to exceed the memory.
-    async fn is_too_big(&self, place: &Place, vectors: bool) -> bool {
-        let entry = {
-            let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-            spaces.get(place).cloned()
+    /// The size of a space that was found not to fit, not long ago.
+    fn known_too_big(&self, place: &Place, vectors: bool) -> Option<SearchSize> {
+        let too_big = self.too_big.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = too_big.get(&(place.clone(), vectors))?;
+        (found.measured_at.elapsed() < TOO_BIG_FOR).then_some(found.size)
+    }
+
+    fn remember_too_big(&self, place: &Place, vectors: bool, size: SearchSize) {
+        let found = TooBig {
+            size,
+            measured_at: Instant::now(),
         };
-        match entry {
-            Some(entry) => entry.known.lock().await.is_too_big(vectors),
-            None => false,
-        }
+        let mut too_big = self.too_big.lock().unwrap_or_else(PoisonError::into_inner);
+        too_big.retain(|_, known| known.measured_at.elapsed() < TOO_BIG_FOR);
+        too_big.insert((place.clone(), vectors), found);
     }
 
     /// The index of the chunks of a space, and the one of what is said about their sources.
@@ -339,7 +378,6 @@ impl IndexCache {
             *known = Known {
                 writes: Some(known.and(writes)),
                 too_big: Some(size),
-                read_at: Some(Instant::now()),
                 ..Known::default()
             };
 
@@ -430,23 +468,35 @@ impl IndexCache {
     /// Evicts the least recently searched indexes until all fit; never the one just requested.
     fn make_room(&self, place: &Place) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |entry: &Arc<SpaceIndex>| entry.bytes.load(Ordering::Relaxed);
-        let mut all: u64 = spaces.values().map(size).fold(0, u64::saturating_add);
+        let size = |(place, entry): (&Place, &Arc<SpaceIndex>)| {
+            let bytes = entry.bytes.load(Ordering::Relaxed);
+            // There may be many users, and an empty index needs memory too.
+            bytes + place.group.as_ref().map_or(0, |_| GROUP_BYTES)
+        };
+        let mut all: u64 = spaces.iter().map(size).fold(0, u64::saturating_add);
+        if all <= self.most_bytes {
+            return;
+        }
 
-        while all > self.most_bytes {
-            let others = spaces
-                .iter()
-                .filter(|(other, entry)| *other != place && size(entry) > 0);
-            let oldest = others.min_by_key(|(_, entry)| entry.used.load(Ordering::Relaxed));
-            let Some((oldest, entry)) =
-                oldest.map(|(oldest, entry)| (oldest.clone(), Arc::clone(entry)))
-            else {
+        let mut others: Vec<(u64, u64, Place)> = spaces
+            .iter()
+            .filter(|(other, _)| *other != place)
+            .map(|(other, entry)| {
+                let used = entry.used.load(Ordering::Relaxed);
+                (used, size((other, entry)), other.clone())
+            })
+            .filter(|(_, size, _)| *size > 0)
+            .collect();
+        others.sort_unstable_by_key(|(used, _, _)| *used);
+
+        for (_, size, oldest) in others {
+            if all <= self.most_bytes {
                 return;
-            };
+            }
 
             // A running search still holds it.
             spaces.remove(&oldest);
-            all = all.saturating_sub(size(&entry));
+            all = all.saturating_sub(size);
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::builder::{self, Block, Parts};
+use super::candidate::Candidate;
 use super::ceiling::PromptEstimate;
 use super::condenser::{self, CondensedContext};
 use super::eligibility::{self, Pool};
@@ -266,7 +267,7 @@ impl<'a> Composing<'a> {
     fn parts<'p>(
         &'p self,
         context: &'p CondensedContext,
-        candidates: &'p [super::candidate::Candidate],
+        candidates: &'p [Candidate],
         headers: &'p Headers,
     ) -> Parts<'p> {
         let shown = self.workspace.settings.include_recent_history;
@@ -398,23 +399,42 @@ impl<'a> Composing<'a> {
         }))
     }
 
-    /// The blocks of the prompt, its text and its tokens. What was found gives way if it is over the
+    /// The blocks of the prompt, its text and its tokens. The last facts give way if it is over the
     /// ceiling; the rules, files and task of the user do not.
     fn fit(&self, gathered: &mut Gathered, headers: &Headers) -> (Vec<Block>, String, usize) {
         let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
-        loop {
-            let blocks = {
-                let parts = self.parts(&gathered.context, &gathered.candidates, headers);
-                builder::build(&parts)
-            };
+        let put_together = |context: &CondensedContext, candidates: &[Candidate]| {
+            let blocks = builder::build(&self.parts(context, candidates, headers));
             let prompt = builder::text(&blocks);
             let tokens = self.tools.counter.count(&prompt);
-            let over = tokens.saturating_sub(ceiling);
-            let (context, candidates) = (&mut gathered.context, &mut gathered.candidates);
-            if over == 0 || !condenser::shorten(&self.tools, context, candidates, over) {
-                return (blocks, prompt, tokens);
+            (blocks, prompt, tokens)
+        };
+
+        let all = gathered.context.facts.len();
+        let whole = put_together(&gathered.context, &gathered.candidates);
+        if whole.2 <= ceiling || all == 0 {
+            return whole;
+        }
+
+        // The most facts with which the prompt fits; none if it never does.
+        let (mut fits, mut exceeds) = (0, all);
+        while exceeds - fits > 1 {
+            let middle = usize::midpoint(fits, exceeds);
+            let mut context = gathered.context.clone();
+            context.facts.truncate(middle);
+            if put_together(&context, &gathered.candidates).2 <= ceiling {
+                fits = middle;
+            } else {
+                exceeds = middle;
             }
         }
+
+        condenser::shorten(&mut gathered.context, &mut gathered.candidates, fits);
+        let left_out = all - fits;
+        gathered.notes.push(format!(
+            "{left_out} of {all} facts were left out: over the token ceiling"
+        ));
+        put_together(&gathered.context, &gathered.candidates)
     }
 
     /// The prompt, unless it is over a ceiling.

@@ -151,22 +151,14 @@ pub fn chunks_instead(
     }
 }
 
-/// Drops the last facts until so many tokens are saved, because the prompt is over its ceiling with
-/// them; `false` if there is nothing to drop.
-pub fn shorten(
-    tools: &Tools<'_>,
-    context: &mut CondensedContext,
-    candidates: &mut [Candidate],
-    over: usize,
-) -> bool {
-    let mut saved = 0;
-    let mut dropped = HashSet::new();
-    while saved < over
-        && let Some(fact) = context.facts.pop()
-    {
-        saved += tools.counter.count(&fact.text);
-        dropped.extend(fact.citations);
-    }
+/// Keeps so many facts, because the prompt is over its ceiling with more. A chunk that is not cited
+/// any more is dropped.
+pub fn shorten(context: &mut CondensedContext, candidates: &mut [Candidate], facts: usize) {
+    let dropped = context.facts.split_off(facts.min(context.facts.len()));
+    let dropped: HashSet<i64> = dropped
+        .into_iter()
+        .flat_map(|fact| fact.citations)
+        .collect();
 
     let cited = context.cited();
     for candidate in candidates {
@@ -175,6 +167,4 @@ pub fn shorten(
             candidate.drop_at("condense", OVER_CEILING);
         }
     }
-
-    !dropped.is_empty()
 }

@@ -121,14 +121,21 @@ fn group(chunk: &RankedChunk) -> (i32, i64) {
     }
 }
 
+/// Whether the order of chunks is known without their texts, because no two of them share a result
+/// or a leaf.
+pub fn is_in_order<'c>(chunks: impl Iterator<Item = &'c RankedChunk>) -> bool {
+    let mut groups = HashSet::new();
+    let mut each = chunks.map(group);
+    each.all(|group| groups.insert(group))
+}
+
 /// The relevance of each chunk, 0 to 1. A result of the search is longer than a filed chunk, so
 /// several chunks share one: the one that matches most words of the query loses nothing, the others
 /// lose a part, and more the fewer words they match. So the first chunks come from as many results
 /// as the search itself would show. Every chunk also loses a little the fewer words it matches
 /// compared with the best of all.
 pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
-    let groups: HashSet<(i32, i64)> = chunks.iter().map(|(chunk, _)| group(chunk)).collect();
-    if groups.len() == chunks.len() {
+    if is_in_order(chunks.iter().map(|(chunk, _)| chunk)) {
         return chunks.iter().map(|(chunk, _)| chunk.relevance()).collect();
     }
 

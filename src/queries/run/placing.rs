@@ -1,6 +1,6 @@
 //! Reads the chunks that `auto` ranked, puts them in order, and finds their paths.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::QueryRun;
 use crate::config::query::PromptLimiting;
@@ -16,8 +16,9 @@ use crate::queries::traversal::Path;
 /// How many times the budget is read, so that the best chunks of each result can be chosen, and so
 /// that summaries have something to shorten.
 const READ_BUDGETS: i64 = 2;
-const SUMMARIZED_BUDGETS: i64 = 4;
-/// If the order of the chunks needs no text, this part of the budget is read besides it.
+pub(super) const SUMMARIZED_BUDGETS: i64 = 4;
+/// If the order of the chunks does not depend on their texts, this part of the budget is read besides
+/// it.
 const SPARE_SHARE: i64 = 4;
 
 /// A chunk in its final place.
@@ -69,22 +70,17 @@ impl QueryRun<'_> {
     /// How many tokens of these chunks are read.
     fn room(&self, ranked: &[RankedChunk]) -> i64 {
         let budget = self.budget();
-        let results: HashSet<u32> = ranked.iter().map(|chunk| chunk.result).collect();
-        let prunes = self.ask.prompt_limiting_strategy == PromptLimiting::Prune;
-        if prunes && results.len() == ranked.len() {
-            // Their order is known already; some may be too long for what is left of the budget.
+        if self.ask.prompt_limiting_strategy == PromptLimiting::Summarize {
+            return budget.saturating_mul(SUMMARIZED_BUDGETS);
+        }
+
+        let fits = |chunk: &RankedChunk| chunk.tokens <= budget;
+        if ranking::is_in_order(ranked.iter()) && ranked.iter().all(fits) {
+            // Some may be too long for what is left of the budget.
             return budget.saturating_add(budget / SPARE_SHARE);
         }
 
-        budget.saturating_mul(self.read_budgets())
-    }
-
-    /// How many times the budget is read at most.
-    pub(super) fn read_budgets(&self) -> i64 {
-        match self.ask.prompt_limiting_strategy {
-            PromptLimiting::Prune => READ_BUDGETS,
-            PromptLimiting::Summarize => SUMMARIZED_BUDGETS,
-        }
+        budget.saturating_mul(READ_BUDGETS)
     }
 
     /// The texts of the chunks, in the order of their relevance.

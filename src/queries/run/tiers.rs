@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use super::QueryRun;
 use super::auto::Ranking;
+use super::placing::SUMMARIZED_BUDGETS;
 use crate::base::ids::Space;
+use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::queries::auto::Tier;
 use crate::queries::auto::decide::{self, Next, Seen};
@@ -150,7 +152,11 @@ impl QueryRun<'_> {
             return i64::MAX;
         }
 
-        self.budget().saturating_mul(PAGES.max(self.read_budgets()))
+        let of_page = match self.ask.prompt_limiting_strategy {
+            PromptLimiting::Prune => 1,
+            PromptLimiting::Summarize => SUMMARIZED_BUDGETS,
+        };
+        self.budget().saturating_mul(PAGES * of_page)
     }
 
     /// The filed chunks that share text with the best results of a search, as many as are enough, and
@@ -170,6 +176,9 @@ impl QueryRun<'_> {
 
         let covered = rank::covered(&found.hits);
         let evidence = decide::limited(rank::evidence(&found.hits), covered);
+        // A model that picks categories may raise any of the results.
+        let may_pick = evidence < decide::ENOUGH && self.language_model_selects();
+        let enough = if may_pick { i64::MAX } else { enough };
         let (mut places, mut filed, mut ranked) = (Vec::new(), Vec::new(), Vec::new());
         let (mut begin, mut end) = (0, results.len().min(FIRST_LOOKED_UP));
         while begin < end {

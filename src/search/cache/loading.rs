@@ -22,7 +22,12 @@ impl IndexCache {
         let mut index = Index::of(*kind, model);
         if let Some(group) = group {
             let group = std::slice::from_ref(group);
-            return self.update_memories(place, index, group).await;
+            let mut index = self.update_memories(place, index, group).await?;
+            return blocking(move || {
+                index.settle();
+                index
+            })
+            .await;
         }
 
         // Before the entries, so that the entries of each current version are among them.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use memoir::scripted_model::Fault;
 use serde_json::{Value, json};
 
 use super::{Desk, answering, busy, classified, intent};
@@ -167,11 +168,15 @@ async fn messages_of_one_request_share_their_calls() {
 }
 
 #[tokio::test]
-async fn a_model_that_did_not_respond_gets_half_as_many_messages_at_once() {
-    let desk = Desk::open().await;
+async fn a_model_that_takes_too_long_gets_half_as_many_messages_at_once() {
+    let desk = Desk::on(
+        TestDatabase::sqlite(),
+        &[("LLM__TRANSPORT__READ_TIMEOUT", "1")],
+    )
+    .await;
     let shipping = |_: &str| classified(&["shipping"], 0.5);
     desk.model.set_rule(answering(shipping, intent(&[], false)));
-    desk.model.push(busy());
+    desk.model.push(Fault::Stall);
     let thread = desk.thread("ann", None).await;
     let many: Vec<Value> = (0..20)
         .map(|n| json!({"content": format!("text {n}")}))

@@ -335,6 +335,10 @@ async fn chunks_with_long_sources_give_way_instead_of_exceeding_the_ceiling() {
     assert_eq!(kept, facts.len());
     let over = json!("dropped: over the token ceiling");
     assert!(candidates.iter().any(|one| one["reason"] == over));
+
+    // No more is left out than must be: one more takes some sixty tokens.
+    let tokens = prompt["estimate"]["tokens"].as_u64().unwrap();
+    assert!((1900..=2000).contains(&tokens), "{tokens}");
     bench.test.app.finish().await;
 }
 
