@@ -18,6 +18,9 @@ const ENOUGH: f32 = 0.22;
 /// Share of the best relevance that a further sentence needs, and a further item of a list.
 const CLOSE: f32 = 0.75;
 const CLOSE_ITEM: f32 = 0.6;
+/// Share of the question's words, rare ones counting more, that a further sentence of another chunk
+/// needs, compared with the best sentence: one common word in both is chance.
+const CLOSE_ELSEWHERE: f32 = 0.6;
 /// How much a sentence of another kind than the question asks for counts.
 const OTHER_KIND: f32 = 0.8;
 /// How much a title counts: it names what is asked about, and says nothing of it.
@@ -79,6 +82,11 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         Kind::List => (ITEMS, CLOSE_ITEM),
         _ => (SENTENCES, CLOSE),
     };
+    let carried = rarity.shared(&question, &first.terms);
+    let is_chance = |sentence: &Found<'_>| {
+        sentence.chunk_id != first.chunk_id
+            && rarity.shared(&question, &sentence.terms) < carried * CLOSE_ELSEWHERE
+    };
     let (mut said, mut spoken) = (Vec::new(), Vec::<String>::new());
     for (_, at) in scored
         .iter()
@@ -87,7 +95,7 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         let sentence = &found[*at];
         let words = spoken_words(sentence.text);
         let repeats = |before: &String| before.contains(&words) || words.contains(before);
-        if said.len() == most || spoken.iter().any(repeats) {
+        if said.len() == most || spoken.iter().any(repeats) || is_chance(sentence) {
             continue;
         }
 

@@ -146,10 +146,11 @@ impl Profile {
         );
     }
 
-    /// A model on a local server whose output was truncated may write endlessly, and one that omits
-    /// items ends its lists too early: from now on its schema has limits. Other models do not need limits and do not always support them.
+    /// A model on a local server whose output was truncated, or that took too long, may write
+    /// endlessly, and one that omits items ends its lists too early: from now on its schema has
+    /// limits.
     pub fn learn_to_bound(&self, model: &str) {
-        if self.settings.base_url.starts_with("http://") {
+        if self.can_be_bounded() {
             self.learn(
                 model,
                 Learnt {
@@ -158,6 +159,12 @@ impl Profile {
                 },
             );
         }
+    }
+
+    /// Whether its schemas may get limits: models elsewhere do not need them and do not always
+    /// support them.
+    pub fn can_be_bounded(&self) -> bool {
+        self.settings.base_url.starts_with("http://")
     }
 
     /// The output mode to start with.

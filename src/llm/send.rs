@@ -86,10 +86,11 @@ impl Llm {
         }
 
         let mut learnt = before.clone();
+        let mut tried = 0;
         loop {
             let mode = suited::<T>(target.profile.mode(&learnt));
             match self
-                .send_as(attempts, target, &message, mode, &learnt)
+                .send_as(attempts, target, (&message, tried), mode, &learnt)
                 .await
             {
                 Ok(sent) => {
@@ -105,6 +106,10 @@ impl Llm {
                     }
                     return Ok(sent);
                 }
+                Err(SendError::Endless { tried: count }) => {
+                    learnt.bounded = true;
+                    tried = count;
+                }
                 Err(error) => learnt = downgrade(target, error, mode, learnt)?,
             }
         }
@@ -115,7 +120,7 @@ impl Llm {
         &self,
         attempts: &'a Attempts<'a>,
         target: &'a Target,
-        message: &Message<'_, T>,
+        (message, tried): (&Message<'_, T>, u64),
         mode: Mode,
         learnt: &Learnt,
     ) -> Result<Sent<'a>, SendError> {
@@ -156,7 +161,7 @@ impl Llm {
             self.settings().transport.tries
         };
 
-        let mut count = 1;
+        let mut count = tried + 1;
         loop {
             let client = target.profile.client();
             let asking = async {
@@ -170,6 +175,15 @@ impl Llm {
                 Ok(sent) => return Ok(sent),
                 Err(error) => error,
             };
+
+            if matches!(error, ProviderError::TimedOut) && !learnt.bounded {
+                target.profile.learn_to_bound(&target.model);
+                if target.profile.can_be_bounded() && count < tries {
+                    // The same request would take as long.
+                    measure::retried(&target.profile.settings.name, error.reason());
+                    return Err(SendError::Endless { tried: count });
+                }
+            }
 
             let Some(wait) = self
                 .wait_before_next(&error, count)
@@ -212,6 +226,10 @@ async fn streamed(
 pub enum SendError {
     Provider(ProviderError),
     Gone(LlmError),
+    /// The model took too long, perhaps because it writes endlessly: its schema gets limits.
+    Endless {
+        tried: u64,
+    },
 }
 
 impl From<LlmError> for SendError {
@@ -230,6 +248,7 @@ fn downgrade(
     let error = match error {
         SendError::Gone(error) => return Err(error),
         SendError::Provider(error) => error,
+        SendError::Endless { .. } => ProviderError::TimedOut,
     };
 
     let ProviderError::Status {

@@ -295,6 +295,9 @@ def the_chain_of_a_policy_is_compared_with_another_version():
 
 def redaction_patterns_are_tried():
     b.open("#/policy")
+    b.click("section[aria-label='Settings'] input[name='enableRedaction']")
+    b.click("section[aria-label='Settings'] button[type='submit']")
+    b.sees("No pattern is chosen, so nothing would be redacted")
     place = "section[aria-label='Try redaction'] "
     b.write(place + "textarea[name='customRedactionPatterns']", "EMP-\\d{6}")
     b.click(place + "button", "Try")

@@ -61,6 +61,10 @@ def a_prompt_is_composed_and_every_control_counts():
     assert town in b.js("return [...document.querySelectorAll('.candidate a')].map((link) => link.href).join()"), shown
     b.picture("workbench-composed")
     sound()
+    b.write("textarea[name='hard_rules']", "Answer in two sentences.")
+    b.sees("Something has changed since this prompt was composed")
+    compose()
+    assert "Answer in two sentences." in b.all(".block-text")[0].text, "what was typed counts without saving"
     b.scheme("dark")
     sound()
     b.picture("workbench-dark")

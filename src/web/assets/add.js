@@ -22,7 +22,7 @@ async function sendFiles(files, { folder, tags, describe }, trouble) {
         refuse(file, { detail: `The file has ${bytes(file.size)}; the limit is ${bytes(limit)}.`, remediation: "Split it into smaller files." });
         continue;
       }
-      const metadata = { path: `${folder.replace(/\/+$/, "")}/${file.name}`, mtime: new Date(file.lastModified).toISOString() };
+      const metadata = { path: `${folder}/${file.name}`.replace(/\/+/g, "/"), mtime: new Date(file.lastModified).toISOString() };
       if (tags.length) metadata.tags = tags;
       if (describe) metadata.auto_source_identification = false;
       const form = new FormData();

@@ -7,7 +7,7 @@ import { copyButton, facts, problem } from "./parts.js";
 
 const REASONS = { duplicate: "it repeats another memory", section_full: "its section is full", over_budget: "it did not fit the budget", replaced_by_expansion: "it made room for a preference or an important memory" };
 const STAGES = { current_thread: "this thread", cross_thread: "another thread", expansion: "preferences and important memories" };
-const AGES = { short_term: "less than a day old", mid_term: "up to 30 days old", long_term: "older than 30 days" };
+const AGES = { short_term: "less than a day old", mid_term: "up to 30 days old", long_term: "older than 30 days, or lasting" };
 const PARTS = [["search", "search"], ["topic", "topic"], ["entity", "entities"], ["recency", "recency"], ["importance", "importance"]];
 
 export function contextPanel({ user, thread, signal }) {

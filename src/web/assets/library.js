@@ -203,7 +203,8 @@ export async function show(main, route, signal) {
       const card = jobCard(entry);
       cards.set(entry.job.id, card);
       if (wereOver.has(entry.job.id) && !finished.firstChild) finished.append(h("summary"));
-      (wereOver.has(entry.job.id) ? finished : active).append(card);
+      if (wereOver.has(entry.job.id)) finished.append(card);
+      else clear.after(card);
       setFirst(false);
     }
     cards.get(entry.job.id).update();

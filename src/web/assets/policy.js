@@ -100,6 +100,10 @@ function settingsForm(policy, after) {
       retrieval: { topK: Number(data.get("topK")), clipSentences: Number(data.get("clipSentences")), maxTokens: Number(data.get("maxTokens")), minScore: Number(data.get("minScore")), searchType: data.get("searchType"), enableRedaction: data.has("enableRedaction"), customRedactionPatterns: whole.patterns },
       interleaving: { ...interleaving, strategy: data.get("strategy") }, redaction: { replacement: whole.replacement, builtIn: whole.builtIn },
     };
+    if (body.retrieval.enableRedaction && !whole.patterns.length && !whole.builtIn.length) {
+      put(trouble, problem({ detail: "No pattern is chosen, so nothing would be redacted.", remediation: "Choose a built-in pattern or write your own, or do not redact." }, { compact: true }));
+      return;
+    }
     try {
       const { data: stored } = await call("PUT", "/v1/admin/memory-settings", { body });
       toast(`Version ${stored.version} is in use`);
@@ -109,7 +113,7 @@ function settingsForm(policy, after) {
       if (!error.errors?.length || left.length) put(trouble, problem({ ...error, detail: left.join(" ") || error.detail }, { compact: true }));
     }
   });
-  return h("section.panel", { "aria-label": "Settings" }, h("h2", "Settings"), h("p.muted", "Storing them makes a new version; older ones stay available."), form);
+  return h("section.panel", { "aria-label": "Settings" }, h("h2", "Settings"), h("p.muted", "Storing them makes a new version, which is used at once; older ones stay available to requests that name them."), form);
 }
 
 function redactionFields(retrieval, redaction) {

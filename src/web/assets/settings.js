@@ -19,7 +19,10 @@ export function openSettings(done, error) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     box.close();
+    const before = access.space;
     setAccess(space.value.trim(), key.value.trim());
+    // What is open belongs to the other space.
+    if (access.space !== before) location.hash = location.hash.split("/").slice(0, 2).join("/");
     done();
   });
   space.focus();

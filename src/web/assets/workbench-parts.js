@@ -128,25 +128,33 @@ export function readControls(form) {
   return body;
 }
 
-/** The first two blocks of every prompt. */
+/** The first two blocks of every prompt. `save` stores what was typed, if it differs; false if that failed. */
 export function workspacePanel(workspace) {
   const rules = h("textarea", { rows: "3", name: "hard_rules", value: workspace.hard_rules });
   const memory = h("textarea", { rows: "4", name: "project_memory", value: workspace.project_memory });
   const trouble = h("div");
-  const version = h("span.muted", workspace.version ? `Version ${workspace.version}` : "Defaults");
-  const form = h("form", { novalidate: true }, trouble, field("Hard rules", rules, { name: "hard_rules", hint: "The first block of every prompt." }),
+  const version = h("span.muted", workspace.version ? `Version ${workspace.version}` : "Not saved yet");
+  const form = h("form", { novalidate: true }, trouble, field("Hard rules", rules, { name: "hard_rules", hint: "The first block of every prompt. Saved when you compose." }),
     field("Project memory", memory, { name: "project_memory", hint: "The second block." }), h("div.row.between", version, h("button", { type: "submit" }, "Save the workspace")));
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const isSaved = () => rules.value === workspace.hard_rules && memory.value === workspace.project_memory;
+  async function save() {
+    if (isSaved()) return true;
     put(trouble);
     try {
       const { data } = await call("PUT", "/v1/workspace", { body: { ...workspace, hard_rules: rules.value, project_memory: memory.value } });
       Object.assign(workspace, data);
       put(version, `Version ${data.version}`);
       toast("The workspace is saved");
+      return true;
     } catch (error) {
       if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
+      return false;
     }
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (isSaved()) toast("Nothing has changed");
+    else save();
   });
-  return h("section.panel", { "aria-label": "Workspace" }, h("h2", "Workspace"), form);
+  return Object.assign(h("section.panel", { "aria-label": "Workspace" }, h("h2", "Workspace"), form), { save });
 }

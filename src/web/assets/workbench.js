@@ -30,14 +30,19 @@ export async function show(main, route, signal) {
   const stop = h("button", { type: "button", hidden: true }, "Cancel");
   const clock = h("span.muted.clock");
   const status = h("p.sr", { role: "status" });
+  const stale = h("p.notice", { role: "status", hidden: true }, "Something has changed since this prompt was composed. Compose again to use the changes.");
+  const rules = workspacePanel(known.workspace);
   const form = controls(known);
   form.querySelector("textarea").after(h("div.row.end.workbench-go", clock, stop, go), status);
   put(main, head("Workbench", "Write a task; memoir adds rules, files and what it knows, and shows why. You can change everything before it is sent."),
-    h("div.workbench", h("div.workbench-in", form, workspacePanel(known.workspace)), out));
+    h("div.workbench", h("div.workbench-in", form, rules), out));
   put(out, emptyPrompt());
+  form.addEventListener("input", () => { stale.hidden = false; });
+  rules.addEventListener("input", () => { stale.hidden = false; });
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (!(await rules.save())) return;
     const body = { ...readControls(form), run_id: crypto.randomUUID() };
     const ending = new AbortController();
     signal.addEventListener("abort", () => ending.abort());
@@ -53,7 +58,8 @@ export async function show(main, route, signal) {
     status.textContent = "Composing";
     try {
       const composed = await post("/v1/prompts", body, { signal: ending.signal });
-      put(out, superPrompt(composed, body, known, signal));
+      stale.hidden = true;
+      put(out, stale, superPrompt(composed, body, known, signal));
       status.textContent = `Composed: ${composed.estimate.tokens} tokens`;
       out.querySelector("h2")?.focus({ preventScroll: true });
       if (out.getBoundingClientRect().top > innerHeight - 240) out.scrollIntoView({ block: "start" });

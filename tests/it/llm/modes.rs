@@ -236,6 +236,24 @@ async fn a_truncated_small_model_gets_limits_in_its_schema() {
     assert_eq!(limited, [false, true, true]);
 }
 
+/// One that takes too long may be writing endlessly: the next attempt has limits already.
+#[tokio::test]
+async fn a_small_model_that_takes_too_long_gets_limits_in_its_schema() {
+    let door = Door::with(&[("LLM__TRANSPORT__READ_TIMEOUT", "1")]).await;
+    door.model.push(Fault::Stall);
+    let answered = door.llm.ask(&door.session(), five_chunks()).await.unwrap();
+    assert_eq!(answered.calls.len(), 2);
+
+    let limited: Vec<bool> = door
+        .model
+        .requests()
+        .iter()
+        .map(|seen| seen.body.to_string().contains("maxItems"))
+        .collect();
+
+    assert_eq!(limited, [false, true]);
+}
+
 #[tokio::test]
 async fn an_unspecific_rejection_is_not_retried_in_another_form() {
     let door = Door::open().await;
