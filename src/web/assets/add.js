@@ -95,6 +95,12 @@ export function addPanel() {
   return panel;
 }
 
+/** A file name that tells a pasted text from others: `Knee doctor` becomes `knee-doctor.txt`. */
+function fileName(title) {
+  const words = title.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  return words.length ? `${words.slice(0, 8).join("-").slice(0, 60)}.txt` : undefined;
+}
+
 /** Pasted text, or a new version of an existing source. */
 export function pasteDialog({ describe = false, startTags = "", source, start = "" } = {}) {
   const text = h("textarea.paste", { rows: "12", name: "text", value: start });
@@ -117,13 +123,14 @@ export function pasteDialog({ describe = false, startTags = "", source, start = 
     const body = { text: text.value };
     if (source) body.source_id = source.id;
     if (title.value.trim()) body.title = title.value.trim();
+    const firstLine = text.value.trim().split("\n")[0].replace(/^#+\s*/, "").slice(0, 60);
     if (path.value.trim()) body.path = path.value.trim();
+    else if (!source) body.filename = fileName(title.value) ?? fileName(firstLine);
     if (words(tags.value).length) body.tags = words(tags.value);
     if (own.checked) body.auto_source_identification = false;
     go.disabled = true;
     put(trouble);
     try {
-      const firstLine = text.value.trim().split("\n")[0].replace(/^#+\s*/, "").slice(0, 60);
       watch(await post("/v1/ingestions", body), source?.filename ?? (title.value.trim() || path.value.trim().split("/").pop() || firstLine));
       box.close();
     } catch (error) {
