@@ -120,7 +120,7 @@ impl Llm {
         &self,
         attempts: &'a Attempts<'a>,
         target: &'a Target,
-        (message, tried): (&Message<'_, T>, u64),
+        (message, sent_before): (&Message<'_, T>, u64),
         mode: Mode,
         learnt: &Learnt,
     ) -> Result<Sent<'a>, SendError> {
@@ -161,7 +161,7 @@ impl Llm {
             self.settings().transport.tries
         };
 
-        let mut count = tried + 1;
+        let mut count = sent_before + 1;
         loop {
             let client = target.profile.client();
             let asking = async {
