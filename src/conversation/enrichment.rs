@@ -1,6 +1,6 @@
 //! The job that classifies messages: up to twenty of a thread in one call, with the current
-//! vocabulary; fewer if the model takes too long for so many. A message that the model cannot classify is
-//! marked as failed and gets no terms.
+//! vocabulary; fewer if the model takes too long for so many. A message that the model cannot
+//! classify is marked as failed and gets no terms.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub enum LlmError {
         reason: String,
         /// The delay that a busy provider requests.
         wait: Option<Duration>,
-        /// It was reached, but took too long: it may need less time for a smaller request.
+        /// No response came in time: it may need less time for a smaller request.
         timed_out: bool,
     },
 

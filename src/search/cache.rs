@@ -3,11 +3,14 @@
 //! who is searched gets an index of their own.
 
 mod loading;
+mod room;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+
+use room::TooBig;
 
 use super::index::{Index, Merged, VectorModel};
 use crate::base::ids::Space;
@@ -17,13 +20,6 @@ use crate::store::{Store, StoreError};
 /// An index that was not updated for longer is loaded again, because the rows that tell of changes
 /// are deleted after two days.
 const MOST_IDLE: Duration = Duration::from_hours(24);
-/// How long a space counts as too big before its size is read again.
-const TOO_BIG_FOR: Duration = Duration::from_hours(1);
-/// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
-const TERM_BYTES: u64 = 8;
-const ENTRY_BYTES: u64 = 256;
-/// Memory of the index of one group, besides its entries.
-const GROUP_BYTES: u64 = 1024;
 
 /// A space, and what is searched in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,12 +41,6 @@ pub struct IndexCache {
     spaces: Arc<Mutex<HashMap<Place, Arc<SpaceIndex>>>>,
     too_big: Arc<Mutex<HashMap<(Place, bool), TooBig>>>,
     clock: Arc<AtomicU64>,
-}
-
-/// A space that does not fit into memory, with or without its vectors.
-struct TooBig {
-    size: SearchSize,
-    measured_at: Instant,
 }
 
 /// One index, and what is known of it.
@@ -260,23 +250,6 @@ impl IndexCache {
         self.open(place.clone(), writes.clone(), vectors).await
     }
 
-    /// The size of a space that was found not to fit, not long ago.
-    fn known_too_big(&self, place: &Place, vectors: bool) -> Option<SearchSize> {
-        let too_big = self.too_big.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = too_big.get(&(place.clone(), vectors))?;
-        (found.measured_at.elapsed() < TOO_BIG_FOR).then_some(found.size)
-    }
-
-    fn remember_too_big(&self, place: &Place, vectors: bool, size: SearchSize) {
-        let found = TooBig {
-            size,
-            measured_at: Instant::now(),
-        };
-        let mut too_big = self.too_big.lock().unwrap_or_else(PoisonError::into_inner);
-        too_big.retain(|_, known| known.measured_at.elapsed() < TOO_BIG_FOR);
-        too_big.insert((place.clone(), vectors), found);
-    }
-
     /// The index of the chunks of a space, and the one of what is said about their sources.
     pub async fn of_chunks(
         &self,
@@ -427,24 +400,6 @@ impl IndexCache {
         self.store.find_search_size(space, *kind, group).await
     }
 
-    /// Whether an index fits into the memory for all of them.
-    async fn fits(
-        &self,
-        Place { space, kind, .. }: &Place,
-        size: SearchSize,
-        vectors: bool,
-    ) -> Result<bool, StoreError> {
-        let [entries, terms] =
-            [size.entries, size.terms].map(|number| u64::try_from(number).unwrap_or(0));
-        let mut bytes = entries * ENTRY_BYTES + terms * TERM_BYTES;
-        if vectors && let Some(model) = self.store.find_embedding_model(space).await? {
-            let dim = self.store.find_vector_dim(space, *kind, &model).await?;
-            bytes += entries * u64::try_from(dim.unwrap_or(0)).unwrap_or(0) * 4;
-        }
-
-        Ok(bytes <= self.most_bytes)
-    }
-
     /// The model of a space's vectors; `None` if there are none.
     async fn vector_model(
         &self,
@@ -463,41 +418,6 @@ impl IndexCache {
             name: name.into(),
             dims: usize::try_from(dim).unwrap_or(0),
         }))
-    }
-
-    /// Evicts the least recently searched indexes until all fit; never the one just requested.
-    fn make_room(&self, place: &Place) {
-        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |(place, entry): (&Place, &Arc<SpaceIndex>)| {
-            let bytes = entry.bytes.load(Ordering::Relaxed);
-            // There may be many users, and an empty index needs memory too.
-            bytes + place.group.as_ref().map_or(0, |_| GROUP_BYTES)
-        };
-        let mut all: u64 = spaces.iter().map(size).fold(0, u64::saturating_add);
-        if all <= self.most_bytes {
-            return;
-        }
-
-        let mut others: Vec<(u64, u64, Place)> = spaces
-            .iter()
-            .filter(|(other, _)| *other != place)
-            .map(|(other, entry)| {
-                let used = entry.used.load(Ordering::Relaxed);
-                (used, size((other, entry)), other.clone())
-            })
-            .filter(|(_, size, _)| *size > 0)
-            .collect();
-        others.sort_unstable_by_key(|(used, _, _)| *used);
-
-        for (_, size, oldest) in others {
-            if all <= self.most_bytes {
-                return;
-            }
-
-            // A running search still holds it.
-            spaces.remove(&oldest);
-            all = all.saturating_sub(size);
-        }
     }
 
     /// Bytes of the vectors held for a space.

@@ -1,7 +1,7 @@
 //! Providers that reject an output mode, a schema or a parameter: memoir finds another form once
 //! and remembers it.
 
-use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel};
+use memoir::scripted_model::{Fault, OutputMode, Reply, ScriptedModel, Seen};
 
 use crate::support::door::{Door, choice, five_chunks, in_mode};
 
@@ -218,6 +218,13 @@ async fn a_model_that_ignores_tools_gets_the_schema_in_the_prompt() {
     );
 }
 
+/// Which requests have limits in their schema.
+fn limited(door: &Door) -> Vec<bool> {
+    let requests = door.model.requests();
+    let has_limits = |seen: &Seen| seen.body.to_string().contains("maxItems");
+    requests.iter().map(has_limits).collect()
+}
+
 /// Only models that need them get limits in the schema: small ones on a local server whose answer
 /// was truncated.
 #[tokio::test]
@@ -226,14 +233,7 @@ async fn a_truncated_small_model_gets_limits_in_its_schema() {
     door.model.push(Fault::Truncated { keep_chars: 20 });
     door.llm.ask(&door.session(), five_chunks()).await.unwrap();
 
-    let limited: Vec<bool> = door
-        .model
-        .requests()
-        .iter()
-        .map(|seen| seen.body.to_string().contains("maxItems"))
-        .collect();
-
-    assert_eq!(limited, [false, true, true]);
+    assert_eq!(limited(&door), [false, true, true]);
 }
 
 /// One that takes too long may be writing endlessly: the next attempt has limits already.
@@ -244,14 +244,7 @@ async fn a_small_model_that_takes_too_long_gets_limits_in_its_schema() {
     let answered = door.llm.ask(&door.session(), five_chunks()).await.unwrap();
     assert_eq!(answered.calls.len(), 2);
 
-    let limited: Vec<bool> = door
-        .model
-        .requests()
-        .iter()
-        .map(|seen| seen.body.to_string().contains("maxItems"))
-        .collect();
-
-    assert_eq!(limited, [false, true]);
+    assert_eq!(limited(&door), [false, true]);
 }
 
 #[tokio::test]
