@@ -8,10 +8,11 @@ CREATE TABLE IF NOT EXISTS threads (
     turn_count BIGINT NOT NULL,  -- a turn begins with a message of the user
     created_at BIGINT NOT NULL,  -- all times are microseconds UTC
     updated_at BIGINT NOT NULL,
-    last_message_at BIGINT,
+    last_message_at BIGINT NOT NULL,  -- 0 if there is no message
     PRIMARY KEY (space, id),
     KEY threads_user (space, user_id, created_at, id),
-    KEY threads_active (space, user_id, last_message_at)
+    KEY threads_newest (space, created_at, id),
+    KEY threads_active (space, last_message_at, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Messages, facts, preferences and summaries. Texts are never changed; only what is said about them.

@@ -8,11 +8,12 @@ CREATE TABLE threads (
     turn_count INTEGER NOT NULL,  -- a turn begins with a message of the user
     created_at INTEGER NOT NULL,  -- all times are microseconds UTC
     updated_at INTEGER NOT NULL,
-    last_message_at INTEGER,
+    last_message_at INTEGER NOT NULL,  -- 0 if there is no message
     PRIMARY KEY (space, id)
 );
 CREATE INDEX threads_user ON threads (space, user_id, created_at, id);
-CREATE INDEX threads_active ON threads (space, user_id, last_message_at);
+CREATE INDEX threads_newest ON threads (space, created_at, id);
+CREATE INDEX threads_active ON threads (space, last_message_at, id);
 
 -- Messages, facts, preferences and summaries. Texts are never changed; only what is said about them.
 CREATE TABLE memories (

@@ -184,6 +184,35 @@ pub fn joined(trail: &[&Heading]) -> Option<String> {
     }
 }
 
+/// The headings above a position inside a part of a text, if `trail` stands above the part. The
+/// level of its last heading is known if the part begins with it; otherwise the highest heading of
+/// the trail counts as level 1.
+#[must_use]
+pub fn trail_within(trail: Option<&str>, part: &str, start_char: usize) -> Option<String> {
+    let found = headings(part);
+    let mut inner = Trail::new(&found);
+    let above = inner.at(start_char);
+    let Some(highest) = above.first() else {
+        return trail.map(str::to_owned);
+    };
+
+    let outer: Vec<&str> = trail.map_or_else(Vec::new, |trail| trail.split(SEPARATOR).collect());
+    let begins = |first: &&Heading| {
+        part[..first.start].trim().is_empty() && outer.last() == Some(&first.text.as_str())
+    };
+    let levels = match found.first().filter(begins) {
+        Some(first) => usize::from(first.level),
+        None => outer.len(),
+    };
+
+    // Everything from the level of the inner heading on ends where that begins.
+    let ended = (levels + 1).saturating_sub(usize::from(highest.level));
+    let kept = outer.len().saturating_sub(ended);
+    let texts = above.iter().map(|heading| heading.text.as_str());
+    let whole: Vec<&str> = outer[..kept].iter().copied().chain(texts).collect();
+    Some(whole.join(SEPARATOR))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +303,31 @@ mod tests {
         assert_eq!(at(22).as_deref(), Some("Ä › C"));
         assert_eq!(at(40).as_deref(), Some("D"));
         assert_eq!(joined(Trail::new(&[]).at(3)), None);
+    }
+
+    #[test]
+    fn a_sentence_belongs_to_the_last_heading_before_it() {
+        let part = "## B\none\n### C\ntwo\n## D\nthree\n# E\nfour\n";
+        let of = |trail, part: &str, word: &str| {
+            let at = part.find(word).map_or(0, |at| part[..at].chars().count());
+            trail_within(trail, part, at)
+        };
+        for (word, wanted) in [
+            ("one", "A › B"),
+            ("two", "A › B › C"),
+            ("three", "A › D"),
+            ("four", "E"),
+        ] {
+            assert_eq!(of(Some("A › B"), part, word).as_deref(), Some(wanted));
+        }
+
+        // The part begins with text: the trail is taken from level 1 on.
+        let part = "more\n\n## D\nthree\n";
+        assert_eq!(of(Some("A › B"), part, "more").as_deref(), Some("A › B"));
+        assert_eq!(of(Some("A › B"), part, "three").as_deref(), Some("A › D"));
+        assert_eq!(of(Some("A"), part, "three").as_deref(), Some("A › D"));
+        assert_eq!(of(None, part, "three").as_deref(), Some("D"));
+        assert_eq!(of(None, "Text.", "Text"), None);
     }
 
     #[test]

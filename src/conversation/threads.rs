@@ -76,7 +76,7 @@ impl Conversation {
         }
     }
 
-    /// A page of threads, newest first.
+    /// A page of threads.
     pub async fn list_threads(
         &self,
         space: &Space,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::result::{QueryChunk, QueryMemory};
+use crate::base::headings::trail_within;
 use crate::base::sentences;
 use crate::base::text::char_count;
 use crate::search::highlight::Highlighter;
@@ -21,7 +22,7 @@ pub struct Citation {
     pub version: Option<i64>,
     pub filename: Option<String>,
     pub path: Option<String>,
-    /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
+    /// The headings above the sentence, highest first, separated by ` › `; null if there is none.
     pub heading: Option<String>,
     /// The memory; null if a chunk is cited.
     pub memory_id: Option<String>,
@@ -120,6 +121,7 @@ fn last_sentence(text: &str) -> &str {
 fn cite_chunk(chunk: &QueryChunk, claim: &str, query: &str) -> Citation {
     let (quote, start) = carrying_sentence(&chunk.text_content, claim, query);
     let start_char = chunk.start_char + start;
+    let within = usize::try_from(start).unwrap_or(0);
     Citation {
         number: chunk.chunk_id,
         chunk_id: Some(chunk.chunk_id),
@@ -127,7 +129,7 @@ fn cite_chunk(chunk: &QueryChunk, claim: &str, query: &str) -> Citation {
         version: Some(chunk.source_version),
         filename: Some(chunk.filename.clone()),
         path: Some(chunk.path.clone()),
-        heading: chunk.heading.clone(),
+        heading: trail_within(chunk.heading.as_deref(), &chunk.text_content, within),
         memory_id: None,
         thread_id: None,
         quote: quote.to_owned(),

@@ -40,6 +40,14 @@ impl BindNumber for Statement {
     }
 }
 
+/// A text as a part of a `LIKE … ESCAPE '!'` pattern that matches only itself.
+pub fn like_text(text: &str) -> String {
+    let signs = ["!", "%", "_"].iter();
+    signs.fold(text.to_owned(), |text, sign| {
+        text.replace(sign, &format!("!{sign}"))
+    })
+}
+
 /// Speaks one engine's SQL.
 pub struct Dialect {
     engine: Engine,

@@ -3,6 +3,7 @@
 use sqlx::Row as _;
 
 use super::candidates::StatementBuilder;
+use super::dialect::like_text;
 use super::{Store, StoreError, row_limit};
 use crate::base::ids::{JobId, Space};
 use crate::model::job::{JobFilter, JobState};
@@ -26,10 +27,7 @@ impl StatementBuilder {
         if let Some(code) = &filter.code {
             // As the store writes it. A quote inside a text is escaped with a backslash, so nothing
             // else looks like this.
-            let code = code
-                .replace('!', "!!")
-                .replace('%', "!%")
-                .replace('_', "!_");
+            let code = like_text(code);
             self.text(
                 " AND j.error_json LIKE ? ESCAPE '!'",
                 format!("%\"code\":\"{code}\"%"),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use sqlx::Row as _;
 
+use super::dialect::like_text;
 use super::{Store, StoreError, Tx};
 use crate::base::ids::{JobId, Space, ThreadId, context_prefix, memory_group};
 use crate::model::llm_call::Payer;
@@ -246,9 +247,7 @@ impl Tx {
 
         let value = serde_json::Value::from(value).to_string();
         let wanted = format!("\"{field}\":{value}");
-        let escaped = ["!", "%", "_"]
-            .iter()
-            .fold(wanted, |text, sign| text.replace(sign, &format!("!{sign}")));
+        let escaped = like_text(&wanted);
 
         let delete = format!(
             "DELETE FROM idempotency_keys WHERE space = ? AND route IN ({ROUTES}) AND response_json LIKE ? ESCAPE '!'"

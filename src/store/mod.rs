@@ -96,7 +96,7 @@ pub use source_lists::{SortValue, SourceFilter, SourceKey, SourceOrder, SourcePa
 pub use source_versions::NewVersion;
 pub use space::{CHUNK_RESETS, CHUNK_WRITES};
 pub use spaces::{SPACE_TABLES, SpaceSize};
-pub use threads::ThreadPage;
+pub use threads::{ThreadKey, ThreadPage};
 pub use usage::{UsageFilter, UsagePlace};
 pub use vocabularies::LexiconEntry;
 pub use workspaces::{SourceState, WorkspaceRow};

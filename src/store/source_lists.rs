@@ -5,12 +5,14 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::dialect::like_text;
 use super::source_versions::{self, read_version};
 use super::sources::{latest, read_source};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::hash::short_hash;
 use crate::base::ids::{SourceId, Space};
+use crate::base::text::name_key;
 use crate::base::words::filename_key;
 use crate::model::source::Source;
 use crate::model::version_search::ManifestEntry;
@@ -20,6 +22,8 @@ use crate::model::version_search::ManifestEntry;
 pub struct SourceFilter {
     pub user_id: Option<String>,
     pub filename: Option<String>,
+    /// A part of the file name or of the path, in any case.
+    pub name: Option<String>,
     pub path: Option<String>,
     pub tag: Option<String>,
     pub eligible: Option<bool>,
@@ -207,6 +211,12 @@ impl StatementBuilder {
             // The key has an index.
             self.text(" AND s.filename_key = ?", filename_key(filename));
             self.text(" AND s.filename = ?", filename);
+        }
+
+        if let Some(name) = &filter.name {
+            let part = format!("%{}%", like_text(&name_key(name)));
+            self.text(" AND (s.filename_key LIKE ? ESCAPE '!'", &part);
+            self.text(" OR LOWER(s.path) LIKE ? ESCAPE '!')", part);
         }
 
         if let Some(path) = &filter.path {

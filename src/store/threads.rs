@@ -12,11 +12,42 @@ use crate::model::thread::Thread;
 const COLUMNS: &str =
     "id, user_id, title, message_count, turn_count, created_at, updated_at, last_message_at";
 
+/// What a list of threads is sorted by, the newest first; equal ones by their id.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ThreadKey {
+    #[default]
+    Created,
+    /// The newest message; threads without messages are last.
+    LastMessage,
+}
+
+impl ThreadKey {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Created => "created_at",
+            Self::LastMessage => "last_message_at",
+        }
+    }
+
+    /// The value of a thread.
+    #[must_use]
+    pub fn value(self, thread: &Thread) -> Timestamp {
+        match self {
+            Self::Created => thread.created_at,
+            Self::LastMessage => thread.last_message_at.unwrap_or(NO_MESSAGE),
+        }
+    }
+}
+
+/// Stored for a thread without messages.
+const NO_MESSAGE: Timestamp = Timestamp::from_micros(0);
+
 /// A page: at most `limit` threads, newest first, before the given one.
 #[derive(Debug, Clone)]
 pub struct ThreadPage {
     pub before: Option<(Timestamp, ThreadId)>,
     pub limit: usize,
+    pub by: ThreadKey,
 }
 
 impl Store {
@@ -49,13 +80,14 @@ impl Store {
             statement.text(" AND user_id = ?", user_id);
         }
 
-        if let Some((created_at, id)) = &page.before {
-            statement.number(" AND created_at <= ?", created_at.as_micros());
-            statement.number(" AND (created_at < ?", created_at.as_micros());
+        let column = page.by.column();
+        if let Some((time, id)) = &page.before {
+            statement.number(&format!(" AND {column} <= ?"), time.as_micros());
+            statement.number(&format!(" AND ({column} < ?"), time.as_micros());
             statement.text(" OR id < ?)", id.as_str());
         }
 
-        statement.limit(" ORDER BY created_at DESC, id DESC", page.limit);
+        statement.limit(&format!(" ORDER BY {column} DESC, id DESC"), page.limit);
         self.retry("list_threads", || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
             rows.iter().map(read_thread).collect()
@@ -68,8 +100,8 @@ impl Tx {
     /// # Errors
     /// [`StoreError::Conflict`]: the id is in use.
     pub async fn add_thread(&mut self, space: &Space, thread: &Thread) -> Result<(), StoreError> {
-        let insert = "INSERT INTO threads (space, id, user_id, title, message_count, turn_count, created_at, updated_at) \
-                      VALUES (?, ?, ?, ?, 0, 0, ?, ?)";
+        let insert = "INSERT INTO threads (space, id, user_id, title, message_count, turn_count, created_at, updated_at, last_message_at) \
+                      VALUES (?, ?, ?, ?, 0, 0, ?, ?, 0)";
         let insert = self
             .sql(insert)
             .bind(space.as_str())
@@ -119,7 +151,7 @@ impl Tx {
             .bind(thread.message_count)
             .bind(thread.turn_count)
             .bind(thread.updated_at.as_micros())
-            .bind(thread.last_message_at.map(Timestamp::as_micros))
+            .bind(thread.last_message_at.unwrap_or(NO_MESSAGE).as_micros())
             .bind(space.as_str())
             .bind(thread.id.as_str());
 
@@ -137,8 +169,6 @@ fn read_thread(row: &AnyRow) -> Result<Thread, StoreError> {
         turn_count: row.try_get("turn_count")?,
         created_at: time("created_at")?,
         updated_at: time("updated_at")?,
-        last_message_at: row
-            .try_get::<Option<i64>, _>("last_message_at")?
-            .map(Timestamp::from_micros),
+        last_message_at: Some(time("last_message_at")?).filter(|time| *time != NO_MESSAGE),
     })
 }

@@ -31,6 +31,7 @@ STEPS = [
     library.pasted_text_is_kept_word_for_word,
     library.a_search_finds_a_chunk_and_opens_it_in_its_text,
     library.a_dropped_file_is_filed,
+    library.a_text_with_a_known_name_is_a_version_or_a_source_of_its_own,
     library.the_helper_dialogue_leads_from_errors_to_a_confirmation,
     library.a_waiting_job_can_be_cancelled,
     asking.the_hierarchy_zooms_by_mouse_and_by_keyboard,

@@ -67,9 +67,10 @@ def topics_are_corrected_and_stay():
     for _ in b.all("dialog .chip"):
         b.click("dialog .chip button")
     b.sees("No topic")
-    choose = lambda name: Select(b.one("dialog select[name='topics']")).select_by_value(name)
     for name in ["pricing", "shipping", "payment"]:
-        choose(name)
+        Select(b.one("dialog select[name='topics']")).select_by_value(name)
+        assert f"Remove the topic {name}" not in b.one("dialog").get_attribute("innerHTML"), "choosing adds nothing yet"
+        b.click("dialog button", "Add")
     b.until("no fourth", lambda: not b.one("dialog select[name='topics']").is_enabled())
     b.click("dialog .chip button[aria-label='Remove the topic payment']")
     Select(b.all("dialog select")[1]).select_by_value("feedback")
@@ -97,6 +98,8 @@ def the_context_of_a_question_shows_scores_and_what_was_left_out():
     b.write(".context-panel textarea", "How do I like to travel, and what is my budget?")
     b.click(".context-panel button", "Assemble")
     b.until("the text", lambda: "trains" in b.one(".composed").text)
+    assert "The context has" in b.one("#said").get_attribute("textContent")
+    assert b.focused().text == "Assemble", "the focus stays"
     b.one("[data-memory] .parts-bar span")
     words = b.one(".scored .parts-words").text
     assert "search" in words and "importance" in words and words.endswith(f"= {b.one('.scored-head strong').text}"), words
@@ -285,12 +288,19 @@ def the_chain_of_a_policy_is_compared_with_another_version():
     assert first.find_element("css selector", ".payload .chain-count").text == "1"
     assert int(second.find_element("css selector", ".payload .chain-count").text) > 1
     assert first.find_elements("css selector", ".effects .dropped"), "what a step dropped"
+    differs = b.one("section[aria-label='What differs']").text
+    assert "Memories" in differs and "Only with Built-in defaults" in differs and "Only with Version 1" not in differs, differs
     b.picture("policy")
     sound()
     b.scheme("dark")
     sound()
     b.picture("policy-dark")
     b.scheme("light")
+    Select(b.one("section[aria-label='Settings'] select")).select_by_visible_text("Built-in defaults")
+    before = b.one("input[name='topK']").get_attribute("value")
+    assert before != "1", "the form shows the chosen version"
+    b.click("section[aria-label='Settings'] button.primary", "Store as a new version")
+    b.until("back to the old settings", lambda: "Version 2 is in use" in b.one(".lead").text)
 
 
 def redaction_patterns_are_tried():

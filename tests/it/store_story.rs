@@ -147,6 +147,7 @@ async fn sources(store: &Store) {
     let fitting = SourceFilter {
         user_id: Some("ann".to_owned()),
         path: None,
+        name: None,
         filename: Some("plan.md".to_owned()),
         tag: Some("z".to_owned()),
         eligible: Some(true),

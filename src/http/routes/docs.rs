@@ -1,11 +1,14 @@
 //! The API reference: the OpenAPI document and a page to browse it, both served from the binary.
 
+use std::borrow::Cow;
+use std::io::Read as _;
 use std::sync::{Arc, LazyLock};
 
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
+use flate2::read::GzDecoder;
 use utoipa_swagger_ui::Config;
 
 use crate::http::error::ApiError;
@@ -39,36 +42,55 @@ pub async fn get_openapi() -> Response {
     responses((status = 200, description = "The page.", content_type = "text/html", body = String))
 )]
 pub async fn get_docs() -> Result<Response, ApiError> {
-    serve("index.html")
+    serve("index.html", false)
 }
 
 /// A file of the page.
-pub async fn get_docs_file(Path(path): Path<String>) -> Result<Response, ApiError> {
-    serve(&path)
+pub async fn get_docs_file(
+    Path(path): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let accepted = headers.get(header::ACCEPT_ENCODING);
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    serve(&path, accepted.is_some_and(|value| value.contains("gzip")))
 }
 
-fn serve(path: &str) -> Result<Response, ApiError> {
-    match utoipa_swagger_ui::serve(path, Arc::clone(&PAGE)) {
-        Ok(Some(found)) => {
-            let mut bytes = found.bytes.into_owned();
-            if path == "index.html" {
-                // The links of the page are relative to a folder, and /docs is not one.
-                bytes = String::from_utf8_lossy(&bytes)
-                    .replacen("<head>", "<head><base href=\"/docs/\">", 1)
-                    .into_bytes();
-            }
+/// A file of the page, as it is stored if the client takes `packed` files.
+fn serve(path: &str, packed: bool) -> Result<Response, ApiError> {
+    let internal = |error: &dyn ToString| ApiError::internal(error.to_string());
+    let found = utoipa_swagger_ui::serve(path, Arc::clone(&PAGE))
+        .map_err(|error| internal(&error))?
+        .ok_or_else(middleware::no_such_path)?;
 
-            let mut response = file(&found.content_type, Bytes::from(bytes));
-            response.headers_mut().insert(
-                header::CONTENT_SECURITY_POLICY,
-                HeaderValue::from_static(PAGE_POLICY),
-            );
-
-            Ok(response)
-        }
-        Ok(None) => Err(middleware::no_such_path()),
-        Err(error) => Err(ApiError::internal(error.to_string())),
+    let stays_packed = found.gzpipped && packed;
+    let mut bytes = found.bytes;
+    if found.gzpipped && !packed {
+        let mut plain = Vec::new();
+        GzDecoder::new(&*bytes)
+            .read_to_end(&mut plain)
+            .map_err(|error| internal(&error))?;
+        bytes = Cow::Owned(plain);
     }
+
+    if path == "index.html" && !stays_packed {
+        // The links of the page are relative to a folder, and /docs is not one.
+        let page =
+            String::from_utf8_lossy(&bytes).replacen("<head>", "<head><base href=\"/docs/\">", 1);
+        bytes = Cow::Owned(page.into_bytes());
+    }
+
+    let mut response = file(&found.content_type, Bytes::from(bytes.into_owned()));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(PAGE_POLICY),
+    );
+    if stays_packed {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    Ok(response)
 }
 
 fn file(media_type: &str, bytes: Bytes) -> Response {

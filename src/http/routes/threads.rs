@@ -21,7 +21,7 @@ use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::thread::Thread;
-use crate::store::{Removed, ThreadPage};
+use crate::store::{Removed, ThreadKey, ThreadPage};
 
 pub use episodic::{__path_select_episodic, select_episodic};
 pub use layers::{__path_create_summary, __path_get_window, create_summary, get_window};
@@ -141,6 +141,11 @@ pub struct ListThreadsQuery {
     /// Only threads of this end user.
     #[serde(default)]
     user_id: Option<String>,
+    /// The order: `-created_at` (the default) for the newest thread first, or `-last_message_at`
+    /// for the newest message first; threads without messages are then last.
+    #[serde(default)]
+    #[param(pattern = "^-(created_at|last_message_at)$")]
+    sort: Option<String>,
     /// Maximum number of items on the page.
     #[serde(default)]
     #[param(minimum = 1, maximum = 500, default = 50)]
@@ -216,7 +221,7 @@ pub async fn create_thread(
 
 /// List threads
 ///
-/// Returns threads, newest first.
+/// Returns threads, newest first, or in the order of `sort`.
 #[utoipa::path(
     get, path = "/v1/threads", tag = "conversations", operation_id = "list_threads", params(ListThreadsQuery),
     responses((status = 200, description = "A page of threads.", body = ThreadListResponse))
@@ -227,17 +232,27 @@ pub async fn list_threads(
     QueryParams(query): QueryParams<ListThreadsQuery>,
 ) -> Result<Json<ThreadListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
-    let fingerprint = format!("threads|{:?}", query.user_id);
+    let by = match query.sort.as_deref() {
+        None | Some("-created_at") => ThreadKey::Created,
+        Some("-last_message_at") => ThreadKey::LastMessage,
+        Some(_) => {
+            let rule = "must be -created_at or -last_message_at";
+            return Err(ApiError::invalid_field("sort", rule));
+        }
+    };
+
+    let fingerprint = format!("threads|{by:?}|{:?}", query.user_id);
     let before = page::decode_place::<ThreadId>(query.cursor.as_deref(), &fingerprint)?;
     let page = ThreadPage {
         before,
         limit: limit + 1,
+        by,
     };
     let found = conversation
         .list_threads(&caller.space, query.user_id.as_deref(), &page)
         .await?;
 
-    let key = |thread: &Thread| (thread.created_at.as_micros(), thread.id.to_string());
+    let key = |thread: &Thread| (by.value(thread).as_micros(), thread.id.to_string());
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
     Ok(Json(ThreadListResponse {
         items: items.iter().map(ThreadResponse::from).collect(),

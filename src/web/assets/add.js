@@ -7,8 +7,27 @@ import { dialog, failed, field, problem, sentence, showFieldErrors } from "./par
 
 const ACCEPTED = ".txt,.md,.json,.yml,.yaml";
 
+/** Above this number of files, nobody is asked about each name. */
+const MOST_ASKED = 100;
+
+const pathOf = (folder, file) => `${folder}/${file.name}`.replace(/\/+/g, "/");
+
+/** The source that each name becomes a version of, if the user says so; null if nothing is to be sent. */
+async function versionsOf(named) {
+  if (named.length > MOST_ASKED) return new Map();
+  const { ask, othersNamed } = await import("./same-name.js");
+  const conflicts = new Map();
+  for (const [name, path] of named) {
+    const others = await othersNamed(name, path);
+    if (others.length) conflicts.set(name, others);
+  }
+  return conflicts.size ? ask(conflicts) : new Map();
+}
+
 /** Sends files two at a time and shows each problem next to the file's name. */
 async function sendFiles(files, { folder, tags, describe }, trouble) {
+  const versions = await versionsOf(files.map((file) => [file.name, pathOf(folder, file)]));
+  if (!versions) return;
   const limit = await get("/v1/info").then((info) => info.limits.max_body_bytes, () => Infinity);
   const queue = [...files];
   const refuse = (file, error) => trouble.append(h("div.refused", h("strong", file.name), problem(error, { compact: true })));
@@ -22,7 +41,8 @@ async function sendFiles(files, { folder, tags, describe }, trouble) {
         refuse(file, { detail: `The file has ${bytes(file.size)}; the limit is ${bytes(limit)}.`, remediation: "Split it into smaller files." });
         continue;
       }
-      const metadata = { path: `${folder}/${file.name}`.replace(/\/+/g, "/"), mtime: new Date(file.lastModified).toISOString() };
+      const place = versions.has(file.name) ? { source_id: versions.get(file.name) } : { path: pathOf(folder, file) };
+      const metadata = { ...place, mtime: new Date(file.lastModified).toISOString() };
       if (tags.length) metadata.tags = tags;
       if (describe) metadata.auto_source_identification = false;
       const form = new FormData();
@@ -128,8 +148,11 @@ export function pasteDialog({ describe = false, startTags = "", source, start = 
     else if (!source) body.filename = fileName(title.value) ?? fileName(firstLine);
     if (words(tags.value).length) body.tags = words(tags.value);
     if (own.checked) body.auto_source_identification = false;
-    go.disabled = true;
     put(trouble);
+    const versions = body.filename ? await versionsOf([[body.filename]]) : new Map();
+    if (!versions) return;
+    if (versions.has(body.filename)) Object.assign(body, { source_id: versions.get(body.filename), filename: undefined });
+    go.disabled = true;
     try {
       watch(await post("/v1/ingestions", body), source?.filename ?? (title.value.trim() || path.value.trim().split("/").pop() || firstLine));
       box.close();

@@ -4,7 +4,7 @@
 
 import { post } from "./api.js";
 import { count, h, number, put } from "./dom.js";
-import { field, problem, toast } from "./parts.js";
+import { field, problem, toast, whileBusy } from "./parts.js";
 
 const AT_ONCE = 500;
 const ROLES = { user: "user", human: "user", assistant: "assistant", ai: "assistant", model: "assistant", bot: "assistant", system: "system" };
@@ -94,13 +94,18 @@ function toSend(chat, me) {
 /** The panel that takes a file. `user()` names the owner, `after()` is called when messages were stored. */
 export function importPanel(user, after) {
   const chosen = h("input.sr", { type: "file", accept: ".json,.jsonl,.ndjson,.txt", tabindex: "-1", "aria-hidden": "true" });
-  const out = h("div.import-out", { "aria-live": "polite" });
+  const out = h("div.import-out");
   const read = async (file) => {
     if (!file) return;
     try {
       const chats = parseChat(await file.text(), file.name);
       if (!chats.length) throw Object.assign(new Error(), { detail: `${file.name} contains no messages that memoir understands.`, remediation: "Use JSON Lines with role and content, or an export of ChatGPT, Claude or WhatsApp." });
-      put(out, offer(chats, user, () => { put(out); after(); }));
+      put(out, offer(chats, user, () => {
+        put(out);
+        panel.querySelector("button").focus();
+        after();
+      }));
+      out.querySelector("input, select").focus();
     } catch (error) {
       put(out, problem(error, { compact: true }));
     }
@@ -137,8 +142,8 @@ function offer(chats, user, done) {
   const trouble = h("div");
   const progress = h("p.muted", { role: "status" }, "\u00a0");
   const go = h("button.primary", { type: "button" }, "Import");
-  go.addEventListener("click", async () => {
-    go.disabled = true;
+  go.addEventListener("click", () => whileBusy(go, async () => {
+    put(trouble);
     let sent = 0;
     try {
       for (const chat of chats) {
@@ -155,9 +160,8 @@ function offer(chats, user, done) {
       done();
     } catch (error) {
       put(trouble, problem(error, { compact: true }));
-      go.disabled = false;
     }
-  });
+  }));
   return h("div.import-offer",
     h("p", h("strong", `${count(chats.length, "conversation")}, ${count(total, "message")}`)),
     h("ul.plain.muted", chats.slice(0, 5).map((chat) => h("li", `${chat.title || "Untitled"}: ${count(chat.messages.length, "message")}`)), chats.length > 5 && h("li", `${number(chats.length - 5)} more`)),

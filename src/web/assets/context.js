@@ -3,7 +3,7 @@
 
 import { post } from "./api.js";
 import { count, firstWords, h, milliseconds, number, put } from "./dom.js";
-import { copyButton, facts, problem } from "./parts.js";
+import { copyButton, facts, problem, say, whileBusy } from "./parts.js";
 
 const REASONS = { duplicate: "it repeats another memory", section_full: "its section is full", over_budget: "it did not fit the budget", replaced_by_expansion: "it made room for a preference or an important memory" };
 const STAGES = { current_thread: "this thread", cross_thread: "another thread", expansion: "preferences and important memories" };
@@ -14,19 +14,22 @@ export function contextPanel({ user, thread, signal }) {
   const question = h("textarea", { rows: "2", "aria-label": "Question for the context", placeholder: "What does the user say next?" });
   const rank = h("select", { "aria-label": "How memories are found" }, h("option", { value: "search" }, "by search"), h("option", { value: "staged" }, "in stages"));
   const tokens = h("input", { type: "number", min: "1", value: "2000", "aria-label": "Maximum tokens" });
-  const out = h("div.context-out", { "aria-live": "polite" });
+  const out = h("div.context-out");
   const go = h("button.primary", { type: "submit" }, "Assemble");
   const form = h("form", { novalidate: true }, question, h("div.row.context-row", rank, tokens, h("span.muted", "tokens"), go));
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (!question.value.trim()) return;
-    go.disabled = true;
+  const assemble = async () => {
     try {
-      put(out, contextView(await post("/v1/context", { query: question.value.trim(), user_id: user, thread_id: thread, max_tokens: Number(tokens.value) || 2000, rank: rank.value }, { signal })));
+      const answer = await post("/v1/context", { query: question.value.trim(), user_id: user, thread_id: thread, max_tokens: Number(tokens.value) || 2000, rank: rank.value }, { signal });
+      put(out, contextView(answer));
+      say(`The context has ${count(answer.memories.filter((memory) => memory.included).length, "memory", "memories")} and ${count(answer.token_count, "token")}.`);
     } catch (error) {
       if (error.name !== "AbortError") put(out, problem(error, { compact: true }));
     }
-    go.disabled = false;
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (question.value.trim()) whileBusy(go, assemble);
+    else question.focus();
   });
   return h("section.panel.context-panel", { "aria-label": "Context" }, h("h2", "Context for a question"), form, out);
 }

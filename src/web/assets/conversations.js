@@ -2,7 +2,7 @@
 
 import { call, get, post, query } from "./api.js";
 import { importPanel } from "./chat-import.js";
-import { count, h, number, put, settle, when } from "./dom.js";
+import { count, firstWords, h, number, put, settle, when } from "./dom.js";
 import { confirm, dialog, failed, field, head, paged, problem, showFieldErrors, toast, toggle } from "./parts.js";
 
 export const ofUser = (path, user) => query(path, { user_id: user });
@@ -32,14 +32,14 @@ export async function show(main, route, signal) {
 
 function threads(place, user, signal) {
   const body = h("tbody");
-  const pages = paged(body, (cursor) => get(query("/v1/threads", { user_id: user, limit: 50, cursor }), { signal }), (thread) => h("tr", { "data-thread": thread.id },
+  const pages = paged(body, (cursor) => get(query("/v1/threads", { user_id: user, sort: "-last_message_at", limit: 50, cursor }), { signal }), (thread) => h("tr", { "data-thread": thread.id },
     h("td.main-cell", h("a.name", { href: `#/conversations/${thread.id}` }, thread.title || "Untitled")),
     h("td", { "data-name": "User" }, thread.user_id),
     h("td.num", { "data-name": "Messages" }, number(thread.message_count)),
     h("td.num", { "data-name": "Turns" }, number(thread.turn_count)),
     h("td", { "data-name": "Last message" }, when(thread.last_message_at))),
   h("div.empty", h("p", user ? `${user} has no threads.` : "There are no threads yet. Applications store messages with POST /v1/threads; you can also start one here, or drop a chat export.")));
-  put(place, h("div.table-box", h("table.list.threads",
+  put(place, h("div.table-box", h("table.list.threads", h("caption.sr", "Threads; the newest message first"),
     h("thead", h("tr", h("th", "Thread"), h("th", "User"), h("th.num", "Messages"), h("th.num", "Turns"), h("th", "Last message"))), body), pages.foot));
   return pages.start();
 }
@@ -74,8 +74,10 @@ function facts(place, user, signal) {
     const page = await get(query("/v1/memories", { user_id: owner, superseded: true, limit: 50, cursor }), { signal });
     for (const memory of page.items) known.set(memory.id, memory);
     return page;
-  }, (memory) => factItem(memory, known, again), h("p.empty", `There are no facts about ${owner} yet. A model finds them in this user’s messages, and you can add one yourself.`));
-  put(place, h("p.muted", `What memoir knows about ${owner}. A new fact replaces an old one, which stays in the record.`), list, pages.foot);
+  }, (memory) => factItem(memory, known, again), h("p.empty", `There are no facts about ${owner} yet. A model finds them in messages that are stored with “extract”; in a thread, “Find facts about the user” does that. You can also add one yourself.`));
+  const limits = h("p.muted");
+  put(place, h("p.muted", `What memoir knows about ${owner}. A new fact replaces an old one, which stays in the record.`), limits, list, pages.foot);
+  get("/v1/info", { signal }).then((info) => put(limits, info.llm.embedded && "The embedded model finds plain statements only, such as “I live in Bonn” or “I am allergic to nuts”; a language model finds more."), failed);
   return pages.start();
 }
 
@@ -84,10 +86,11 @@ export function factItem(memory, known, again) {
   const replacer = known.get(memory.superseded_by);
   const replaced = known.get(memory.supersedes);
   const path = ofUser(`/v1/memories/${memory.id}`, memory.user_id);
-  const change = async (body, words) => {
+  const words = firstWords(memory.title ?? memory.content, 60);
+  const change = async (body, message) => {
     try {
       await call("PATCH", path, { body });
-      if (words) toast(words);
+      if (message) toast(message);
       again();
     } catch (error) { failed(error); }
   };
@@ -105,10 +108,10 @@ export function factItem(memory, known, again) {
     memory.evidence?.quote && h("blockquote.evidence", h("q", memory.evidence.quote)),
     replaced && h("p.muted", "Replaces: ", h("del", replaced.content)),
     gone && h("p.muted", "Replaced", replacer && [" by: ", replacer.content], " ", when(memory.superseded_at)),
-    h("div.row", !gone && h("label.inline", toggle(`${memory.content.slice(0, 60)} is important`, memory.important, async (on) => { await call("PATCH", path, { body: { important: on } }); again(); return on; }), h("span", { "aria-hidden": "true" }, "Important")),
-      gone ? h("button.small", { type: "button", onclick: () => change({ restore: true }, "The memory is used again") }, "Restore")
-        : memory.type !== "summary" && h("button.small", { type: "button", onclick: () => factDialog(memory.user_id, memory, again) }, "Replace"),
-      h("button.small.danger", { type: "button", onclick: remove }, "Delete")));
+    h("div.row", !gone && h("label.inline", toggle(`Important: ${words}`, memory.important, async (on) => { await call("PATCH", path, { body: { important: on } }); again(); return on; }), h("span", { "aria-hidden": "true" }, "Important")),
+      gone ? h("button.small", { type: "button", "aria-label": `Restore ${words}`, onclick: () => change({ restore: true }, "The memory is used again") }, "Restore")
+        : memory.type !== "summary" && h("button.small", { type: "button", "aria-label": `Replace ${words}`, onclick: () => factDialog(memory.user_id, memory, again) }, "Replace"),
+      h("button.small.danger", { type: "button", "aria-label": `Delete ${words}`, onclick: remove }, "Delete")));
 }
 
 /** A new fact, or one that replaces another. */

@@ -11,25 +11,27 @@ const MOST_TOPICS = 3;
 function topicEditor(chosen, all) {
   const chips = h("p.chosen-topics");
   const more = h("select", { name: "topics" });
+  // A list changes with every arrow key, so it adds nothing by itself.
+  const add = h("button.small", { type: "button", onclick: () => {
+    if (!more.value) { more.focus(); return; }
+    chosen.push(more.value);
+    draw();
+    // A disabled list cannot keep the focus.
+    (more.disabled ? chips.querySelector("button") : more).focus();
+  } }, "Add");
   const draw = () => {
     put(chips, chosen.map((topic) => h("span.chip", topic, h("button.quiet", { type: "button", "aria-label": `Remove the topic ${topic}`, onclick: () => {
       chosen.splice(chosen.indexOf(topic), 1);
       draw();
       more.focus();
     } }, "×"))), chosen.length === 0 && h("span.muted", "No topic"));
-    put(more, h("option", { value: "" }, chosen.length < MOST_TOPICS ? "Add a topic" : "Three topics at most"), all.filter((topic) => !chosen.includes(topic)).map((topic) => h("option", { value: topic }, topic)));
-    more.disabled = chosen.length >= MOST_TOPICS;
+    put(more, h("option", { value: "" }, chosen.length < MOST_TOPICS ? "Choose a topic" : "Three topics at most"), all.filter((topic) => !chosen.includes(topic)).map((topic) => h("option", { value: topic }, topic)));
+    more.disabled = add.disabled = chosen.length >= MOST_TOPICS;
   };
-  more.addEventListener("change", () => {
-    if (!more.value) return;
-    chosen.push(more.value);
-    draw();
-    // A disabled list cannot keep the focus.
-    (more.disabled ? chips.querySelector("button") : more).focus();
-  });
   draw();
   const box = field("Topics", more, { name: "topics", hint: "From the vocabulary, three at most." });
   box.insertBefore(chips, more);
+  more.after(add);
   return box;
 }
 
@@ -48,13 +50,15 @@ export async function correct(memory, user, changed) {
   const tags = h("input", { type: "text", value: memory.tags.join(", "), autocomplete: "off" });
   const own = memory.metadata.importance ?? null;
   const importance = h("input", { type: "number", min: "0", max: "1", step: "0.05", value: own ?? "" });
+  // A mark and how often a message is used count as well.
+  const effective = memory.importance === null || memory.importance === own ? "" : ` ${memory.importance.toFixed(2)} is in use${memory.important ? ", because the message is marked as important" : ""}.`;
   const trouble = h("div");
   const reset = memory.corrected_fields.length > 0 && h("button", { type: "button" }, "Remove the corrections");
   const form = h("form", { novalidate: true }, trouble,
     h("p.muted", "What you change here stays when the message is classified again."),
     topicEditor(chosen, vocabulary.topics),
     h("div.pair", field("Category", categories, { name: "category" }), field("Type", types, { name: "message_type" })),
-    h("div.pair", field("Tags", tags, { name: "tags", hint: "Separated by commas; used in addition to the topics." }), field("Importance", importance, { name: "importance", hint: "From 0 to 1." })),
+    h("div.pair", field("Tags", tags, { name: "tags", hint: "Separated by commas; used in addition to the topics." }), field("Importance", importance, { name: "importance", hint: `From 0 to 1.${effective}` })),
     h("div.row.between", h("span", reset), h("span.row", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Save"))));
   const send = async (action) => {
     put(trouble);

@@ -93,10 +93,16 @@ export async function show(main, route, signal) {
   const body = h("tbody");
   const foot = h("div.more");
   const total = h("p.lead", { "aria-live": "polite" }, "\u00a0");
+  const name = h("input", { type: "search", placeholder: "Name or path", "aria-label": "Only sources whose name or path contains this", autocomplete: "off", value: route.get("name") ?? "" });
   const known = h("datalist", { id: "tags" });
   const tag = h("input", { type: "search", placeholder: "Tag", "aria-label": "Only sources with this tag", autocomplete: "off", list: "tags", value: route.get("tag") ?? "" });
   const use = h("select", { "aria-label": "Only sources that are in use, or excluded" },
     [["", "All"], ["true", "In use"], ["false", "Excluded"]].map(([value, label]) => h("option", { value, selected: value === (route.get("use") ?? "") }, label)));
+  const unfilter = h("button.quiet", { type: "button", hidden: true, onclick: () => {
+    for (const input of [name, tag, use]) input.value = "";
+    refresh();
+    name.focus({ preventScroll: true });
+  } }, "Clear filters");
   let order = orderOf(route.get("sort"));
   const table = h("div.table-box", h("table.list.sources", h("caption.sr", "Sources; newest first unless sorted by a column"),
     sortHead(order, (next) => { order = next; refresh(); }), body), foot);
@@ -110,7 +116,7 @@ export async function show(main, route, signal) {
   } }, "Clear finished");
   const active = h("section.active-jobs", { "aria-label": "Ingestions", hidden: true }, clear);
   const heading = h("div.head", h("div", h("h1", { tabindex: "-1" }, "Library"), total),
-    h("div.row.filters", tag, known, use,
+    h("div.row.filters", name, tag, known, use, unfilter,
       // On narrow screens the panel is below the list.
       h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Ingest text")));
   const first = h("div.first", { hidden: true });
@@ -154,13 +160,13 @@ export async function show(main, route, signal) {
   /** A page in the chosen order, the newest first if none is chosen. */
   async function page(cursor, limit = PAGE) {
     const mine = turn += 1;
-    const filters = { tag: tag.value.trim(), eligible: use.value };
+    const filters = { name: name.value.trim(), tag: tag.value.trim(), eligible: use.value };
     const sort = `${order.down ? "-" : ""}${SORTS[order.by] ?? "created_at"}`;
     table.setAttribute("aria-busy", "true");
     try {
       const found = await get(query("/v1/sources", { ...filters, sort, limit, cursor }), { signal });
       // Another order or filter was chosen meanwhile.
-      if (mine === turn) draw(cursor, found, Boolean(filters.tag || filters.eligible));
+      if (mine === turn) draw(cursor, found, Object.values(filters).some(Boolean));
     } finally {
       if (mine === turn) table.removeAttribute("aria-busy");
     }
@@ -169,6 +175,7 @@ export async function show(main, route, signal) {
     const hadFocus = foot.contains(document.activeElement);
     if (!cursor) { body.replaceChildren(); shown = 0; }
     const rows = append(items);
+    unfilter.hidden = !filtered;
     setFirst(shown === 0 && !filtered && jobs().length === 0);
     total.textContent = !next ? count(shown, "source") : order.by ? `${number(shown)} of ${count(all, "source")} shown` : `The newest ${number(shown)} of ${count(all, "source")}`;
     put(foot,
@@ -179,10 +186,11 @@ export async function show(main, route, signal) {
   const again = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
   /** The address names order and filters, so that a reload or a link shows the same list. */
   function refresh() {
-    history.replaceState(null, "", query("#/library", { search: route.get("search"), type: route.get("type"), sort: orderName(order), tag: tag.value.trim(), use: use.value }));
+    history.replaceState(null, "", query("#/library", { search: route.get("search"), type: route.get("type"), sort: orderName(order), name: name.value.trim(), tag: tag.value.trim(), use: use.value }));
     shown = 0;
     again();
   }
+  name.addEventListener("input", refresh);
   tag.addEventListener("input", refresh);
   use.addEventListener("change", refresh);
 

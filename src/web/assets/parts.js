@@ -32,6 +32,22 @@ export function toast(message, kind = "") {
   setTimeout(() => item.remove(), kind === "bad" ? 9000 : 4000);
 }
 
+/** Tells a screen reader what happened, in few words; what is shown says the rest. */
+export function say(words) {
+  document.getElementById("said").textContent = words;
+}
+
+/** Runs an action once at a time. The button is not disabled, because it would lose the focus. */
+export async function whileBusy(button, action) {
+  if (button.getAttribute("aria-busy") === "true") return;
+  button.setAttribute("aria-busy", "true");
+  try {
+    await action();
+  } finally {
+    button.removeAttribute("aria-busy");
+  }
+}
+
 export const failed = (error) => {
   if (error.name !== "AbortError") toast([sentence(error.detail ?? error.message), error.remediation].filter(Boolean).join(" "), "bad");
 };

@@ -3,8 +3,11 @@
 
 import { all, call, get, post } from "./api.js";
 import { count, h, number, put } from "./dom.js";
-import { failed, field, head, problem, showFieldErrors, toast } from "./parts.js";
+import { failed, field, head, problem, say, showFieldErrors, toast, whileBusy } from "./parts.js";
 import { chain } from "./policy-chain.js";
+import { difference } from "./policy-difference.js";
+
+const versionName = ({ version }) => (version === 0 ? "Built-in defaults" : `Version ${version}`);
 
 const BUILT_IN = { iban: "IBAN", card: "card numbers", phone: "phone numbers", ip_address: "IP addresses", api_key: "API keys", bearer_token: "bearer tokens", private_key: "private keys" };
 
@@ -22,11 +25,13 @@ export async function show(main, route, signal) {
   const update = (list) => {
     put(current, list[0].version === 0 ? "The built-in defaults are in use." : `Version ${list[0].version} is in use.`);
     question.setVersions(list);
+    settings.setVersions(list);
   };
   // A new version changes the lists of versions; what was typed and the chains that are shown stay.
   const again = async () => update((await get("/v1/policies/retrieval/versions?limit=100", { signal })).items);
+  const settings = settingsPanel(() => again().catch(failed));
   put(main, head("Policy", ["What happens to the memories that a search finds before an application gets them. ", current]),
-    question, h("div.policy", settingsForm(versions[0], () => again().catch(failed)), redactionPlace(versions[0])));
+    question, h("div.policy", settings, redactionPlace(versions[0])));
   update(versions);
 }
 
@@ -35,18 +40,19 @@ function questionForm(signal) {
   const user = h("input", { type: "text", placeholder: "default", autocomplete: "off" });
   const thread = h("select");
   const question = h("input", { type: "text", autocomplete: "off", placeholder: "What does the user say?" });
-  const name = (item) => (item.version === 0 ? "Built-in defaults" : `Version ${item.version}`);
+  let known = [];
   const [left, right] = [h("select"), h("select")];
   /** The newest version is chosen on the left unless another one was; the right side keeps its choice. */
   const setVersions = (versions) => {
+    known = versions;
     const [chosen, compared] = [left.selectedIndex > 0 ? left.value : "", right.value];
-    const options = () => versions.map((item) => h("option", { value: `retrieval@${item.version}` }, name(item)));
+    const options = () => versions.map((item) => h("option", { value: `retrieval@${item.version}` }, versionName(item)));
     put(left, options());
     put(right, h("option", { value: "" }, "nothing"), options());
     if (chosen) left.value = chosen;
     right.value = compared;
   };
-  const out = h("div.chains", { "aria-live": "polite" });
+  const out = h("div.chains");
   const go = h("button.primary", { type: "submit" }, "Show the steps");
   const learn = async () => {
     const { items } = await all("/v1/threads", { user_id: user.value.trim() || "default" }, 200).catch(() => ({ items: [] }));
@@ -57,25 +63,48 @@ function questionForm(signal) {
   const form = h("form.policy-question", { novalidate: true },
     field("Question", question, { name: "query", hint: "Memories of this user are searched for it." }),
     field("User", user, { name: "userId" }), field("Thread", thread, { name: "sessionId" }), field("Policy", left), field("Compare with", right), go);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (!question.value.trim()) { question.focus(); return; }
-    go.disabled = true;
+  const showSteps = async () => {
     const run = (policy) => post("/v1/memory/retrieve", { userId: user.value.trim() || "default", sessionId: thread.value || null, useMemory: true, query: question.value.trim(), policy, explain: true }, { signal });
     try {
-      const answers = await Promise.all([left.value, right.value].filter(Boolean).map(run));
-      put(out, await Promise.all(answers.map((answer) => chain(answer, user.value.trim() || "default", signal))));
+      const chosen = [left, right].filter((list) => list.value).map((list) => list.value);
+      const answers = await Promise.all(chosen.map(run));
+      const chains = await Promise.all(answers.map((answer) => chain(answer, user.value.trim() || "default", signal)));
+      const sides = answers.map((answer, index) => {
+        const policy = known.find((item) => `retrieval@${item.version}` === chosen[index]);
+        return { name: versionName(policy), policy, answer };
+      });
+      put(out, sides.length === 2 && difference(...sides), chains);
+      say(answers.map((answer, index) => `${sides[index].name}: ${answer.metadata.includedResults} of ${answer.metadata.totalResults} memories.`).join(" "));
     } catch (error) {
       if (error.name !== "AbortError") put(out, problem(error));
     }
-    go.disabled = false;
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (question.value.trim()) whileBusy(go, showSteps);
+    else question.focus();
   });
   return Object.assign(h("section", { "aria-label": "The chain" }, form, out), { setVersions });
 }
 
 const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step });
 
-/** The settings of a new version; `readSettings` reads them back. */
+/** The settings of a new version, which start from those of any earlier one. */
+function settingsPanel(after) {
+  let versions = [];
+  const place = h("div");
+  const from = h("select");
+  from.addEventListener("change", () => put(place, settingsForm(versions[from.selectedIndex], after)));
+  const panel = h("section.panel", { "aria-label": "Settings" }, h("h2", "Settings"), h("p.muted", "Storing them makes a new version, which is used at once; older ones stay available to requests that name them."),
+    field("Start from", from, { hint: "To go back to an older version, choose it here and store it as a new one." }), place);
+  return Object.assign(panel, { setVersions: (list) => {
+    versions = list;
+    put(from, list.map((item) => h("option", versionName(item))));
+    // After a version was stored, the form shows it already.
+    if (!place.firstChild) put(place, settingsForm(list[0], after));
+  } });
+}
+
 function settingsForm(policy, after) {
   const { retrieval, interleaving, redaction } = policy;
   const select = (name, chosen, options) => h("select", { name }, options.map((value) => h("option", { value, selected: value === chosen }, value.replace("_", " "))));
@@ -113,7 +142,7 @@ function settingsForm(policy, after) {
       if (!error.errors?.length || left.length) put(trouble, problem({ ...error, detail: left.join(" ") || error.detail }, { compact: true }));
     }
   });
-  return h("section.panel", { "aria-label": "Settings" }, h("h2", "Settings"), h("p.muted", "Storing them makes a new version, which is used at once; older ones stay available to requests that name them."), form);
+  return form;
 }
 
 function redactionFields(retrieval, redaction) {
@@ -135,7 +164,7 @@ const patternName = (name) => BUILT_IN[name] ?? name.replace(/^custom\[(\d+)\]$/
 /** A text goes in, the redacted text comes out; nothing is stored. */
 function redactionPlace({ retrieval, redaction }) {
   const text = h("textarea", { rows: "3", value: "Call me on +49 170 1234567, my badge is EMP-004711." });
-  const out = h("div.redacted", { "aria-live": "polite" });
+  const out = h("div.redacted");
   const form = h("form", { novalidate: true }, field("Text", text, { hint: "Nothing is stored." }), redactionFields(retrieval, redaction),
     h("div.row.end", h("button.primary", { type: "submit" }, "Try")), out);
   form.addEventListener("submit", async (event) => {
@@ -147,7 +176,9 @@ function redactionPlace({ retrieval, redaction }) {
         candidates: [{ id: "text", content: text.value || " ", score: 1, timestamp: new Date().toISOString() }],
       });
       const effect = answer.steps.flatMap((step) => step.effects).find((item) => item.reason === "redacted");
-      put(out, h("p.verbatim.redacted-text", answer.memories[0]?.content ?? ""), h("p.muted", effect ? `${count(effect.numbers.matches, "match", "matches")}: ${effect.numbers.patterns.map(patternName).join(", ")}.` : "No pattern matches."));
+      const result = effect ? `${count(effect.numbers.matches, "match", "matches")}: ${effect.numbers.patterns.map(patternName).join(", ")}.` : "No pattern matches.";
+      put(out, h("p.verbatim.redacted-text", answer.memories[0]?.content ?? ""), h("p.muted", result));
+      say(result);
     } catch (error) {
       if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(out, problem(error, { compact: true }));
     }

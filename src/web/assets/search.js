@@ -55,8 +55,10 @@ export async function results(place, route, signal) {
       list.append(...weak.map(item));
     } }, `Show ${count(weak.length, "weak match", "weak matches")}`);
     put(place,
-      h("p.lead", { "aria-live": "polite" }, near.length ? `${count(near.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunk matches."),
+      h("p.lead", { tabindex: "-1" }, near.length ? `${count(near.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunk matches."),
       list, weak.length > 0 && rest);
+    // The form was drawn anew, so reading goes on at the results.
+    if (document.activeElement === document.body) place.querySelector(".lead").focus({ preventScroll: true });
   } catch (error) {
     if (error.name !== "AbortError") put(place, problem(error));
   }

@@ -4,7 +4,7 @@
 import { call, download, post, stream } from "./api.js";
 import { chunkLink } from "./ask-result.js";
 import { count, dollars, h, milliseconds, number, put, settle } from "./dom.js";
-import { copyButton, facts, failed, problem, sentence, toast } from "./parts.js";
+import { copyButton, facts, failed, problem, say, sentence, toast, whileBusy } from "./parts.js";
 
 export const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memory", files: "Files", s_ctx: "Context", task: "Task" };
 
@@ -73,7 +73,7 @@ function replyPart(button, body, composed, request, signal) {
   const meta = h("p.muted", { role: "status" });
   const stop = h("button.small", { type: "button", hidden: true }, "Cancel");
   const exports_ = h("div.row", { hidden: true }, ["markdown", "json"].map((format) => h("button.small", { type: "button", onclick: () => save(format) }, `Export as ${format === "json" ? "JSON" : "Markdown"}`)));
-  const box = h("section.answer.reply", { "aria-label": "Reply", hidden: true }, h("h2.answer-title", "Reply"), words, meta, h("div.row", stop, exports_));
+  const box = h("section.answer.reply", { "aria-label": "Reply", hidden: true }, h("h2.answer-title", { tabindex: "-1" }, "Reply"), words, meta, h("div.row", stop, exports_));
   const citations = composed.transparency.candidates.filter((item) => item.cited)
     .map(({ chunk_id, source_id, version, filename, path, heading }) => ({ chunk_id, source_id, version, filename, path, heading }));
 
@@ -83,7 +83,7 @@ function replyPart(button, body, composed, request, signal) {
     } catch (error) { failed(error); }
   }
 
-  button.addEventListener("click", async () => {
+  button.addEventListener("click", () => whileBusy(button, async () => {
     const run = crypto.randomUUID();
     const ending = new AbortController();
     signal.addEventListener("abort", () => ending.abort());
@@ -94,7 +94,6 @@ function replyPart(button, body, composed, request, signal) {
     box.hidden = false;
     exports_.hidden = true;
     stop.hidden = false;
-    button.disabled = true;
     put(words);
     put(meta, "Sending…");
     try {
@@ -106,14 +105,16 @@ function replyPart(button, body, composed, request, signal) {
       put(meta, [last && `${last.provider}:${last.model}`, last && count(last.tokens_completion, "token"), milliseconds(result.timings.total_ms), last && dollars(last.cost_usd)].filter(Boolean).join(" · "),
         result.truncated && " The reply may be cut off.", result.messages.length > 0 && " Added to the conversation.", result.warnings.map((warning) => h("span.notice", sentence(warning))));
       exports_.hidden = false;
+      say("The reply is complete.");
+      // Whoever went elsewhere meanwhile stays there.
+      if (document.activeElement === button) box.querySelector("h2").focus({ preventScroll: true });
     } catch (error) {
       if (error.name === "AbortError") put(meta, "Cancelled.");
       else put(meta, problem(error));
     } finally {
       stop.hidden = true;
-      button.disabled = false;
     }
-  });
+  }));
   return box;
 }
 
@@ -123,17 +124,15 @@ function external(request) {
   const note = h("span.muted", { role: "status" }, request.thread_id ? "" : "It starts a new conversation.");
   const button = h("button", { type: "button" }, "Send to History");
   let thread = request.thread_id;
-  button.addEventListener("click", async () => {
-    if (!text.value.trim()) { text.focus(); return; }
-    button.disabled = true;
+  const send = async () => {
     try {
       thread ??= (await post("/v1/threads", { title: request.task.slice(0, 80) })).id;
       const stored = await post(`/v1/threads/${thread}/messages`, { role: "assistant", content: text.value, source: "external" });
       put(note, stored.duplicate ? "Already stored in " : "Added to ", h("a", { href: `#/conversations/${thread}` }, "the conversation"), ".");
       text.value = "";
     } catch (error) { failed(error); }
-    button.disabled = false;
-  });
+  };
+  button.addEventListener("click", () => (text.value.trim() ? whileBusy(button, send) : text.focus()));
   return h("section.panel.external", { "aria-label": "External reply" }, h("h2", "External reply"), text, h("div.row.between", note, button));
 }
 

@@ -40,15 +40,16 @@ export function messageItem(memory, { user, changed, removed }) {
       removed();
     } catch (error) { failed(error); }
   };
+  const words = firstWords(memory.content, 60);
   return h("li.message", { class: `by-${memory.role}`, "data-message": memory.id, "data-state": memory.enrichment_state, tabindex: "-1" },
     h("div.message-head", h("strong", memory.name || memory.role), memory.name && h("span", memory.role), when(memory.created_at), memory.source === "external" && h("span.badge", "external"),
       h("span.muted", `turn ${number(memory.turn_index)}`), h("span.muted", memory.tier.replace("_", " ")), memory.access_count > 0 && h("span.muted", `used ${number(memory.access_count)}×`)),
     h("p.verbatim", memory.content), labels(memory),
     h("div.row.message-actions",
-      h("button.small", { type: "button", "data-act": "star", "aria-pressed": String(memory.important), onclick: () => patch({ important: !memory.important }) }, memory.important ? "★ Important" : "☆ Important"),
-      h("button.small.quiet", { type: "button", "data-act": "edit", onclick: () => correct(memory, user, changed).catch(failed) }, "Correct"),
-      h("button.small.quiet", { type: "button", "data-act": "again", onclick: again }, "Classify again"),
-      h("button.small.quiet.danger", { type: "button", onclick: remove }, "Delete")));
+      h("button.small", { type: "button", "data-act": "star", "aria-pressed": String(memory.important), "aria-label": `Important: ${words}`, onclick: () => patch({ important: !memory.important }) }, memory.important ? "★ Important" : "☆ Important"),
+      h("button.small.quiet", { type: "button", "data-act": "edit", "aria-label": `Correct ${words}`, onclick: () => correct(memory, user, changed).catch(failed) }, "Correct"),
+      h("button.small.quiet", { type: "button", "data-act": "again", "aria-label": `Classify again: ${words}`, onclick: again }, "Classify again"),
+      h("button.small.quiet.danger", { type: "button", "aria-label": `Delete ${words}`, onclick: remove }, "Delete")));
 }
 
 /** The last turns and the pinned summary, as an application gets them. */

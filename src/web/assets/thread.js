@@ -14,8 +14,9 @@ const POLL_MS = 1500;
 export async function show(main, route, signal) {
   const back = () => h("p.back", h("a", { href: "#/conversations" }, "Conversations"));
   let thread;
+  let info;
   try {
-    thread = await get(`/v1/threads/${encodeURIComponent(route.id)}`, { signal });
+    [thread, info] = await Promise.all([get(`/v1/threads/${encodeURIComponent(route.id)}`, { signal }), get("/v1/info", { signal })]);
   } catch (error) {
     if (error.name !== "AbortError") put(main, back(), problem(error));
     return;
@@ -111,7 +112,7 @@ export async function show(main, route, signal) {
 
   const panels = { context: contextPanel({ user, thread: thread.id, signal }), window: windowPanel(thread, signal), summaries: summariesPanel(thread, signal, () => panels.window.refresh()) };
   heading();
-  put(main, back(), top, h("div.thread", h("section.thread-main", { "aria-label": "Conversation" }, earlier, list, composer(thread, added), note), h("aside.side", panels.context, panels.window, panels.summaries)));
+  put(main, back(), top, h("div.thread", h("section.thread-main", { "aria-label": "Conversation" }, earlier, list, composer(thread, info, added), note), h("aside.side", panels.context, panels.window, panels.summaries)));
   try {
     await load();
     // A thread opens at its end, where it goes on.
@@ -123,11 +124,13 @@ export async function show(main, route, signal) {
 }
 
 /** The box at the end: what the user or the assistant says next. */
-function composer(thread, added) {
+function composer(thread, info, added) {
   const text = h("textarea", { rows: "2", "aria-label": "Message", placeholder: "Write a message" });
   const role = h("select", { "aria-label": "Said by" }, ["user", "assistant"].map((name) => h("option", { value: name }, name)));
+  // A language model is paid for it, so it is asked only on request.
+  const extract = h("input", { type: "checkbox", checked: info.llm.embedded });
   const trouble = h("div");
-  const form = h("form.composer", { novalidate: true }, trouble, text, h("div.row.between", role, h("button.primary", { type: "submit" }, "Add message")));
+  const form = h("form.composer", { novalidate: true }, trouble, text, h("div.row.between", role, h("label.check", extract, h("span", "Find facts about the user")), h("button.primary", { type: "submit" }, "Add message")));
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -138,7 +141,7 @@ function composer(thread, added) {
     if (!text.value.trim()) return;
     put(trouble);
     try {
-      const stored = await post(ofUser(`/v1/threads/${thread.id}/messages`, thread.user_id), { role: role.value, content: text.value });
+      const stored = await post(ofUser(`/v1/threads/${thread.id}/messages`, thread.user_id), { role: role.value, content: text.value, extract: extract.checked });
       text.value = "";
       role.value = role.value === "user" ? "assistant" : "user";
       await added(stored.items ?? [stored]);

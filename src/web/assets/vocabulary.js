@@ -6,6 +6,8 @@ import { dialog, failed, field, head, load, problem, showFieldErrors, toast } fr
 
 const LISTS = { topics: ["Topics", "What a message is about. It has one or several."], categories: ["Categories", "The area of life or work. It has one."], message_types: ["Message types", "What a message does: ask, tell, decide."], entity_types: ["Entity types", "Names that are picked out of a message."] };
 const POLL_MS = 700;
+/** The version of the lists that every space begins with. */
+const SEEDED = "2024-01-15";
 
 export async function show(main, route, signal) {
   const lists = h("section.vocabulary-lists", { "aria-label": "Lists" });
@@ -19,7 +21,7 @@ export async function show(main, route, signal) {
 
   function draw(vocabulary) {
     current = vocabulary;
-    put(version, `Version ${vocabulary.version}.`);
+    put(version, `Version ${vocabulary.version}.`, vocabulary.version === SEEDED && " These lists are an example for the customer support of a shop: edit them to suit your application.");
     return Object.entries(LISTS).map(([name, [title, words]]) => h("section.panel", { "aria-label": title }, h("h2", title, " ", h("span.muted", number(vocabulary[name].length))), h("p.muted", words),
       h("p.terms", vocabulary[name].map((term) => h("span.tag", term)))));
   }

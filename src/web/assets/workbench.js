@@ -18,8 +18,9 @@ export async function show(main, route, signal) {
   let known;
   try {
     const [workspace, models, sources, threads] = await Promise.all([get("/v1/workspace", { signal }), get("/v1/models", { signal }),
-      get(query("/v1/sources", { newest_first: true, limit: 500 }), { signal }), get("/v1/threads?limit=100", { signal }).catch(() => ({ items: [] }))]);
-    known = { workspace, models, sources: sources.items, hasMore: Boolean(sources.next_cursor), threads: threads.items };
+      get(query("/v1/sources", { newest_first: true, limit: 500 }), { signal }), get("/v1/threads?sort=-last_message_at&limit=100", { signal }).catch(() => ({ items: [] }))]);
+    const info = await get("/v1/info", { signal });
+    known = { info, workspace, models, sources: sources.items, hasMore: Boolean(sources.next_cursor), threads: threads.items };
   } catch (error) {
     if (error.name !== "AbortError") put(main, head("Workbench"), problem(error));
     return;
@@ -35,6 +36,7 @@ export async function show(main, route, signal) {
   const form = controls(known);
   form.querySelector("textarea").after(h("div.row.end.workbench-go", clock, stop, go), status);
   put(main, head("Workbench", "Write a task; memoir adds rules, files and what it knows, and shows why. You can change everything before it is sent."),
+    known.info.llm.embedded && h("p.notice", "The embedded model works by fixed rules: it finds and cites sentences, but it writes none, and its reply quotes the prompt. Configure a language model for a reply in its own words; Status shows how."),
     h("div.workbench", h("div.workbench-in", form, rules), out));
   put(out, emptyPrompt());
   form.addEventListener("input", () => { stale.hidden = false; });

@@ -1,4 +1,6 @@
-use crate::support::app::TestApp;
+use reqwest::Method;
+
+use crate::support::app::{TestApp, send};
 
 #[tokio::test]
 async fn the_docs_page_loads_nothing_from_other_hosts() {
@@ -26,6 +28,14 @@ async fn the_docs_page_loads_nothing_from_other_hosts() {
     }
 
     assert!(files >= 5, "{}", page.text);
+    // The client asks for gzip and unpacks it; another one cannot.
+    let script = "/docs/swagger-ui-bundle.js";
+    let packed = app.get(script).await;
+    let plain = app.request(Method::GET, script);
+    let plain = send(plain.header("Accept-Encoding", "identity")).await;
+    assert!(plain.text.contains("SwaggerUIBundle"));
+    assert!(packed.text == plain.text);
+
     assert!(
         app.get("/docs/swagger-initializer.js")
             .await

@@ -96,6 +96,12 @@ async fn the_total_counts_what_the_filters_select() {
         let app = filled(database).await;
         for (query, wanted) in [
             ("&filename=beta.md", 2),
+            ("&name=ALPHA", 4),
+            ("&name=%C3%84hr", 2),
+            ("&name=/1", 5),
+            ("&name=_n", 2),
+            ("&name=%25", 0),
+            ("&name=alpha&sort=-size&tag=none", 0),
             ("&tag=file_ingest", 14),
             ("&tag=none", 0),
             ("&user_id=nobody", 0),

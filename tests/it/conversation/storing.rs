@@ -11,6 +11,57 @@ use crate::support::database::TestDatabase;
 use crate::support::library::Library;
 
 #[tokio::test]
+async fn threads_are_listed_by_their_newest_message_on_every_engine() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let mut threads = Vec::new();
+        for (n, user) in ["ann", "ben", "ann", "ben", "ann"].iter().enumerate() {
+            threads.push(desk.thread(user, Some(&format!("{n}"))).await);
+        }
+
+        for (n, day) in [(1, 12), (4, 10), (0, 14), (3, 10)] {
+            let said =
+                json!({"content": "Hello", "created_at": format!("2026-01-{day}T08:00:00Z")});
+            desk.say(&threads[n], &said).await;
+        }
+
+        let list = async |query: &str| {
+            let (mut titles, mut cursor) = (String::new(), String::new());
+            loop {
+                let path = format!("/v1/threads?limit=2{query}{cursor}");
+                let page = desk.app.get(&path).await.json();
+                for thread in page["items"].as_array().unwrap() {
+                    titles.push_str(thread["title"].as_str().unwrap());
+                }
+
+                match page["next_cursor"].as_str() {
+                    Some(next) => cursor = format!("&cursor={next}"),
+                    None => return titles,
+                }
+            }
+        };
+        assert_eq!(list("").await, "43210");
+        assert_eq!(list("&sort=-created_at&user_id=ben").await, "31");
+        // Equal times are sorted by the id; a thread without messages is last.
+        assert_eq!(list("&sort=-last_message_at").await, "01432");
+        assert_eq!(list("&sort=-last_message_at&user_id=ann").await, "042");
+        let empty = desk.app.get(&format!("/v1/threads/{}", threads[2])).await;
+        assert_eq!(empty.json()["last_message_at"], Value::Null);
+
+        let refused = desk.app.get("/v1/threads?sort=title").await;
+        refused.assert_problem(422, "invalid_request");
+        let page = desk.app.get("/v1/threads?limit=2").await.json();
+        let cursor = page["next_cursor"].as_str().unwrap();
+        let other = format!("/v1/threads?sort=-last_message_at&cursor={cursor}");
+        desk.app
+            .get(&other)
+            .await
+            .assert_problem(400, "invalid_cursor");
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn messages_are_stored_listed_and_deleted_on_every_engine() {
     for database in TestDatabase::each().await {
         let desk = Desk::on(database, &[]).await;

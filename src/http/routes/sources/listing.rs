@@ -25,6 +25,9 @@ pub struct ListSourcesQuery {
     /// Only sources with exactly this file name.
     #[serde(default)]
     filename: Option<String>,
+    /// Only sources whose file name or path contains this, in upper or lower case.
+    #[serde(default)]
+    name: Option<String>,
     /// Only the source at exactly this path; each end user has at most one.
     #[serde(default)]
     path: Option<String>,
@@ -77,6 +80,7 @@ impl ListSourcesQuery {
             as_of: moment("as_of", self.as_of.as_deref())?,
             user_id: self.user_id,
             filename: self.filename,
+            name: self.name,
             path: self.path,
             tag: self.tag,
             eligible: self.eligible,
