@@ -178,6 +178,11 @@ impl Tree {
         self.entries[node.0].stored
     }
 
+    /// Whether something must be created.
+    pub fn has_new(&self) -> bool {
+        self.entries[1..].iter().any(|entry| entry.stored.is_none())
+    }
+
     /// What must be created on a level whose parents are stored.
     pub fn new_on(&self, level: i64, named_by: NamedBy) -> Vec<NewCategory> {
         let new = self

@@ -2,10 +2,13 @@
 //! from the chunk itself, in any script, and bounded work: only the beginning of a long chunk is
 //! read.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::clean;
+use super::names;
 use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
@@ -22,9 +25,18 @@ struct Word {
     surface: String,
     key: String,
     content: bool,
+    /// Whether it is grammar or a mark, before which a phrase ends.
+    closes: bool,
     /// Whether it may form a pair with its neighbour; overlapping Chinese pairs may not.
     pairs: bool,
     vector: Box<Vector>,
+}
+
+impl Word {
+    fn may_be_an_adjective(&self) -> bool {
+        let plain = self.content && self.surface.starts_with(char::is_lowercase);
+        plain && !self.surface.ends_with('s') && !self.surface.ends_with("ly")
+    }
 }
 
 struct Candidate {
@@ -44,7 +56,14 @@ struct Candidate {
 /// With `strict`, a verb, a chance pair of words or a person is not offered at all.
 pub fn key_phrases(text: &str, about: &Vector, limit: usize, strict: bool) -> Vec<String> {
     let mut candidates = collect(opening(text));
-    candidates.retain(|candidate| !strict || candidate.as_a_name() > POOR);
+    if strict {
+        candidates.retain(|candidate| candidate.as_a_name() > POOR);
+        // Only the articles of English are known, and a list of key points may have none.
+        if names::language(text) == Some("English") && candidates.iter().any(Candidate::is_noun) {
+            candidates.retain(Candidate::is_noun);
+        }
+    }
+
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
     candidates.truncate(COMPARED);
     let mut scored: Vec<(f32, Candidate)> = candidates
@@ -116,14 +135,41 @@ fn opening(text: &str) -> &str {
 fn score(candidate: &Candidate, about: &Vector) -> f32 {
     let near = table::dot(&candidate.vector, about).max(0.0);
     // A phrase without a vector (in an unknown script) is ranked by its frequency.
-    (0.05 + near / 100.0) * candidate.count.sqrt() * candidate.as_a_name()
+    // What is mostly used as a noun is one.
+    let noun = 0.5 + 0.5 * candidate.as_noun / candidate.times.max(1.0);
+    (0.05 + near / 100.0) * candidate.count.sqrt() * candidate.as_a_name() * noun
 }
 
-/// Words that stand before a noun, and before a verb.
-const BEFORE_NOUNS: [&str; 20] = [
-    "the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their", "my", "our",
-    "your", "of", "in", "for", "with", "no", "new",
+/// Words that stand before a noun; the last ones also before a verb with -ing.
+const BEFORE_NOUNS: [&str; 19] = [
+    "the", "a", "an", "this", "these", "those", "his", "her", "its", "their", "my", "our", "your",
+    "no", "new", "of", "in", "for", "with",
 ];
+const BEFORE_GERUNDS: usize = 4;
+/// Words between two adjectives, and after an adjective: what stands before them may be one.
+const AFTER_ADJECTIVES: [&str; 8] = [",", "-", "and", "or", "but", "than", "as", "enough"];
+/// Words of a line from which on it may be one of several lines of a paragraph.
+const WRAPPED: usize = 8;
+/// Adjectives and adverbs end like this.
+const NO_NOUNS: [&str; 5] = ["ly", "ed", "ful", "ous", "less"];
+/// Never a name, although the vocabulary knows them as words with a meaning: pronouns, old forms,
+/// and forms of verbs that no rule recognises.
+const NEVER: &str = "aboard aforethought began begun blew blown broke broken brought came caught chose chosen \
+    clung crept dealt done dost doth drew drawn driven eaten fallen fell flew flown flung forgot \
+    forgotten fought froze frozen gave given gone grew grown hadst hast hath heard held herself hid \
+    hidden himself hung itself kept knelt knew known laid lain meant merry myself nigh oneself \
+    ourselves paid ran rang ridden risen rode sang sank sat seemed seen sent shaken shalt shone shook \
+    shown shrank slept slid sold spent spoke spoken sprang stole stolen stood struck stuck sung sunk \
+    swam swept swore sworn swung taken taught thee themselves thine thou threw thrown thy till told \
+    took torn understood unto upon went wept wilt woke wore worn woven written wrote yourself";
+
+fn is_never_a_name(form: &str) -> bool {
+    static NEVER_NAMES: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| NEVER.split_whitespace().collect());
+    NEVER_NAMES.contains(form)
+}
+
+/// Words that stand before a verb.
 const BEFORE_VERBS: [&str; 16] = [
     "to", "i", "you", "he", "she", "we", "they", "who", "will", "would", "can", "could", "should",
     "must", "not", "it",
@@ -139,10 +185,14 @@ impl Candidate {
         self.as_name += other.as_name;
     }
 
-    /// Whether it reads as a name, and is used as a noun more often than not.
+    /// Whether it reads as a name, and is used as a noun.
     fn is_noun(&self) -> bool {
-        let often = !self.text.is_ascii() || self.as_noun * 2.0 >= self.times;
-        often && self.as_a_name() > POOR
+        if !self.text.is_ascii() {
+            return true;
+        }
+
+        let chance = self.text.contains(' ') && self.times < 2.0;
+        self.as_noun >= 1.0 && !chance && self.as_a_name() > POOR
     }
 
     /// How well it reads as the name of a category: a noun rather than a verb or a person, and a
@@ -153,7 +203,8 @@ impl Candidate {
         }
 
         let last = self.text.rsplit(' ').next().unwrap_or_default();
-        let verb = self.as_verb > self.as_noun || last.ends_with("ly") || last.ends_with("ed");
+        let no_noun = NO_NOUNS.iter().any(|end| last.ends_with(end));
+        let verb = self.as_verb > self.as_noun || no_noun;
         let chance = self.text.contains(' ') && self.times < 2.0;
         let person = self.as_name * 2.0 > self.times;
         let bare = !self.text.contains(' ') && self.as_noun < 1.0;
@@ -184,13 +235,14 @@ fn collect(text: &str) -> Vec<Candidate> {
             }
 
             order += 1;
-            let before = at.checked_sub(1).map(|before| words[before].key.as_str());
-            note(&mut found, &[word], before, order, told);
+            let place = Place::of(&words, at..at + 1);
+            note(&mut found, &[word], &place, order, told);
             if let Some(next) = words
                 .get(at + 1)
                 .filter(|n| n.pairs && word.pairs && n.key != word.key)
             {
-                note(&mut found, &[word, next], before, order, 1.3 * told);
+                let place = Place::of(&words, at..at + 2);
+                note(&mut found, &[word, next], &place, order, 1.3 * told);
             }
         }
     }
@@ -200,10 +252,47 @@ fn collect(text: &str) -> Vec<Candidate> {
     all
 }
 
+/// Where a phrase stands in its line.
+struct Place {
+    starts_line: bool,
+    as_noun: bool,
+    as_verb: bool,
+}
+
+impl Place {
+    /// A noun follows an article, perhaps with an adjective between them, and no further word of
+    /// the same phrase follows it.
+    fn of(words: &[Word], range: Range<usize>) -> Self {
+        let key = |at: Option<usize>| {
+            at.and_then(|at| words.get(at))
+                .map(|word| word.key.as_str())
+        };
+        let before = range.start.checked_sub(1);
+        let gerund = words[range.end - 1].key.ends_with("ing");
+        let articles =
+            &BEFORE_NOUNS[..BEFORE_NOUNS.len() - if gerund { BEFORE_GERUNDS } else { 0 }];
+        let introduced = |at: Option<usize>| key(at).is_some_and(|key| articles.contains(&key));
+        let adjective = before.filter(|at| range.len() == 1 && words[*at].may_be_an_adjective());
+        let ends = match words.get(range.end) {
+            Some(after) => after.closes && !AFTER_ADJECTIVES.contains(&after.key.as_str()),
+            // A longer line may go on in the next one.
+            None => words.len() < WRAPPED,
+        };
+
+        Self {
+            starts_line: before.is_none(),
+            as_noun: ends
+                && (introduced(before)
+                    || introduced(adjective.and_then(|adjective| adjective.checked_sub(1)))),
+            as_verb: key(before).is_some_and(|key| BEFORE_VERBS.contains(&key)),
+        }
+    }
+}
+
 fn note(
     found: &mut HashMap<String, Candidate>,
     words: &[&Word],
-    before: Option<&str>,
+    place: &Place,
     order: usize,
     weight: f32,
 ) {
@@ -237,16 +326,16 @@ fn note(
         }
     });
 
-    let follows = |list: &[&str]| f32::from(u8::from(before.is_some_and(|b| list.contains(&b))));
-    let capital = before.is_some()
+    let once = |is: bool| f32::from(u8::from(is));
+    let capital = !place.starts_line
         && words
             .iter()
             .all(|w| w.surface.starts_with(char::is_uppercase));
     entry.count += weight;
     entry.times += 1.0;
-    entry.as_noun += follows(&BEFORE_NOUNS);
-    entry.as_verb += follows(&BEFORE_VERBS);
-    entry.as_name += f32::from(u8::from(capital));
+    entry.as_noun += once(place.as_noun);
+    entry.as_verb += once(place.as_verb);
+    entry.as_name += once(capital);
 }
 
 fn words_of(line: &str) -> Vec<Word> {
@@ -280,6 +369,7 @@ fn foreign(pair: &str) -> Word {
         surface: pair.to_string(),
         key: pair.to_string(),
         content: true,
+        closes: false,
         pairs: false,
         vector: Box::new(table::ZERO),
     }
@@ -293,11 +383,15 @@ fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
 
     let letters = form.chars().filter(|c| c.is_alphabetic()).count();
     let plain = ids.len() != 1 || words::kind(ids[0]) == Kind::Content || ids[0] == tokens::UNKNOWN;
-    let content = plain && letters > 2 && letters <= 24 && !words::is_stop(form);
+    let content =
+        plain && letters > 2 && letters <= 24 && !words::is_stop(form) && !is_never_a_name(form);
+    let known = ids.len() == 1 && ids[0] != tokens::UNKNOWN;
+    let grammar = known && words::kind(ids[0]) == Kind::Stop;
     Word {
         surface: surface.to_string(),
         key: words::singular(form),
         content,
+        closes: letters == 0 || grammar || words::is_stop(form),
         pairs: content,
         vector: Box::new(vector),
     }
@@ -329,6 +423,35 @@ mod tests {
                 Some(wanted),
                 "{phrases:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_longer_text_is_named_by_its_nouns() {
+        let text = "He seemed joyful somehow, and had gone below before the others, slower than he used to be. \
+            The boat was nearing the shore, and he himself held the rope. Thou art late, said the captain; \
+            there she blows! A vast and golden light lay on the water. The rope was wet, the boat was old. \
+            They flew along, laughing and frowning, until the boat touched the sand with a wonderful noise.";
+        let about = profile::vector_of(text);
+        let phrases = key_phrases(text, &about, 12, true);
+        assert!(phrases.contains(&"boat".to_owned()), "{phrases:?}");
+        for wrong in [
+            "joyful",
+            "gone",
+            "slower",
+            "nearing",
+            "himself",
+            "thou",
+            "blows",
+            "vast",
+            "golden",
+            "flew",
+            "frowning",
+            "wonderful",
+            "seemed",
+        ] {
+            let has = |phrase: &String| phrase.to_lowercase().contains(wrong);
+            assert!(!phrases.iter().any(has), "{wrong}: {phrases:?}");
         }
     }
 

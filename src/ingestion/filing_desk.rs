@@ -21,7 +21,7 @@ impl FilingDesk {
         Ok(Self(Mutex::new(Some(place))))
     }
 
-    /// The text is written and visible to others, if not yet on disk.
+    /// The text is written and visible to others, if not yet on disk, or creates no category.
     pub fn leave(&self) {
         let place = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(place);

@@ -30,7 +30,7 @@ impl Llm {
     pub(super) fn schema_for<T: Task>(&self, task: &T, learnt: &Learnt) -> Value {
         if let Some(mut own) = task.own_schema().filter(|_| !learnt.plain_schema) {
             if learnt.bounded {
-                task.bound(&mut own);
+                bound(task, &mut own);
             }
 
             return own;
@@ -40,7 +40,7 @@ impl Llm {
         if !learnt.plain_schema {
             task.narrow(&mut schema);
             if learnt.bounded {
-                task.bound(&mut schema);
+                bound(task, &mut schema);
             }
         }
 
@@ -113,4 +113,10 @@ pub(super) fn repair_note(faults: &[String]) -> String {
     format!(
         "\n\nThe previous answer could not be used:\n{listed}Answer again, complete and correct."
     )
+}
+
+/// Limits lists and texts, for models that write endlessly.
+fn bound<T: Task>(task: &T, schema: &mut Value) {
+    task.bound(schema);
+    schema::limit_rest(schema);
 }

@@ -13,6 +13,11 @@ use super::task::Task;
 /// Maximum number of values of an `enum`. Providers limit its characters only above that.
 const MOST_OPTIONS: usize = 250;
 
+/// Items of a list and characters of a text for models that write endlessly, where a task sets no
+/// limits of its own.
+const MOST_ITEMS: usize = 50;
+const MOST_CHARS: usize = 4000;
+
 /// The schema of a task's answers, without a closed choice.
 pub fn of<T: Task>() -> Value {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
@@ -69,6 +74,37 @@ pub fn limit(schema: &mut Value, pointer: &str, limits: &[(&str, usize)]) {
                 .iter()
                 .map(|(name, limit)| ((*name).to_owned(), (*limit).into())),
         );
+    }
+}
+
+/// Adds limits to every list and every free text that has none.
+pub fn limit_rest(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            let is = |kind: &str| match &fields["type"] {
+                Value::Array(kinds) => kinds.iter().any(|one| one == kind),
+                one => one == kind,
+            };
+            let (list, text) = if fields.contains_key("type") {
+                (is("array"), is("string") && !fields.contains_key("enum"))
+            } else {
+                (false, false)
+            };
+            for (applies, name, limit) in [
+                (list, "maxItems", MOST_ITEMS),
+                (text, "maxLength", MOST_CHARS),
+            ] {
+                if applies && !fields.contains_key(name) {
+                    fields.insert(name.to_owned(), limit.into());
+                }
+            }
+
+            for value in fields.values_mut() {
+                limit_rest(value);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(limit_rest),
+        _ => {}
     }
 }
 

@@ -15,13 +15,16 @@ use super::history::Statement;
 use super::likeness::{shared_words, telling_words};
 use super::stage::Tools;
 use crate::base::ids::SourceId;
-use crate::llm::tasks::judge::{Nli, NliLabel};
+use crate::llm::tasks::judge::{Nli, NliLabel, NliVerdict};
 
 /// Statements that the gate reads, and characters of each.
 const MOST_STATEMENTS: usize = 20;
 const MOST_STATEMENT_CHARS: usize = 600;
 /// The share of its words that makes a statement related to a chunk.
 const RELATED: f64 = 0.2;
+
+/// Chunks from which on equal verdicts on all of them show that a model does not judge.
+const TELLING: usize = 3;
 
 /// Labels by chunk, and what gave them.
 #[derive(Debug, Default)]
@@ -85,6 +88,9 @@ pub async fn judge(
                 format!("{}:{}", call.provider, call.model)
             });
             match (answered.value, answered.error) {
+                (Some(output), _) if is_undecided(&output.verdicts) => {
+                    Err(WorkbenchError::Undecided(adapter))
+                }
                 (Some(output), _) => Ok(Verdicts {
                     labels: output
                         .verdicts
@@ -108,6 +114,14 @@ pub async fn judge(
             })
         }
     }
+}
+
+/// Small models that cannot judge answer "neutral, 0.5" for everything, which would drop every
+/// chunk.
+fn is_undecided(verdicts: &[NliVerdict]) -> bool {
+    let shrugs =
+        |one: &NliVerdict| one.label == NliLabel::Neutral && (one.score - 0.5).abs() < 1e-9;
+    verdicts.len() >= TELLING && verdicts.iter().all(shrugs)
 }
 
 /// The statements that may contradict a chunk, and when the sources of the candidates last changed.

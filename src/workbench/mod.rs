@@ -108,6 +108,9 @@ pub enum WorkbenchError {
     /// A server that scores texts failed; a stage then falls back.
     #[error(transparent)]
     Scoring(#[from] ScoringError),
+    /// A model says the same of every chunk; a stage then falls back.
+    #[error("{0} judged every chunk alike, with a score of 0.5; its judgement is not used")]
+    Undecided(String),
     #[error(transparent)]
     Conversation(#[from] ConversationError),
     #[error(transparent)]

@@ -23,6 +23,7 @@ impl From<WorkbenchError> for ApiError {
                     .with("ceiling_usd", estimate["ceiling_cost_usd"].clone())
                     .with("estimate", estimate)
             }
+            WorkbenchError::Undecided(_) => Self::internal(detail),
             WorkbenchError::Scoring(error) => {
                 Self::new(problems::LLM_UNAVAILABLE, error.to_string())
             }

@@ -148,6 +148,7 @@ impl Windows<'_> {
             fail_point!("after_filing");
             self.warn_if_full();
             if last {
+                self.leave_without_news();
                 self.warn_if_one_leaf(&leaves).await?;
                 self.look_again(&leaves, draft).await?;
             }
@@ -176,6 +177,13 @@ impl Windows<'_> {
             .extend(leaves.iter().map(|leaf| tree.path(*leaf)));
         drop(tree);
         Ok(leaves)
+    }
+
+    /// If no category is created, there is nothing that the next text should wait to see.
+    fn leave_without_news(&self) {
+        if let Some(desk) = self.desk.filter(|_| !self.tree().has_new()) {
+            desk.leave();
+        }
     }
 
     fn warn_if_full(&self) {
