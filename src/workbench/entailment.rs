@@ -273,3 +273,22 @@ fn chat(statement: &Statement) -> ConflictSide {
 pub fn beginning(text: &str) -> String {
     text.chars().take(300).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_says_the_same_of_everything_does_not_judge() {
+        let verdict = |id, label, score| NliVerdict { id, label, score };
+        let shrug = |id| verdict(id, NliLabel::Neutral, 0.5);
+        assert!(is_undecided(&[shrug(1), shrug(2), shrug(3)]));
+        assert!(!is_undecided(&[shrug(1), shrug(2)]), "too few to tell");
+        for other in [
+            verdict(3, NliLabel::Neutral, 0.4),
+            verdict(3, NliLabel::Entailment, 0.5),
+        ] {
+            assert!(!is_undecided(&[shrug(1), shrug(2), other]));
+        }
+    }
+}
