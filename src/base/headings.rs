@@ -184,12 +184,15 @@ pub fn joined(trail: &[&Heading]) -> Option<String> {
     }
 }
 
-/// The headings above a position inside a part of a text, if `trail` stands above the part. The
-/// level of its last heading is known if the part begins with it; otherwise the highest heading of
-/// the trail counts as level 1.
+/// The headings above a position inside a part of a text, if `trail` stands above the part. Only
+/// Markdown headings count, and none if a code fence is cut: other forms are recognised by the whole
+/// text. The level of the last heading of the trail is known if the part begins with it; otherwise
+/// the highest counts as level 1.
 #[must_use]
 pub fn trail_within(trail: Option<&str>, part: &str, start_char: usize) -> Option<String> {
-    let found = headings(part);
+    let is_cut = part.matches("```").count() % 2 == 1 || part.matches("~~~").count() % 2 == 1;
+    let mut found = headings(part);
+    found.retain(|heading| !is_cut && part[heading.start..].trim_start().starts_with('#'));
     let mut inner = Trail::new(&found);
     let above = inner.at(start_char);
     let Some(highest) = above.first() else {
@@ -328,6 +331,14 @@ mod tests {
         assert_eq!(of(Some("A"), part, "three").as_deref(), Some("A › D"));
         assert_eq!(of(None, part, "three").as_deref(), Some("D"));
         assert_eq!(of(None, "Text.", "Text"), None);
+
+        // Only the whole text tells whether these are headings.
+        for part in [
+            "apt update\n# install\napt install x\n```\n\nlast\n",
+            "It read:\n\nDRINK ME\n\nlast\n",
+        ] {
+            assert_eq!(of(Some("A"), part, "last").as_deref(), Some("A"), "{part}");
+        }
     }
 
     #[test]

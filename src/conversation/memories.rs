@@ -268,12 +268,13 @@ impl Conversation {
                     return Err(ConversationError::Changed("memory"));
                 }
 
+                tx.remove_memories(space, &[memory.id.to_string()]).await?;
                 if let Some(mut thread) = thread {
                     thread.message_count = (thread.message_count - 1).max(0);
+                    thread.last_message_at = tx.find_last_message_at(space, &thread).await?;
                     tx.update_thread(space, &thread).await?;
                 }
 
-                tx.remove_memories(space, &[memory.id.to_string()]).await?;
                 tx.remove_memory_entries(space, &memory.user_id, &[memory.seq])
                     .await?;
                 tx.commit().await?;

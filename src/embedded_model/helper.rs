@@ -10,6 +10,7 @@ use super::profile::Profile;
 use super::rank;
 use super::summarize;
 use super::{HelperInput, HelperOutput};
+use crate::base::headings::headings;
 use crate::base::sentences;
 
 /// Maximum words of a summary.
@@ -23,11 +24,12 @@ const TOPIC: usize = 80;
 pub fn helper(input: &HelperInput<'_>) -> HelperOutput {
     let first = input.chunks.first().copied().unwrap_or("");
     let headers = Headers::read(first);
+    let topic = topic(input, &headers);
     HelperOutput {
         author: author(input, &headers),
         date: date(input, &headers),
-        topic: topic(input, &headers),
-        summary: summary(input),
+        summary: summary(input, topic.as_deref()),
+        topic,
     }
 }
 
@@ -147,12 +149,24 @@ fn without_front_matter(text: &str) -> &str {
         .map_or(text, |end| rest[end + 4..].trim_start_matches('-'))
 }
 
-fn summary(input: &HelperInput<'_>) -> String {
-    let text = opening(input);
-    let told = summarize::telling(&text);
+/// The text below a heading that it begins with, if the topic says the same.
+fn without_title<'t>(text: &'t str, topic: &str) -> &'t str {
+    let found = headings(text);
+    let first = found.first().filter(|first| {
+        let (before, after) = (&text[..first.start], &text[first.end..]);
+        let is_first = before.trim().is_empty() && after.chars().any(char::is_alphabetic);
+        is_first && names::same(&first.text, topic)
+    });
+    first.map_or(text, |first| &text[first.end..])
+}
+
+fn summary(input: &HelperInput<'_>, topic: Option<&str>) -> String {
+    let opening = opening(input);
+    let text = without_title(&opening, topic.unwrap_or_default());
+    let told = summarize::telling(text);
     let words = |s: &str| s.split_whitespace().count();
     let digest = rank::digest(&told, SUMMARY_WORDS, words);
-    let all = [digest, sentences::flat(&told), sentences::flat(&text)];
+    let all = [digest, sentences::flat(&told), sentences::flat(text)];
     let best = all
         .iter()
         .find(|s| !s.is_empty())
@@ -173,6 +187,17 @@ mod tests {
             metadata: &[],
             chunks,
         })
+    }
+
+    #[test]
+    fn the_description_does_not_begin_with_the_title() {
+        let out = of(
+            "attic.md",
+            &["# Attic\n\nThe old radio stands in the attic.\n"],
+        );
+        assert_eq!(out.topic.as_deref(), Some("Attic"));
+        assert_eq!(out.summary, "The old radio stands in the attic.");
+        assert_eq!(of("a.md", &["# Attic\n"]).summary, "Attic");
     }
 
     #[test]

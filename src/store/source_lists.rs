@@ -214,9 +214,17 @@ impl StatementBuilder {
         }
 
         if let Some(name) = &filter.name {
-            let part = format!("%{}%", like_text(&name_key(name)));
-            self.text(" AND (s.filename_key LIKE ? ESCAPE '!'", &part);
-            self.text(" OR LOWER(s.path) LIKE ? ESCAPE '!')", part);
+            let part = |name: &str| format!("%{}%", like_text(name));
+            self.text(
+                " AND (s.filename_key LIKE ? ESCAPE '!'",
+                part(&name_key(name)),
+            );
+            // SQLite knows the lower case of ASCII only.
+            self.text(
+                " OR LOWER(s.path) LIKE ? ESCAPE '!'",
+                part(&name.to_lowercase()),
+            );
+            self.text(" OR s.path LIKE ? ESCAPE '!')", part(name));
         }
 
         if let Some(path) = &filter.path {

@@ -137,6 +137,24 @@ impl Tx {
         row.as_ref().map(read_thread).transpose()
     }
 
+    /// The time of the newest message that a thread still has.
+    pub async fn find_last_message_at(
+        &mut self,
+        space: &Space,
+        thread: &Thread,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT created_at FROM memories WHERE space = ? AND user_id = ? AND thread_id = ? \
+                   AND type = 'message' ORDER BY created_at DESC LIMIT 1";
+        let query = self
+            .sql(sql)
+            .bind(space.as_str())
+            .bind(thread.user_id.as_str())
+            .bind(thread.id.as_str());
+        let row = self.fetch_optional(query).await?;
+        let time = row.map(|row| row.try_get("created_at")).transpose()?;
+        Ok(time.map(Timestamp::from_micros))
+    }
+
     /// Writes what may change in a thread.
     pub async fn update_thread(
         &mut self,

@@ -171,6 +171,7 @@ fn reason_to_fall_back(error: WorkbenchError) -> Result<String, WorkbenchError> 
         ) => Err(error.into()),
         WorkbenchError::Llm(error) => Ok(error.to_string()),
         WorkbenchError::Scoring(error) => Ok(error.to_string()),
+        error @ WorkbenchError::Undecided(_) => Ok(error.to_string()),
         error => Err(error),
     }
 }

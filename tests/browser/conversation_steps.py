@@ -98,7 +98,7 @@ def the_context_of_a_question_shows_scores_and_what_was_left_out():
     b.write(".context-panel textarea", "How do I like to travel, and what is my budget?")
     b.click(".context-panel button", "Assemble")
     b.until("the text", lambda: "trains" in b.one(".composed").text)
-    assert "The context has" in b.one("#said").get_attribute("textContent")
+    b.until("what is said", lambda: "The context has" in b.one("#said").get_attribute("textContent"))
     assert b.focused().text == "Assemble", "the focus stays"
     b.one("[data-memory] .parts-bar span")
     words = b.one(".scored .parts-words").text

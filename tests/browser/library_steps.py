@@ -146,10 +146,11 @@ def a_text_with_a_known_name_is_a_version_or_a_source_of_its_own():
     sound()
     b.click("dialog button", "Cancel")
     drop()
+    assert b.one("dialog select").get_attribute("value") == "", "nothing is merged by default"
+    Select(b.one("dialog select")).select_by_visible_text("New version of /house/roof.md")
     b.click("dialog button.primary", "Ingest")
     b.until("a new version", lambda: named() == [("/house/roof.md", 2)])
     drop()
-    Select(b.one("dialog select")).select_by_visible_text("A source of its own")
     b.click("dialog button.primary", "Ingest")
     b.until("another source", lambda: named() == [("/house/roof.md", 2), ("/roof.md", 1)])
     drop()

@@ -65,13 +65,14 @@ impl IngestionWork {
             filed_so_far: None,
         };
 
-        let desk = if self.llm.capabilities("classify", session).in_process {
-            Some(FilingDesk::take(&self.filing_desks).await?)
-        } else {
-            None
-        };
-
         for _ in 0..MOST_REFILINGS {
+            // An earlier round may have left its place.
+            let desk = if self.llm.capabilities("classify", session).in_process {
+                Some(FilingDesk::take(&self.filing_desks).await?)
+            } else {
+                None
+            };
+
             draft.paths.clear();
             saver.restart().await;
             let samples = self.reload(context, session, &mut filing).await?;
@@ -179,7 +180,7 @@ impl Windows<'_> {
         Ok(leaves)
     }
 
-    /// If no category is created, there is nothing that the next text should wait to see.
+    /// If no category is created, the next text need not wait to see its categories.
     fn leave_without_news(&self) {
         if let Some(desk) = self.desk.filter(|_| !self.tree().has_new()) {
             desk.leave();

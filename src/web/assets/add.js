@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { bytes, h, put, words } from "./dom.js";
 import { watch } from "./live.js";
-import { dialog, failed, field, problem, sentence, showFieldErrors } from "./parts.js";
+import { dialog, failed, field, problem, sentence, showFieldErrors, whileBusy } from "./parts.js";
 
 const ACCEPTED = ".txt,.md,.json,.yml,.yaml";
 
@@ -138,8 +138,7 @@ export function pasteDialog({ describe = false, startTags = "", source, start = 
     !source && field("Tags", tags, { name: "tags", hint: "Separated by commas." }),
     !source && h("label.check", own, h("span", "I write the helper myself")),
     h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), go));
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const ingest = async () => {
     const body = { text: text.value };
     if (source) body.source_id = source.id;
     if (title.value.trim()) body.title = title.value.trim();
@@ -149,18 +148,20 @@ export function pasteDialog({ describe = false, startTags = "", source, start = 
     if (words(tags.value).length) body.tags = words(tags.value);
     if (own.checked) body.auto_source_identification = false;
     put(trouble);
-    const versions = body.filename ? await versionsOf([[body.filename]]) : new Map();
-    if (!versions) return;
-    if (versions.has(body.filename)) Object.assign(body, { source_id: versions.get(body.filename), filename: undefined });
-    go.disabled = true;
     try {
+      const versions = body.filename ? await versionsOf([[body.filename]]) : new Map();
+      if (!versions) return;
+      if (versions.has(body.filename)) Object.assign(body, { source_id: versions.get(body.filename), filename: undefined });
       watch(await post("/v1/ingestions", body), source?.filename ?? (title.value.trim() || path.value.trim().split("/").pop() || firstLine));
       box.close();
     } catch (error) {
       const left = showFieldErrors(form, error.errors);
       if (!error.errors?.length || left.length) put(trouble, problem({ ...error, detail: left.map(sentence).join(" ") || error.detail }, { compact: true }));
     }
-    go.disabled = false;
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    whileBusy(go, ingest);
   });
   const box = dialog(source ? `New version of ${source.filename}` : "Paste text", form);
   box.classList.add("wide");

@@ -34,7 +34,10 @@ export function toast(message, kind = "") {
 
 /** Tells a screen reader what happened, in few words; what is shown says the rest. */
 export function say(words) {
-  document.getElementById("said").textContent = words;
+  const place = document.getElementById("said");
+  // The same words again are a change only if they were gone.
+  place.textContent = "";
+  requestAnimationFrame(() => { place.textContent = words; });
 }
 
 /** Runs an action once at a time. The button is not disabled, because it would lose the focus. */

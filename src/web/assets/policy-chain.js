@@ -50,10 +50,13 @@ function stepBox(step) {
     step.effects.length ? someOf("ul.plain.effects", step.effects, line) : h("p.muted", "passed unchanged"));
 }
 
+/** `retrieval@2` as the lists of the view call it. */
+const versionName = (policy) => policy.replace(/^retrieval@0$/, "Built-in defaults").replace(/^retrieval@/, "Version ");
+
 export async function chain(answer, user, signal) {
   await learn(answer, user, signal);
   const { metadata } = answer;
-  return h("section.chain-box", { "aria-label": `Steps of ${answer.policy}` }, h("h2", answer.policy, " ", h("span.muted", answer.cached ? "from the cache" : milliseconds(answer.timings?.totalMs))),
+  return h("section.chain-box", { "aria-label": `Steps of ${answer.policy}` }, h("h2", versionName(answer.policy), " ", h("span.muted", answer.cached ? "from the cache" : milliseconds(answer.timings?.totalMs))),
     answer.skipped && h("p.notice", SKIPPED[answer.skipped] ?? answer.skipped),
     answer.error && h("p.notice", answer.error.message),
     h("div.chain-scroll", { tabindex: "0", role: "region", "aria-label": "The steps in order" }, h("ol.chain",

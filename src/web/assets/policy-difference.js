@@ -4,7 +4,7 @@ import { firstWords, h } from "./dom.js";
 
 const NAMES = {
   topK: "Memories", clipSentences: "Sentences per memory", maxTokens: "Tokens in total", minScore: "Minimum score", searchType: "Search", strategy: "Order",
-  enableRedaction: "Redact", customRedactionPatterns: "Your own patterns", builtIn: "Built-in patterns", replacement: "Replacement",
+  ratio: "Share of the newest", at: "Redaction when", enableRedaction: "Redact", customRedactionPatterns: "Your own patterns", builtIn: "Built-in patterns", replacement: "Replacement",
 };
 
 const settingsOf = ({ retrieval, interleaving, redaction }) => ({ ...retrieval, ...interleaving, ...redaction });
@@ -13,7 +13,7 @@ function inWords(value) {
   if (value === true) return "yes";
   if (value === false) return "no";
   if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
-  return String(value ?? "–").replace("_", " ");
+  return String(value ?? "–");
 }
 
 /** The memories of one answer that another lacks. */
@@ -32,5 +32,5 @@ export function difference(left, right) {
     changed.length === 0 ? h("p.muted", "The settings are the same.") : h("div.table-box", h("table.list",
       h("thead", h("tr", h("th", "Setting"), h("th", left.name), h("th", right.name))),
       h("tbody", changed.map((key) => h("tr", h("td.main-cell", NAMES[key] ?? key), h("td", { "data-name": left.name }, inWords(one[key])), h("td", { "data-name": right.name }, inWords(two[key]))))))),
-    lost, gained, !lost && !gained && h("p.muted", "Both let the same memories through."));
+    lost, gained, !lost && !gained && ![left, right].some(({ answer }) => answer.skipped || answer.error) && h("p.muted", "Both let the same memories through."));
 }

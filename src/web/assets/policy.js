@@ -127,7 +127,7 @@ function settingsForm(policy, after) {
     const whole = readRedaction(form);
     const body = {
       retrieval: { topK: Number(data.get("topK")), clipSentences: Number(data.get("clipSentences")), maxTokens: Number(data.get("maxTokens")), minScore: Number(data.get("minScore")), searchType: data.get("searchType"), enableRedaction: data.has("enableRedaction"), customRedactionPatterns: whole.patterns },
-      interleaving: { ...interleaving, strategy: data.get("strategy") }, redaction: { replacement: whole.replacement, builtIn: whole.builtIn },
+      interleaving: { ...interleaving, strategy: data.get("strategy") }, redaction: { ...redaction, replacement: whole.replacement, builtIn: whole.builtIn },
     };
     if (body.retrieval.enableRedaction && !whole.patterns.length && !whole.builtIn.length) {
       put(trouble, problem({ detail: "No pattern is chosen, so nothing would be redacted.", remediation: "Choose a built-in pattern or write your own, or do not redact." }, { compact: true }));

@@ -16,7 +16,7 @@ export async function show(main, route, signal) {
   let thread;
   let info;
   try {
-    [thread, info] = await Promise.all([get(`/v1/threads/${encodeURIComponent(route.id)}`, { signal }), get("/v1/info", { signal })]);
+    [thread, info] = await Promise.all([get(`/v1/threads/${encodeURIComponent(route.id)}`, { signal }), get("/v1/info", { signal }).catch(() => ({ llm: {} }))]);
   } catch (error) {
     if (error.name !== "AbortError") put(main, back(), problem(error));
     return;
@@ -128,7 +128,7 @@ function composer(thread, info, added) {
   const text = h("textarea", { rows: "2", "aria-label": "Message", placeholder: "Write a message" });
   const role = h("select", { "aria-label": "Said by" }, ["user", "assistant"].map((name) => h("option", { value: name }, name)));
   // A language model is paid for it, so it is asked only on request.
-  const extract = h("input", { type: "checkbox", checked: info.llm.embedded });
+  const extract = h("input", { type: "checkbox", checked: Boolean(info.llm.embedded) });
   const trouble = h("div");
   const form = h("form.composer", { novalidate: true }, trouble, text, h("div.row.between", role, h("label.check", extract, h("span", "Find facts about the user")), h("button.primary", { type: "submit" }, "Add message")));
   text.addEventListener("keydown", (event) => {

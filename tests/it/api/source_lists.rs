@@ -99,6 +99,7 @@ async fn the_total_counts_what_the_filters_select() {
             ("&name=ALPHA", 4),
             ("&name=%C3%84hr", 2),
             ("&name=/1", 5),
+            ("&name=%E6%9C%AC", 2),
             ("&name=_n", 2),
             ("&name=%25", 0),
             ("&name=alpha&sort=-size&tag=none", 0),

@@ -48,6 +48,14 @@ async fn threads_are_listed_by_their_newest_message_on_every_engine() {
         let empty = desk.app.get(&format!("/v1/threads/{}", threads[2])).await;
         assert_eq!(empty.json()["last_message_at"], Value::Null);
 
+        let messages = format!("/v1/threads/{}/messages", threads[0]);
+        let said = desk.app.get(&messages).await.json();
+        let id = said["items"][0]["id"].as_str().unwrap();
+        let path = format!("/v1/memories/{id}?user_id=ann");
+        let removed = send(desk.app.request(Method::DELETE, &path)).await;
+        assert_eq!(removed.status, 204, "{}", removed.text);
+        assert_eq!(list("&sort=-last_message_at").await, "14320");
+
         let refused = desk.app.get("/v1/threads?sort=title").await;
         refused.assert_problem(422, "invalid_request");
         let page = desk.app.get("/v1/threads?limit=2").await.json();

@@ -207,6 +207,38 @@ async fn the_gate_keeps_what_is_entailed_with_theta() {
 }
 
 #[tokio::test]
+async fn a_model_that_judges_every_chunk_alike_drops_none() {
+    let bench = Bench::open().await;
+    for (path, text) in [("/lamp.md", LAMP), ("/boat.md", BOAT), ("/bell.md", BELL)] {
+        bench.file(path, text).await;
+    }
+    bench.test.model.set_rule(|seen| {
+        if seen.stage != "nli" {
+            return answer(seen);
+        }
+        let shrug = |id: &i64| json!({"id": id, "label": "neutral", "score": 0.5});
+        let verdicts: Vec<Value> = chunk_ids(&seen.user).iter().map(shrug).collect();
+        ModelReply::json(json!({"verdicts": verdicts}))
+    });
+
+    let prompt = bench.compose(&json!({"task": TASK})).await;
+    for (_, kept, reason) in reasons(&prompt) {
+        assert!(kept, "{reason}");
+        assert_eq!(reason, "kept: not checked for entailment");
+    }
+    let trace = prompt["trace"].as_array().unwrap();
+    let gate = trace.iter().find(|one| one["stage"] == "nli").unwrap();
+    assert_eq!(gate["status"], "fallback");
+    assert!(
+        gate["note"]
+            .as_str()
+            .unwrap()
+            .contains("judged every chunk alike")
+    );
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
 async fn the_reranker_decides_the_order_and_is_named() {
     let bench = Bench::open().await;
     for (path, text) in [("/lamp.md", LAMP), ("/boat.md", BOAT), ("/bell.md", BELL)] {

@@ -25,7 +25,8 @@ pub struct ListSourcesQuery {
     /// Only sources with exactly this file name.
     #[serde(default)]
     filename: Option<String>,
-    /// Only sources whose file name or path contains this, in upper or lower case.
+    /// Only sources whose file name or path contains this, in upper or lower case. Letters of a
+    /// folder that are not ASCII may have to be written as they are.
     #[serde(default)]
     name: Option<String>,
     /// Only the source at exactly this path; each end user has at most one.
