@@ -4,7 +4,7 @@ import { firstWords, h } from "./dom.js";
 
 const NAMES = {
   topK: "Memories", clipSentences: "Sentences per memory", maxTokens: "Tokens in total", minScore: "Minimum score", searchType: "Search", strategy: "Order",
-  ratio: "Share of the newest", at: "Redaction when", enableRedaction: "Redact", customRedactionPatterns: "Your own patterns", builtIn: "Built-in patterns", replacement: "Replacement",
+  ratio: "Share of the first criterion", at: "Redaction on", enableRedaction: "Redact", customRedactionPatterns: "Your own patterns", builtIn: "Built-in patterns", replacement: "Replacement",
 };
 
 const settingsOf = ({ retrieval, interleaving, redaction }) => ({ ...retrieval, ...interleaving, ...redaction });
