@@ -8,7 +8,7 @@ use super::correcting::MOST_TOPICS;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::model::job::Record;
 use crate::model::memory::Memory;
-use crate::model::vocabulary::{CATCH_ALL, SuggestionKind};
+use crate::model::vocabulary::{SuggestionKind, is_catch_all};
 
 /// The name of this kind of job.
 pub const KIND: &str = "backfill";
@@ -101,7 +101,7 @@ fn give(memory: &mut Memory, kind: SuggestionKind, term: &str) {
     }
 
     if topics.len() >= MOST_TOPICS {
-        let place = topics.iter().position(|topic| topic == CATCH_ALL);
+        let place = topics.iter().position(|topic| is_catch_all(topic));
         topics.remove(place.unwrap_or(topics.len() - 1));
     }
 

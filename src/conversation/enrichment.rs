@@ -8,13 +8,12 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::json;
 
 use super::Conversation;
+use super::messages_per_call::MessagesPerCall;
 use crate::base::clock::Timestamp;
 use crate::base::ids::memory_group;
 use crate::config::llm::LOCAL;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
-use crate::llm::tasks::enrich::{
-    ClassifiedMessage, EnrichMany, EnrichOne, MOST_MESSAGES, NamedEntity,
-};
+use crate::llm::tasks::enrich::{ClassifiedMessage, EnrichMany, EnrichOne, NamedEntity};
 use crate::llm::{LlmError, Session};
 use crate::model::job::{NewJob, Record};
 use crate::model::llm_call::LlmCall;
@@ -28,6 +27,7 @@ pub const KIND: &str = "enrich";
 #[derive(Clone)]
 pub struct EnrichWork {
     pub conversation: Conversation,
+    pub per_call: MessagesPerCall,
 }
 
 impl Work for EnrichWork {
@@ -36,8 +36,8 @@ impl Work for EnrichWork {
     }
 
     fn run(&self, context: JobContext) -> BoxFuture<'static, Result<Outcome, JobError>> {
-        let conversation = self.conversation.clone();
-        async move { conversation.enrich(&context).await }.boxed()
+        let work = self.clone();
+        async move { work.conversation.enrich(&context, &work.per_call).await }.boxed()
     }
 }
 
@@ -72,15 +72,19 @@ pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
 }
 
 impl Conversation {
-    async fn enrich(&self, context: &JobContext) -> Result<Outcome, JobError> {
+    async fn enrich(
+        &self,
+        context: &JobContext,
+        per_call: &MessagesPerCall,
+    ) -> Result<Outcome, JobError> {
         let session = self
             .llm
             .job_session(context.space(), context.id(), context.is_first_run())
             .await?
             .within(context.budget());
         let (mut done, mut failed) = (0, 0);
-        let mut most = MOST_MESSAGES;
         loop {
+            let most = per_call.limit();
             let claimed = self.store.retry("claim_pending", || async {
                 let mut tx = self.store.begin().await?;
                 let claimed = tx
@@ -100,12 +104,13 @@ impl Conversation {
             let found = match self.classify(&session, &messages, &vocabulary).await {
                 Err(Unclassified::TooSlow) => {
                     // They stay claimed, and the first of them are read again.
-                    most = messages.len() / 2;
+                    per_call.was_too_slow(messages.len());
                     continue;
                 }
                 Err(Unclassified::Job(error)) => return Err(error),
                 Ok(found) => found,
             };
+            per_call.was_in_time(messages.len());
             let (ok, bad) = self
                 .keep(context, messages, &vocabulary, &found, vectors)
                 .await?;

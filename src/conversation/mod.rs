@@ -21,6 +21,7 @@ pub mod intent;
 pub mod lexicon;
 pub mod memories;
 pub mod messages;
+mod messages_per_call;
 mod recall;
 pub mod rollup;
 pub mod scoring;
@@ -143,6 +144,7 @@ impl Conversation {
         vec![
             Arc::new(enrichment::EnrichWork {
                 conversation: self.clone(),
+                per_call: messages_per_call::MessagesPerCall::default(),
             }),
             Arc::new(backfill::BackfillWork {
                 conversation: self.clone(),

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use super::AnswerChunk;
+use super::answer_section;
 use super::question::{self, Kind};
 use super::rank::{self, Rarity, Terms};
 use crate::base::sentences;
@@ -58,6 +59,14 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let question = Terms::of(query);
     let asked = Asked::of(query);
     let (kind, code) = (asked.kind, question::wants_code(query));
+    if let Some(section) = answer_section::named(&question, kind, chunks) {
+        let quotes = section
+            .items
+            .iter()
+            .map(|item| quote(item, section.chunk_id));
+        return listed(&quotes.collect::<Vec<_>>());
+    }
+
     let found: Vec<Found<'_>> = chunks
         .iter()
         .flat_map(|chunk| sentences_of(chunk, code))
@@ -114,12 +123,8 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         spoken.push(words);
     }
 
-    if kind == Kind::List && said.len() > 1 {
-        return said
-            .iter()
-            .map(|item| format!("- {item}"))
-            .collect::<Vec<_>>()
-            .join("\n");
+    if kind == Kind::List {
+        return listed(&said);
     }
 
     let said = said.join(" ");
@@ -128,6 +133,18 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         (true, denies) if denies != question::denies(query) => format!("No. {said}"),
         (true, _) => format!("Yes. {said}"),
         (false, _) => said,
+    }
+}
+
+/// Several entries as a list, one as it is.
+fn listed(said: &[String]) -> String {
+    match said {
+        [one] => one.clone(),
+        _ => said
+            .iter()
+            .map(|item| format!("- {item}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
     }
 }
 

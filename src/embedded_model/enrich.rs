@@ -7,7 +7,7 @@ use super::profile;
 use super::table::{self, Vector};
 use crate::base::sentences;
 use crate::model::memory::Entity;
-use crate::model::vocabulary::{CATCH_ALL, Terms};
+use crate::model::vocabulary::{CATCH_ALL, Terms, is_catch_all};
 
 /// Similarity from which a term fits, and from which it surely does.
 const FITS: f32 = 0.42;
@@ -84,8 +84,7 @@ pub fn classify(text: &str, terms: &Terms) -> Classified {
     let best = found.first().map_or(0.0, |(_, like)| *like);
     let mut topics: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
     if topics.is_empty() {
-        let catch_all = terms.topics.iter().find(|name| *name == CATCH_ALL);
-        topics.extend(catch_all.or_else(|| terms.topics.last()).cloned());
+        topics.push(usual_term(&clauses, &terms.topics, CATCH_ALL));
     }
 
     let asks = text.trim_end().ends_with(['?', '？']);
@@ -103,7 +102,7 @@ pub fn classify(text: &str, terms: &Terms) -> Classified {
             if asks { "inquiry" } else { "conversation" },
         ),
         message_type: if asks {
-            named(&terms.message_types, "question")
+            usual_term(&clauses, &terms.message_types, "question")
         } else {
             choose(&clauses, &terms.message_types, "statement")
         },
@@ -124,7 +123,7 @@ pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
     Analyzed {
         topics: topics
             .map(|(name, _)| name)
-            .filter(|name| name != CATCH_ALL)
+            .filter(|name| !is_catch_all(name))
             .collect(),
         entities: entities(query, &terms.entity_types),
         time_scope: time_scope(query),
@@ -156,8 +155,16 @@ fn topics(clauses: &[Clause], terms: &Terms) -> Vec<(String, f32)> {
     found
 }
 
-/// The nearest term; the usual one, or the last, if none is near.
+/// The nearest term; the usual one if none is near.
 fn choose(clauses: &[Clause], terms: &[String], usual: &str) -> String {
+    match nearest(clauses, terms) {
+        Some((like, name)) if like >= SURE => name.clone(),
+        _ => usual_term(clauses, terms, usual),
+    }
+}
+
+/// The term that what the speaker does not reject is most similar to.
+fn nearest<'t>(clauses: &[Clause], terms: &'t [String]) -> Option<(f32, &'t String)> {
     let said = clauses.iter().filter(|clause| !clause.denied);
     let near = said.flat_map(|clause| {
         terms
@@ -165,16 +172,17 @@ fn choose(clauses: &[Clause], terms: &[String], usual: &str) -> String {
             .map(|name| (table::dot(&meaning(name), &clause.vector), name))
     });
 
-    let best = near.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    match best {
-        Some((like, name)) if like >= SURE => name.clone(),
-        _ => named(terms, usual),
-    }
+    near.reduce(|best, next| if next.0 > best.0 { next } else { best })
 }
 
-fn named(terms: &[String], usual: &str) -> String {
-    let found = terms.iter().find(|name| *name == usual);
-    found.or_else(|| terms.last()).cloned().unwrap_or_default()
+/// The term if none is near: the usual one. A vocabulary of the user's own may lack it; then one
+/// that stands for everything else, or the nearest.
+fn usual_term(clauses: &[Clause], terms: &[String], usual: &str) -> String {
+    let known = terms.iter().find(|name| *name == usual);
+    let rest = || terms.iter().find(|name| is_catch_all(name));
+    let near = || nearest(clauses, terms).map(|(_, name)| name);
+    let term = known.or_else(rest).or_else(near).or_else(|| terms.last());
+    term.cloned().unwrap_or_default()
 }
 
 fn meaning(name: &str) -> Vector {
@@ -314,6 +322,24 @@ mod tests {
             );
             assert!(!analyze(text, &terms).topics.contains(&"refund".to_owned()));
         }
+    }
+
+    #[test]
+    fn what_fits_no_topic_gets_the_one_for_everything_else() {
+        let mut terms = Vocabulary::seeded().terms;
+        terms.topics = ["shopping", "other", "travel", "tax evasion"]
+            .map(str::to_owned)
+            .to_vec();
+        let found = classify("The weather is nice today.", &terms);
+        assert_eq!(found.topics, ["other"]);
+
+        // Without such a topic, the nearest one, and not whichever is last.
+        terms.topics = ["ships", "tax evasion"].map(str::to_owned).to_vec();
+        let found = classify("When does the ferry leave?", &terms);
+        assert_eq!(
+            (found.topics, found.confidence),
+            (vec!["ships".to_owned()], "low")
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! equal answers for equal input.
 
 mod answer;
+mod answer_section;
 mod by_samples;
 mod category_samples;
 mod chunk_to_file;

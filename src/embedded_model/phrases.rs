@@ -18,7 +18,7 @@ const SEARCHED: usize = 4_000;
 /// Number of candidates for the expensive comparison with the whole chunk.
 const COMPARED: usize = 48;
 
-/// How well a phrase must read as a name to be offered for a longer text.
+/// How well a phrase must read as a name to be offered, unless a short text has nothing better.
 const POOR: f32 = 0.42;
 
 struct Word {
@@ -53,15 +53,18 @@ struct Candidate {
 
 /// Up to `limit` phrases, the most characteristic first. Phrases similar to `about`, the vector of
 /// the chunk, are preferred; if it is zero, only frequency counts.
-/// With `strict`, a verb, a chance pair of words or a person is not offered at all.
+/// With `strict`, a verb, a chance pair of words or a person is not offered at all; without, only
+/// if the text has nothing better.
 pub fn key_phrases(text: &str, about: &Vector, limit: usize, strict: bool) -> Vec<String> {
     let mut candidates = collect(opening(text));
     if strict {
-        candidates.retain(|candidate| candidate.as_a_name() > POOR);
+        candidates.retain(Candidate::is_acceptable);
         // Only the articles of English are known, and a list of key points may have none.
         if names::language(text) == Some("English") && candidates.iter().any(Candidate::is_noun) {
             candidates.retain(Candidate::is_noun);
         }
+    } else if candidates.iter().any(Candidate::is_acceptable) {
+        candidates.retain(Candidate::is_acceptable);
     }
 
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
@@ -159,9 +162,13 @@ const NEVER: &str = "aboard aforethought began begun blew blown broke broken bro
     forgotten fought froze frozen gave given gone grew grown hadst hast hath heard held herself hid \
     hidden himself hung itself kept knelt knew known laid lain meant merry myself nigh oneself \
     ourselves paid ran rang ridden risen rode sang sank sat seemed seen sent shaken shalt shone shook \
-    shown shrank slept slid sold spent spoke spoken sprang stole stolen stood struck stuck sung sunk \
+    seem seems shown shrank slept slid sold spent spoke spoken sprang stole stolen stood struck stuck sung sunk \
     swam swept swore sworn swung taken taught thee themselves thine thou threw thrown thy till told \
     took torn understood unto upon went wept wilt woke wore worn woven written wrote yourself";
+
+/// Nouns that look like a verb with -ing.
+const NOUNS_WITH_ING: &str = "banking building ceiling clothing evening gardening heating hiking housing king lighting \
+    marketing meeting morning painting parking pricing ring shipping spring string thing training wedding wing writing";
 
 fn is_never_a_name(form: &str) -> bool {
     static NEVER_NAMES: LazyLock<HashSet<&str>> =
@@ -192,7 +199,11 @@ impl Candidate {
         }
 
         let chance = self.text.contains(' ') && self.times < 2.0;
-        self.as_noun >= 1.0 && !chance && self.as_a_name() > POOR
+        self.as_noun >= 1.0 && !chance && self.is_acceptable()
+    }
+
+    fn is_acceptable(&self) -> bool {
+        self.as_a_name() > POOR
     }
 
     /// How well it reads as the name of a category: a noun rather than a verb or a person, and a
@@ -204,7 +215,9 @@ impl Candidate {
 
         let last = self.text.rsplit(' ').next().unwrap_or_default();
         let no_noun = NO_NOUNS.iter().any(|end| last.ends_with(end));
-        let verb = self.as_verb > self.as_noun || no_noun;
+        let is_last = |noun: &str| noun.eq_ignore_ascii_case(last);
+        let gerund = last.ends_with("ing") && !NOUNS_WITH_ING.split(' ').any(is_last);
+        let verb = self.as_verb > self.as_noun || no_noun || (gerund && self.as_noun < 1.0);
         let chance = self.text.contains(' ') && self.times < 2.0;
         let person = self.as_name * 2.0 > self.times;
         let bare = !self.text.contains(' ') && self.as_noun < 1.0;
@@ -453,6 +466,26 @@ mod tests {
             let has = |phrase: &String| phrase.to_lowercase().contains(wrong);
             assert!(!phrases.iter().any(has), "{wrong}: {phrases:?}");
         }
+    }
+
+    #[test]
+    fn a_short_text_is_named_by_a_verb_only_if_it_has_nothing_else() {
+        for (text, wrong) in [
+            ("I am interested in opening an account.", "interested"),
+            ("Why does my card seem to be pending?", "pending"),
+            ("Why does my card seem to be pending?", "seem"),
+            (
+                "How do I go about completing the identity check?",
+                "completing",
+            ),
+        ] {
+            let phrases = key_phrases(text, &profile::vector_of(text), 3, false);
+            assert!(!phrases.is_empty(), "{text}");
+            assert!(!phrases.contains(&wrong.to_owned()), "{phrases:?}");
+        }
+
+        let phrases = key_phrases("Waiting and hoping", &table::ZERO, 3, false);
+        assert!(!phrases.is_empty());
     }
 
     #[test]

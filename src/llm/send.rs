@@ -178,16 +178,17 @@ impl Llm {
 
             if matches!(error, ProviderError::TimedOut) && !learnt.bounded {
                 target.profile.learn_to_bound(&target.model);
-                if target.profile.can_be_bounded() && count < tries {
+                if !T::DIVISIBLE && target.profile.can_be_bounded() && count < tries {
                     // The same request would take as long.
                     measure::retried(&target.profile.settings.name, error.reason());
                     return Err(SendError::Endless { tried: count });
                 }
             }
 
+            let divided = T::DIVISIBLE && matches!(error, ProviderError::TimedOut);
             let Some(wait) = self
                 .wait_before_next(&error, count)
-                .filter(|_| count < tries)
+                .filter(|_| count < tries && !divided)
             else {
                 return Err(SendError::Provider(error));
             };

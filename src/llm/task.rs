@@ -27,6 +27,9 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
 
     /// Whether the answer is free text, without a schema; then [`Task::read_text`] reads it.
     const FREE_TEXT: bool = false;
+    /// Whether the caller asks about fewer items if the model takes too long. Then the same request
+    /// is not sent again.
+    const DIVISIBLE: bool = false;
     /// Whether an answer may have more fields than the schema; the task reports them.
     const LENIENT: bool = false;
 

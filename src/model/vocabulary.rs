@@ -21,6 +21,20 @@ pub struct Terms {
 /// The topic of a message whose intent is unclear.
 pub const CATCH_ALL: &str = "general_inquiry";
 
+/// Whether a term stands for everything that fits no other: the one above, or as users call it.
+pub fn is_catch_all(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let rest = [
+        "general",
+        "misc",
+        "miscellaneous",
+        "none",
+        "other",
+        "others",
+    ];
+    lower == CATCH_ALL || rest.contains(&lower.as_str())
+}
+
 impl Vocabulary {
     /// The vocabulary of a space that has none of its own.
     pub fn seeded() -> Self {

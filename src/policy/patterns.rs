@@ -77,7 +77,11 @@ impl BuiltIn {
             Self::Iban => r"(?i)\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b",
             Self::Card => r"\b[0-9](?:[ -]?[0-9]){12,18}\b",
             Self::Phone => {
-                r"\+[0-9](?:[ ().-]{0,2}[0-9]){6,14}\b|\(?\b[0-9]{3}\)?[ .-][0-9]{3}[ .-][0-9]{4}\b"
+                concat!(
+                    r"\+[0-9](?:[ ().-]{0,2}[0-9]){6,14}\b|\(?\b[0-9]{3}\)?[ .-][0-9]{3}[ .-][0-9]{4}\b",
+                    // An area code with a leading zero has three digits or more: two could be a day.
+                    r"|\b0[0-9]{2,5}[ /-][0-9](?:[ -]?[0-9]){4,8}\b",
+                )
             }
             Self::IpAddress => r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+",
             Self::ApiKey => concat!(
@@ -405,6 +409,9 @@ mod tests {
                 "call [REDACTED] now",
             ),
             (BuiltIn::Phone, "call 555-123-4567", "call [REDACTED]"),
+            (BuiltIn::Phone, "call 0170/1234567", "call [REDACTED]"),
+            (BuiltIn::Phone, "call 0170 123 45 67", "call [REDACTED]"),
+            (BuiltIn::Phone, "on 03-10-2026 18:02", "on 03-10-2026 18:02"),
             (
                 BuiltIn::Phone,
                 "in 2026, 1500 people",

@@ -2,10 +2,11 @@
 //!
 //! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
 //! compares meanings, `fusion` combines the two, `fields` adds what is said about a source,
-//! `neighbours` a share of the chunks before and after; `rank` defines queries and hits. `index` holds a space in memory and `cache` keeps it up to date;
-//! `beyond` searches in the database what does not fit; `entries` chooses between them. `memories`
-//! ranks what a user said. `prepare` makes what an ingestion writes, `reembed` switches a space to
-//! another embedding model.
+//! `neighbours` a share of the chunks before and after; `rank` defines queries and hits, and
+//! `quoted` keeps those with the words in quotes. `index` holds a space in memory and `cache` keeps
+//! it up to date; `beyond` searches in the database what does not fit; `entries` chooses between
+//! them. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reembed`
+//! switches a space to another embedding model.
 
 mod beyond;
 mod cache;
@@ -19,6 +20,7 @@ pub mod keywords;
 pub mod memories;
 mod neighbours;
 pub mod prepare;
+mod quoted;
 pub mod rank;
 mod reembed;
 mod stem;
@@ -26,7 +28,7 @@ pub mod terms;
 mod time_words;
 pub mod vectors;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -48,6 +50,7 @@ pub use reembed::ReembedWork;
 use cache::IndexCache;
 use highlight::Highlighter;
 use memories::{FoundMemories, FoundMemory, MemoryQuery};
+use quoted::{LOOKED_AT, Quoted};
 
 /// Query vectors that are cached, so that repeating a query calls no model.
 const KEPT_QUESTIONS: usize = 1_000;
@@ -98,6 +101,15 @@ pub struct FoundEntries {
     pub in_memory: bool,
     /// Milliseconds that the embedding model took.
     pub provider_ms: f64,
+}
+
+/// How many results are looked at: more if some of them may lack the quoted words.
+fn looked_at(ask: &CheckedSearch, quoted: &Quoted) -> usize {
+    if quoted.is_empty() {
+        ask.k
+    } else {
+        ask.k.max(LOOKED_AT)
+    }
 }
 
 /// The result of a search.
@@ -162,7 +174,12 @@ impl Search {
     ) -> Result<Results, SearchError> {
         let begun = Instant::now();
         let ask = request.resolve()?;
-        let memories = self.memories(session, space, &ask).await?;
+        let quoted = Quoted::of(&ask.query);
+        let mut memories = self.memories(session, space, &ask, &quoted).await?;
+        memories
+            .items
+            .retain(|item| quoted.are_in(&item.memory.content));
+        memories.items.truncate(ask.k);
         if !ask.searched.sources() {
             return Ok(Results {
                 model: memories.model.clone(),
@@ -181,9 +198,9 @@ impl Search {
             owner_kind: OwnerKind::Chunk,
             text: &ask.query,
             kind: ask.kind,
-            k: ask.k,
+            k: looked_at(&ask, &quoted),
             min_score: ask.min_score,
-            by_group: ask.by_source,
+            by_group: ask.by_source && quoted.is_empty(),
             scope: Some(&ask.scope),
             group: None,
         };
@@ -197,7 +214,17 @@ impl Search {
             )
             .await?;
 
-        let items = self.read(space, found.hits).await?;
+        let mut items = self.read(space, found.hits).await?;
+        if !quoted.is_empty() {
+            let mut sources = HashSet::new();
+            items.retain(|(_, found)| quoted.are_in(&found.text));
+            items.retain(|(_, found)| {
+                let is_new = sources.insert(found.source_id.clone());
+                is_new || !ask.by_source
+            });
+            items.truncate(ask.k);
+        }
+
         let wanted: Vec<i64> = items.iter().map(|(_, found)| found.chunk_id).collect();
         let headings = self.inner.store.list_chunk_headings(space, &wanted).await?;
         Ok(Results {
@@ -219,6 +246,7 @@ impl Search {
         session: &Session,
         space: &Space,
         ask: &CheckedSearch,
+        quoted: &Quoted,
     ) -> Result<FoundMemories, SearchError> {
         let user_id = ask.scope.user_id.as_deref();
         let Some(user_id) = user_id.filter(|_| ask.searched.memories()) else {
@@ -228,7 +256,7 @@ impl Search {
             user_id,
             text: &ask.query,
             kind: ask.kind,
-            k: ask.k,
+            k: looked_at(ask, quoted),
             min_score: ask.min_score,
             tags: &ask.scope.tags,
             as_of: ask.scope.as_of,

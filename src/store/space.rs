@@ -146,26 +146,28 @@ impl Store {
         .await
     }
 
-    /// Updates planner statistics and the word index; only PostgreSQL needs this.
+    /// Updates planner statistics and the word index, and frees the space of rows that jobs have
+    /// replaced; only PostgreSQL needs this. Its own cleaning begins up to a minute later, and in a
+    /// minute thousands of texts can arrive.
     pub async fn analyze(&self) -> Result<(), StoreError> {
         if self.engine() != super::Engine::Postgres {
             return Ok(());
         }
 
-        for table in [
-            "ANALYZE jobs",
+        for statement in [
+            "VACUUM (ANALYZE, SKIP_LOCKED) jobs",
+            "VACUUM (ANALYZE, SKIP_LOCKED) job_requests",
+            "VACUUM (ANALYZE, SKIP_LOCKED) categories",
+            "VACUUM (ANALYZE, SKIP_LOCKED) sources",
             "ANALYZE chunks",
-            "ANALYZE categories",
             "ANALYZE source_versions",
-            "ANALYZE sources",
             "ANALYZE source_tags",
             "ANALYZE document_versions",
             // New words wait in a list that every keyword search scans.
             "SELECT gin_clean_pending_list('search_entries_tokens')",
         ] {
-            let mut tx = self.begin().await?;
-            tx.execute(tx.sql(table)).await?;
-            tx.commit().await?;
+            // A vacuum cannot run inside a transaction.
+            self.execute(self.sql(statement)).await?;
         }
 
         Ok(())

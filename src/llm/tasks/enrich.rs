@@ -294,6 +294,7 @@ Example: 'I don't want a refund, I want to understand the policy' \
 The user explicitly said they DON'T want a refund. \
 Always consider negations and context. \
 The messages are in the order of the conversation. Answer for every message exactly once, by its number.";
+    const DIVISIBLE: bool = true;
     const ITEMS: Option<Items> = Some(Items {
         list: "messages",
         id: "id",

@@ -46,6 +46,26 @@ async fn filled(database: TestDatabase) -> Setup {
 }
 
 #[tokio::test]
+async fn words_in_quotes_are_found_as_they_stand() {
+    for database in TestDatabase::each().await {
+        let setup = filled(database).await;
+        for (query, paths) in [
+            ("\"Lamp burned whale\"", vec!["/light.md"]),
+            ("\"whale burned\"", vec![]),
+            ("orbit \"was built\"", vec!["/light.md"]),
+        ] {
+            for by in ["chunks", "sources"] {
+                let found = setup.search(json!({"query": query, "scope": by})).await;
+                let items = found["items"].as_array().unwrap();
+                let found: Vec<&Value> = items.iter().map(|item| &item["path"]).collect();
+                assert_eq!(found, paths, "{query} {by}");
+            }
+        }
+        setup.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn each_search_type_finds_its_chunks_and_shows_the_score_parts() {
     for database in TestDatabase::each().await {
         let setup = filled(database).await;

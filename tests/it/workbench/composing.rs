@@ -170,10 +170,7 @@ async fn locked_files_skip_retrieval_and_everything_after_it() {
 
 #[tokio::test]
 async fn the_gate_keeps_what_is_entailed_with_theta() {
-    let bench = Bench::open().await;
-    for (path, text) in [("/lamp.md", LAMP), ("/boat.md", BOAT), ("/bell.md", BELL)] {
-        bench.file(path, text).await;
-    }
+    let bench = Bench::with_three_files().await;
     bench.test.model.set_rule(|seen| {
         if seen.stage != "nli" {
             return answer(seen);
@@ -208,10 +205,7 @@ async fn the_gate_keeps_what_is_entailed_with_theta() {
 
 #[tokio::test]
 async fn a_model_that_judges_every_chunk_alike_drops_none() {
-    let bench = Bench::open().await;
-    for (path, text) in [("/lamp.md", LAMP), ("/boat.md", BOAT), ("/bell.md", BELL)] {
-        bench.file(path, text).await;
-    }
+    let bench = Bench::with_three_files().await;
     bench.test.model.set_rule(|seen| {
         if seen.stage != "nli" {
             return answer(seen);
@@ -240,10 +234,7 @@ async fn a_model_that_judges_every_chunk_alike_drops_none() {
 
 #[tokio::test]
 async fn the_reranker_decides_the_order_and_is_named() {
-    let bench = Bench::open().await;
-    for (path, text) in [("/lamp.md", LAMP), ("/boat.md", BOAT), ("/bell.md", BELL)] {
-        bench.file(path, text).await;
-    }
+    let bench = Bench::with_three_files().await;
     bench.test.model.set_rule(|seen| {
         if seen.stage != "rerank" {
             return answer(seen);

@@ -45,6 +45,16 @@ impl Bench {
         Self { test }
     }
 
+    /// With the lamp, the boat and the bell.
+    pub async fn with_three_files() -> Self {
+        let bench = Self::open().await;
+        for (path, text) in [("/lamp.md", LAMP), ("/boat.md", BOAT), ("/bell.md", BELL)] {
+            bench.file(path, text).await;
+        }
+
+        bench
+    }
+
     /// Ingests a text and returns the id of its source.
     pub async fn file(&self, path: &str, text: &str) -> String {
         let name = path.rsplit('/').next().unwrap();
