@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use self::formats::{Chat, ChatMessage, Format};
+use self::formats::{Chat, ChatMessage, Format, KNOWN};
 use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime};
 use crate::base::clock::Timestamp;
@@ -109,16 +109,19 @@ fn read(arguments: &Arguments) -> anyhow::Result<Vec<Chat>> {
     let path = &arguments.file;
     let text = std::fs::read(path)
         .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
-    let text =
-        String::from_utf8(text).with_context(|| format!("{} is not UTF-8 text", path.display()))?;
+    let text = String::from_utf8(text)
+        .with_context(|| format!("{} is not UTF-8 text: {KNOWN}", path.display()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let format = match &arguments.format {
         Some(name) => Format::parse(name)
             .with_context(|| format!("--format {name}: use jsonl, chatgpt, claude or whatsapp"))?,
-        None => Format::of(text).context(
-            "the format of the file is not recognised: name it with --format (jsonl, chatgpt, \
-             claude or whatsapp)",
-        )?,
+        None => Format::of(text).with_context(|| {
+            format!(
+                "the format of {} is not recognised: {KNOWN}. If it is one of these, name it with \
+                 --format",
+                path.display()
+            )
+        })?,
     };
     let name = path.file_stem().map(|stem| stem.to_string_lossy());
     let chats = formats::read(format, text, &name.unwrap_or_default())?;

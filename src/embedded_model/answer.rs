@@ -1,11 +1,12 @@
 //! Answers a query with matching sentences from the given chunks. Guarantees that every sentence is
 //! quoted from a chunk, with its number, and that the answer says so if nothing matches.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::AnswerChunk;
 use super::answer_section;
 use super::question::{self, Kind};
+use super::quotation::{LONGEST, quote, spoken_words, without_marks};
 use super::rank::{self, Rarity, Terms};
 use crate::base::sentences;
 
@@ -22,6 +23,8 @@ const CLOSE_ITEM: f32 = 0.6;
 /// Share of the question's words, rare ones counting more, that a further sentence of another chunk
 /// needs, compared with the best sentence: one common word in both is chance.
 const CLOSE_ELSEWHERE: f32 = 0.6;
+/// The same for its whole chunk: "baked at 240 degrees" is about bread if the cake is elsewhere.
+const AS_COVERED: f32 = 0.8;
 /// How much a sentence of another kind than the question asks for counts.
 const OTHER_KIND: f32 = 0.8;
 /// How much a title counts: it names what is asked about, and says nothing of it.
@@ -41,8 +44,6 @@ const CARRIED_BY_CHUNK: f32 = 0.5;
 const CARRIED_OF_ALL: f32 = 0.55;
 /// Sentences below which it cannot be told which words are rare.
 const LEAST_JUDGED: usize = 20;
-/// Maximum characters of a quotation.
-const LONGEST: usize = 400;
 
 struct Found<'a> {
     chunk_id: i64,
@@ -92,9 +93,11 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         _ => (SENTENCES, CLOSE),
     };
     let carried = rarity.shared(&question, &first.terms);
+    let covered = coverage(&rarity, &question, chunks, &found);
     let is_chance = |sentence: &Found<'_>| {
         sentence.chunk_id != first.chunk_id
-            && rarity.shared(&question, &sentence.terms) < carried * CLOSE_ELSEWHERE
+            && (rarity.shared(&question, &sentence.terms) < carried * CLOSE_ELSEWHERE
+                || covered(sentence.chunk_id) < covered(first.chunk_id) * AS_COVERED)
     };
     let (mut said, mut spoken) = (Vec::new(), Vec::<String>::new());
     for (_, at) in scored
@@ -166,6 +169,26 @@ impl Asked {
     fn is_in(&self, sentence: &str) -> bool {
         self.kind.is_in(sentence, &self.words)
     }
+}
+
+/// The share of the question's words that each chunk contains, in its path or its sentences.
+fn coverage(
+    rarity: &Rarity,
+    question: &Terms,
+    chunks: &[AnswerChunk<'_>],
+    found: &[Found<'_>],
+) -> impl Fn(i64) -> f32 + use<> {
+    let mut shares = HashMap::new();
+    for chunk in chunks {
+        let mut union = Terms::of(chunk.path);
+        for sentence in found.iter().filter(|f| f.chunk_id == chunk.chunk_id) {
+            union.stems.extend(sentence.terms.stems.iter().cloned());
+        }
+
+        shares.insert(chunk.chunk_id, rarity.shared(question, &union));
+    }
+
+    move |id| shares.get(&id).copied().unwrap_or(0.0)
 }
 
 /// Whether a sentence is about what is asked: a sentence about something else shares only common
@@ -293,41 +316,6 @@ fn is_title(line: &str, words: usize) -> bool {
         && !line.contains(|c: char| c == ':' || c.is_ascii_digit())
 }
 
-/// The words of a sentence, so that the same sentence of another chunk is recognised.
-fn spoken_words(sentence: &str) -> String {
-    let words = without_marks(sentence).to_lowercase();
-    let words = words.split(|c: char| !c.is_alphanumeric());
-    words
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// The text without numbers in brackets, which would look like citations of other chunks.
-fn without_marks(text: &str) -> String {
-    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find('[') {
-        let is_number =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let mark = rest[at + 1..].split_once(']');
-        if let Some((_, after)) = mark.filter(|(mark, _)| is_number(mark)) {
-            kept.push_str(rest[..at].trim_end());
-            rest = after;
-        } else {
-            kept.push_str(&rest[..=at]);
-            rest = &rest[at + 1..];
-        }
-    }
-
-    kept + rest
-}
-
-fn quote(sentence: &str, chunk_id: i64) -> String {
-    let flat = sentences::cut(&sentences::flat(&without_marks(sentence)), LONGEST);
-    let bare = flat.trim_end_matches(['.', '!', '?', '。', ' ', ':', ';', ',']);
-    format!("{bare} [{chunk_id}].")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,7 +384,6 @@ mod tests {
             answer("When was the lighthouse built?", &chunks),
             "The lighthouse on the cape was built in 1843 [1]."
         );
-        assert_eq!(without_marks("a [1] b [x] c[23]."), "a b [x] c.");
     }
 
     #[test]
@@ -446,6 +433,19 @@ mod tests {
         assert_eq!(answer("Who built the harpsichord?", &chunks), NOTHING);
         let said = answer("Who built the cottage?", &chunks);
         assert!(said.contains("A cottage was built there later"), "{said}");
+    }
+
+    #[test]
+    fn a_sentence_about_another_cake_is_not_added() {
+        let chunks = [
+            chunk(1, "Plum cake. Bake the cake for 40 minutes at 190 degrees."),
+            chunk(
+                2,
+                "Sourdough bread. Bake the loaf for 40 minutes at 240 degrees.",
+            ),
+        ];
+        let said = answer("At how many degrees do I bake the plum cake?", &chunks);
+        assert!(said.contains("190") && !said.contains("240"), "{said}");
     }
 
     #[test]

@@ -70,7 +70,8 @@ fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
         let before_list = || {
             let words = line.split_whitespace().count();
             let next = lines.get(at + 1).copied().unwrap_or_default();
-            words <= HEADING_WORDS && entry(line).is_none() && entry(next).is_some()
+            let continues = line.starts_with(' ') || entry(line).is_some();
+            words <= HEADING_WORDS && !continues && entry(next).is_some()
         };
         if marked || before_list() {
             let name = line

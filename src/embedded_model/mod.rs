@@ -25,6 +25,7 @@ mod outline;
 mod phrases;
 mod profile;
 mod question;
+mod quotation;
 mod rank;
 mod rename;
 mod sections;

@@ -28,6 +28,10 @@ pub struct ChatMessage {
     pub at: Option<Timestamp>,
 }
 
+/// What can be imported, for messages about a file that cannot.
+pub const KNOWN: &str = "memoir imports JSON Lines (jsonl), exports of ChatGPT (chatgpt) and Claude \
+     (claude), and WhatsApp text (whatsapp); unpack a ZIP file first";
+
 /// The program that a file comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -271,5 +275,12 @@ mod tests {
         );
         assert!(read(Format::JsonLines, "{\"role\":\"user\"}", "x").is_err());
         assert_eq!(Format::of("just text"), None);
+        assert_eq!(Format::of("[not JSON"), None);
+        for phone in [
+            "[03.10.26, 18:02:11] Ann: a",
+            "\u{200e}[10/3/26, 6:02:11\u{202f}PM] Ann: a",
+        ] {
+            assert_eq!(Format::of(phone), Some(Format::WhatsApp));
+        }
     }
 }

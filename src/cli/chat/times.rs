@@ -72,31 +72,70 @@ pub enum DayOrder {
 }
 
 impl DayOrder {
-    /// Derived from the dates of a chat: a number above 12 is a day. Otherwise, chats with AM and
-    /// PM write the month first.
+    /// Derived from the dates of a chat: a number above 12 is a day, and dates with dots begin with
+    /// the day. Otherwise, chats with AM and PM begin with the month and all others with the day,
+    /// unless the chat then goes back in time and with the other order it does not.
     pub fn of(stamps: &[&str]) -> Self {
-        let mut american = false;
-        for stamp in stamps {
-            let Some(([first, second, _], separator)) = date_of(stamp) else {
-                continue;
-            };
-            if first > 12 {
-                return Self::DayFirst;
-            }
-            if second > 12 {
-                return Self::MonthFirst;
-            }
-
-            let lower = stamp.to_lowercase();
-            american |= separator == '/' && (lower.contains("am") || lower.contains("pm"));
+        // A date that begins with the year says nothing about the others.
+        let dates: Vec<([i64; 3], char)> = stamps
+            .iter()
+            .filter_map(|stamp| date_of(stamp))
+            .filter(|([first, ..], _)| !is_year(*first))
+            .collect();
+        if let Some(certain) = dates.iter().find_map(|(numbers, _)| Self::certain(numbers)) {
+            return certain;
+        }
+        if dates.iter().any(|(_, separator)| *separator == '.') {
+            return Self::DayFirst;
         }
 
-        if american {
-            Self::MonthFirst
+        let slashes = dates.iter().any(|(_, separator)| *separator == '/');
+        let (usual, other) = if slashes && stamps.iter().any(|stamp| has_half(stamp)) {
+            (Self::MonthFirst, Self::DayFirst)
         } else {
-            Self::DayFirst
+            (Self::DayFirst, Self::MonthFirst)
+        };
+        if usual.goes_back(&dates) && !other.goes_back(&dates) {
+            other
+        } else {
+            usual
         }
     }
+
+    /// The order of a date that can only be read in one way.
+    fn certain([first, second, _]: &[i64; 3]) -> Option<Self> {
+        match (*first > 12, *second > 12) {
+            (true, _) => Some(Self::DayFirst),
+            (_, true) => Some(Self::MonthFirst),
+            _ => None,
+        }
+    }
+
+    /// Whether a date is before the one above it. Times of day are not compared: lines of one day
+    /// can change places whatever the order is.
+    fn goes_back(self, dates: &[([i64; 3], char)]) -> bool {
+        !dates.is_sorted_by_key(|(numbers, _)| self.calendar(*numbers))
+    }
+
+    /// Year, month and day of the numbers of a date.
+    fn calendar(self, [first, second, third]: [i64; 3]) -> (i64, i64, i64) {
+        let (year, month, day) = match self {
+            _ if is_year(first) => (first, second, third),
+            Self::MonthFirst => (third, first, second),
+            Self::DayFirst => (third, second, first),
+        };
+        (if year < 100 { 2000 + year } else { year }, month, day)
+    }
+}
+
+fn is_year(number: i64) -> bool {
+    number > 31
+}
+
+/// Whether a stamp has AM or PM. Other forms, such as `pm` in Britain or `p. m.`, do not count: who
+/// writes them begins dates with the day.
+fn has_half(stamp: &str) -> bool {
+    stamp.contains("AM") || stamp.contains("PM")
 }
 
 /// The numbers of a date at the beginning of a stamp, and what separates them.
@@ -113,19 +152,13 @@ fn date_of(stamp: &str) -> Option<([i64; 3], char)> {
 
 /// The time of a stamp such as `29.12.2023, 00:51:12` or `12/29/23, 9:15 PM`, in UTC.
 pub fn stamp(text: &str, order: DayOrder) -> Option<Timestamp> {
-    let ([first, second, third], _) = date_of(text)?;
-    let (year, month, day) = if first > 31 {
-        (first, second, third)
-    } else if order == DayOrder::MonthFirst {
-        (third, first, second)
-    } else {
-        (third, second, first)
-    };
-    let year = if year < 100 { 2000 + year } else { year };
+    let (numbers, _) = date_of(text)?;
+    let (year, month, day) = order.calendar(numbers);
     let rest = &text[text.find([',', ' '])?..];
     let clock = rest.trim_start_matches([',', ' ']).to_lowercase();
-    let afternoon = clock.contains("pm") || clock.contains("p.m");
-    let morning = clock.contains("am") || clock.contains("a.m");
+    // Some languages write `p. m.`.
+    let letters = clock.replace(['.', ' '], "");
+    let (morning, afternoon) = (letters.contains("am"), letters.contains("pm"));
     let digits = clock
         .split(|c: char| !c.is_ascii_digit() && c != ':')
         .next()?;
@@ -165,5 +198,32 @@ mod tests {
             DayOrder::of(&["1/2/23, 9:00", "13/2/23, 9:00"]),
             DayOrder::DayFirst
         );
+    }
+
+    #[test]
+    fn the_order_of_day_and_month_is_that_of_the_whole_file() {
+        use DayOrder::{DayFirst, MonthFirst};
+        let cases: [(&[&str], DayOrder); 11] = [
+            (&["10/3/26, 6:02 PM", "10/4/26, 7:00 AM"], MonthFirst),
+            (&["10/3/26, 18:02", "10/31/26, 18:02"], MonthFirst),
+            (&["10/3/26, 6:02 pm", "31/3/26, 6:02 pm"], DayFirst),
+            (&["03.10.26, 6:02 PM"], DayFirst),
+            (&["11.12.26, 18:02", "12.11.26, 18:02"], DayFirst),
+            (&["3/10/26, 18:02"], DayFirst),
+            // Only the month first keeps these in the order of time.
+            (&["3/10/26, 18:02", "4/1/26, 18:02"], MonthFirst),
+            // Both orders go back: the usual one stays.
+            (&["4/4/26, 18:02", "3/3/26, 18:02"], DayFirst),
+            // The time of day is no reason to change the order.
+            (&["3/10/26, 18:02", "3/10/26, 18:01"], DayFirst),
+            (&["05/11/26, 6:02 pm", "01/12/26, 7:00 pm"], DayFirst),
+            // The date with the year first does not decide about the other one.
+            (&["2026-10-03, 18:02", "10/31/26, 18:02"], MonthFirst),
+        ];
+        for (stamps, wanted) in cases {
+            assert_eq!(DayOrder::of(stamps), wanted, "{stamps:?}");
+        }
+        let spanish = stamp("3/10/26, 6:02 p. m.", DayFirst).unwrap();
+        assert_eq!(spanish.to_string(), "2026-10-03T18:02:00.000000Z");
     }
 }

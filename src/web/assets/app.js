@@ -4,6 +4,7 @@
 
 import { access, get } from "./api.js";
 import { h, put } from "./dom.js";
+import { forgetFocus } from "./keep-focus.js";
 import { forgetAll } from "./live.js";
 import { problem, toast } from "./parts.js";
 import { openSettings } from "./settings.js";
@@ -69,6 +70,7 @@ async function show() {
   const place = h("div.view", { class: `view-${route.view}` });
   const again = shownView === `${route.view}/${route.id}`;
   shownView = `${route.view}/${route.id}`;
+  if (!again) forgetFocus();
   try {
     const [view] = await Promise.all([module(route), css && style(css)]);
     if (signal.aborted) return;
@@ -105,7 +107,7 @@ function start() {
 }
 
 /** Forgets the jobs of the previous space. */
-function startAnew() {
+export function startAnew() {
   forgetAll();
   start();
 }

@@ -52,15 +52,21 @@ function strategies() {
     h("details.more-strategies", { open: choices.strategy !== "auto" }, h("summary", "More strategies: walk the hierarchy from the top"), h("div.strategy-cards", others)));
 }
 
+/** A time as an input of the local time has it. */
+const localTime = (text) => {
+  const moment = new Date(text);
+  return new Date(moment - moment.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+};
+
 function settings(info, models, sources, start, set) {
   const from = start.budget_named === undefined ? {} : start;
   const modelNames = h("datalist", { id: "model-names" }, (models?.items ?? []).filter((item) => item.configured && item.model).map((item) => h("option", { value: `${item.name}:${item.model}` })));
-  return h("details.more-settings", h("summary", "More settings"),
+  return h("details.more-settings", { open: Boolean(start.as_of) }, h("summary", "More settings"),
     settingsGroup("What to ask", "Which sources may be used, and what you get.",
       field("Result", pick("mode", start.mode, [["", "An answer"], ["retrieve", "Only the chunks"]]), { hint: "Without an answer, no call is needed to write one." }),
       field("Tags", h("input", { type: "text", name: "tags", value: (start.tags ?? []).join(", "), placeholder: "all sources", autocomplete: "off" }), { name: "tags", hint: "Sources that have all of these tags." }),
       sourcePicker(sources, start.source_ids ?? []),
-      field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1" }), { name: "as_of", hint: "Sources as they were at that time." }),
+      field("As of", h("input", { type: "datetime-local", name: "as_of", step: "1", value: start.as_of ? localTime(start.as_of) : "" }), { name: "as_of", hint: "Sources as they were at that time." }),
       field("Versions", pick("version_scope", start.version_scope === "all" ? "all" : "", [["", "Latest versions"], ["all", "All versions"]]), { hint: "Earlier versions can contradict the latest." })),
     settingsGroup("How far to look", "How many categories are chosen, and how many chunks are read.",
       field("Categories on level 1", numeric("n", "", "depends on strategy"), { name: "n", hint: "More categories, more calls." }),

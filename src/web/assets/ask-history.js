@@ -4,7 +4,7 @@ import { get, post, query } from "./api.js";
 import { STRATEGIES, strategyName } from "./ask-form.js";
 import { showResult } from "./ask-result.js";
 import { count, dollars, h, milliseconds, number, put, when } from "./dom.js";
-import { facts, paged, problem, categoryPath } from "./parts.js";
+import { facts, paged, problem, say, categoryPath } from "./parts.js";
 
 export function earlier(signal) {
   const list = h("ol.plain.asked");
@@ -33,7 +33,7 @@ function comparison(replay) {
 
 /** Both kinds of replay. `isShown`: whether the page shows the result itself, so that an identical one is not repeated. */
 export function replayPanel(receipt, sources, isShown) {
-  const out = h("div.replay-out", { "aria-live": "polite" });
+  const out = h("div.replay-out");
   const strategy = h("select", { "aria-label": "Strategy of the live replay" }, h("option", { value: "" }, "same strategy"),
     Object.keys(STRATEGIES).map((name) => h("option", { value: name }, strategyName(name))));
   const run = (mode) => async (event) => {
@@ -46,6 +46,7 @@ export function replayPanel(receipt, sources, isShown) {
       const kept = mode === "live" ? await get(`/v1/queries/${replay.result.id}`).catch(() => null) : receipt;
       put(out, h("h3", mode === "live" ? "Live replay, compared with the original" : "Replayed as recorded"), comparison(replay),
         !(replay.identical && isShown) && showResult(replay.result, replay.identical ? null : kept, sources));
+      say(replay.identical ? "The replay is identical." : "The replay is shown below, compared with the original.");
     } catch (error) {
       put(out, problem(error));
     }

@@ -1,7 +1,7 @@
 // The result of a query: the answer with its citations, the walk, the budget, chunks and calls.
 
 import { access } from "./api.js";
-import { count, dollars, firstWords, h, milliseconds, number } from "./dom.js";
+import { count, dollars, firstWords, h, milliseconds, number, whenWhole } from "./dom.js";
 import { categoryPath, facts, marked, sentence } from "./parts.js";
 import { REASONS, walk } from "./walk.js";
 
@@ -21,9 +21,10 @@ export function showResult(result, receipt, sources) {
   const totals = receipt?.totals ?? sum(calls, result);
   const used = result?.used_chunks?.map((item) => item.chunk_id) ?? receipt?.used_chunk_ids ?? [];
   const warnings = result?.warnings ?? receipt?.warnings ?? [];
+  const asOf = (result ?? receipt)?.parameters?.as_of;
   return h("div.result-body",
     answer(result, receipt, chunks, names),
-    facts(
+    facts(asOf && ["As of", whenWhole(asOf)],
       ["Calls", number(totals.calls)],
       ["Tokens in, all calls", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)],
       ["Cost", dollars(totals.cost_usd)],
@@ -208,7 +209,7 @@ function chunkList(result, used, names) {
 
 export function callTable(calls) {
   if (!calls.length) return null;
-  return h("section", { "aria-label": "Calls" }, h("h2", "Calls"), h("div.table-box", h("table.list.calls",
+  return h("section", { "aria-label": "Calls" }, h("h2", "Calls"), h("div.table-box", h("table.list.calls", { "aria-label": "Calls" },
     h("thead", h("tr", h("th", "Stage"), h("th.num", "Level"), h("th", "Outcome"), h("th", "Model"), h("th.num", "Tokens in"), h("th.num", "Out"), h("th.num", "Time"), h("th.num", "Cost"))),
     h("tbody", calls.slice(0, 500).map((call) => h("tr",
       h("td.main-cell", call.stage, call.attempt > 1 && h("span.muted", ` attempt ${call.attempt}`)),

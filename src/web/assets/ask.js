@@ -24,7 +24,7 @@ export async function show(main, route, signal) {
   const go = h("button.primary.big", { type: "submit" }, "Ask");
   const stopButton = h("button", { type: "button", hidden: true }, "Stop");
   const clock = h("span.muted.clock");
-  const bound = h("p.bound", { "aria-live": "polite" }, "\u00a0");
+  const bound = h("p.bound", "\u00a0");
   const code = h("pre.curl", { tabindex: "0", role: "region", "aria-label": "The request as curl" });
   form.append(h("div.ask-line", bound, h("div.row.end", clock, stopButton, go)));
   put(main, head("Ask", info.llm.embedded ? "The embedded model answers with sentences from the chunks; it writes none of its own." : `${info.llm.model} answers from the chunks that are found, with citations.`),

@@ -7,13 +7,15 @@ import { count, h, number, put } from "./dom.js";
 import { field, problem, toast, whileBusy } from "./parts.js";
 
 const AT_ONCE = 500;
+const KNOWN = "memoir imports JSON Lines or JSON with role and content, exports of ChatGPT and Claude, and WhatsApp text. Unpack a ZIP file first.";
 const ROLES = { user: "user", human: "user", assistant: "assistant", ai: "assistant", model: "assistant", bot: "assistant", system: "system" };
 
 /** Conversations `{title, messages: [{role, content, created_at, name}]}` of a file. */
 export function parseChat(text, filename) {
   const title = filename.replace(/\.[^.]+$/, "");
   const trimmed = text.trim();
-  if (/^[[{]/.test(trimmed)) {
+  // WhatsApp on an iPhone begins with "[" too.
+  if (/^[[{]/.test(trimmed) && !trimmed.split("\n", 5).some(head)) {
     const data = parseJson(trimmed);
     const list = Array.isArray(data) ? data : [data];
     const whole = list.flatMap((item) => {
@@ -29,11 +31,16 @@ export function parseChat(text, filename) {
   return messages.length ? [{ title, messages, people: [...new Set(messages.map((message) => message.name))] }] : [];
 }
 
+const unreadable = (detail) => Object.assign(new Error(), { detail, remediation: KNOWN });
+
 /** One JSON value, or one for each line. */
 function parseJson(text) {
   try { return JSON.parse(text); } catch { /* perhaps JSON Lines */ }
   return text.split("\n").filter((line) => line.trim()).map((line, index) => {
-    try { return JSON.parse(line); } catch { throw Object.assign(new Error(), { detail: `Line ${index + 1} is not valid JSON.`, remediation: "Check the file, or export it again." }); }
+    try { return JSON.parse(line); } catch {
+      // If the first line is not JSON, the file is of another kind.
+      throw unreadable(index ? `Line ${index + 1} is not valid JSON.` : "The format of this file is not recognised.");
+    }
   });
 }
 
@@ -62,25 +69,72 @@ function chatGpt(item) {
   return { title: item.title, messages };
 }
 
-const LINE = /^\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{1,4}),?\s+(\d{1,2}):(\d{2})(?::(\d{2}))?\s*([AaPp])?\.?[Mm]?\.?\]?\s*(?:-\s*)?([^:]{1,60}):\s(.*)$/;
+// WhatsApp. The command line reads it in the same way (src/cli/chat/whatsapp.rs, times.rs): change both.
 
-/** Lines such as `31/01/2026, 18:05 - Ana: text`; a line without a head continues the message before it. */
+/** `[time] rest` of an iPhone, `time - rest` of Android; marks for the direction of writing can come before. */
+const HEAD = /^[\u200e\u200f\ufeff]*(?:\[(\d[^\]]{0,39})\] |(\d.{0,39}?) - )\u200e*(.*)$/s;
+const STAMP = /^(\d+)([./-])(\d+)\2(\d+)[, ]+(\d+):(\d+)(?::(\d+))?(.*)$/;
+
+/** The time at the beginning of a line, its day and month not yet in order, and the rest; null if there is none. */
+function head(line) {
+  const found = line.match(HEAD);
+  const stamp = found && (found[1] ?? found[2]).replace(/[\u200e\u200f]/g, "").replace(/\s/g, " ").match(STAMP);
+  if (!stamp) return null;
+  const [a, b, c, hour, minute, second = 0] = [1, 3, 4, 5, 6, 7].map((place) => stamp[place] && Number(stamp[place]));
+  const after = stamp[8].toLowerCase();
+  // Who writes "pm" or "p. m." begins dates with the day, so that only "PM" counts for the order.
+  const half = after.replace(/[. ]/g, "").match(/[ap]m/)?.[0];
+  const hours = half === "pm" && hour < 12 ? hour + 12 : half === "am" && hour === 12 ? 0 : hour;
+  const begun = { date: [a, b, c], mark: stamp[2], clock: [hours, minute, second], half: /[AP]M/.test(stamp[8]), rest: found[3] };
+  // Text such as "1.2.3 - notes" is no time, and must not decide the order.
+  return timeOf(begun, false) || timeOf(begun, true) ? begun : null;
+}
+
+function calendar([a, b, c], monthFirst) {
+  const [year, month, day] = a > 31 ? [a, b, c] : monthFirst ? [c, a, b] : [c, b, a];
+  return [year < 100 ? 2000 + year : year, month, day];
+}
+
+/** The time in this zone, or null if there is no such day or hour. */
+function timeOf({ date, clock }, monthFirst) {
+  const [year, month, day] = calendar(date, monthFirst);
+  const time = new Date(year, month - 1, day, ...clock);
+  const exists = time.getMonth() === month - 1 && time.getDate() === day;
+  return exists && clock[0] < 24 && clock[1] < 60 && clock[2] < 60 ? time : null;
+}
+
+/** Whether dates begin with the month: by numbers above 12, dots, AM and PM, and the order that does not go back in time. */
+function beginsWithMonth(heads) {
+  // A date that begins with the year says nothing about the others.
+  const dates = heads.filter(({ date }) => date[0] <= 31);
+  const certain = dates.find(({ date: [a, b] }) => a > 12 || b > 12);
+  if (certain) return certain.date[0] <= 12;
+  if (dates.some(({ mark }) => mark === ".")) return false;
+  const usual = dates.some(({ mark }) => mark === "/") && heads.some(({ half }) => half);
+  return goesBack(dates, usual) && !goesBack(dates, !usual) ? !usual : usual;
+}
+
+/** Whether a day is before the one above it; the time of day tells nothing about the order. */
+function goesBack(dates, monthFirst) {
+  const days = dates.map(({ date }) => calendar(date, monthFirst).reduce((sum, part) => sum * 100 + part));
+  return days.some((day, index) => day < days[index - 1]);
+}
+
+/** A line without a time continues the message before it; a notice, which has no sender, is left out. */
 function whatsApp(text) {
-  const rows = text.split(/\r?\n/).map((line) => [line, line.match(LINE)]);
-  // Day or month first? A number above 12 tells.
-  const monthFirst = rows.some(([, match]) => match && match[1].length <= 2 && Number(match[2]) > 12);
+  const rows = text.split(/\r?\n/).map((line) => [line, head(line)]);
+  const monthFirst = beginsWithMonth(rows.flatMap(([, begun]) => begun ?? []));
   const messages = [];
-  for (const [line, match] of rows) {
-    if (!match) {
-      if (messages.length) messages.at(-1).content += `\n${line}`;
-      continue;
-    }
-    const [, a, b, c, hour, minute, second = "0", half, name, content] = match;
-    const [year, month, day] = a.length === 4 ? [a, b, c] : monthFirst ? [c, a, b] : [c, b, a];
-    const hours = half ? (Number(hour) % 12) + (half.toLowerCase() === "p" ? 12 : 0) : Number(hour);
-    messages.push({ role: "assistant", name, content, created_at: moment(new Date(Number(year) + (year.length === 2 ? 2000 : 0), month - 1, day, hours, minute, second).getTime()) });
+  let open = null;
+  for (const [line, begun] of rows) {
+    const at = begun && timeOf(begun, monthFirst);
+    if (at) {
+      const said = begun.rest.match(/^(.{0,100}?): (.*)$/su);
+      open = said && { name: said[1].trim(), content: said[2], created_at: at.toISOString() };
+      if (open) messages.push(open);
+    } else if (open) open.content += `\n${line}`;
   }
-  return messages;
+  return messages.filter(({ content }) => content.trim());
 }
 
 /** What is sent: the chosen person of a WhatsApp chat is the user, and everybody keeps their name. */
@@ -99,7 +153,7 @@ export function importPanel(user, after) {
     if (!file) return;
     try {
       const chats = parseChat(await file.text(), file.name);
-      if (!chats.length) throw Object.assign(new Error(), { detail: `${file.name} contains no messages that memoir understands.`, remediation: "Use JSON Lines with role and content, or an export of ChatGPT, Claude or WhatsApp." });
+      if (!chats.length) throw unreadable(`${file.name} contains no messages that memoir understands.`);
       put(out, offer(chats, user, () => {
         put(out);
         panel.querySelector("button").focus();

@@ -70,15 +70,23 @@ function facts(place, user, signal) {
   const list = h("ol.plain.facts-list");
   const again = () => facts(place, user, signal);
   const known = new Map();
+  const others = h("p");
   const pages = paged(list, async (cursor) => {
     const page = await get(query("/v1/memories", { user_id: owner, superseded: true, limit: 50, cursor }), { signal });
     for (const memory of page.items) known.set(memory.id, memory);
     return page;
-  }, (memory) => factItem(memory, known, again), h("p.empty", `There are no facts about ${owner} yet. A model finds them in messages that are stored with “extract”; in a thread, “Find facts about the user” does that. You can also add one yourself.`));
+  }, (memory) => factItem(memory, known, again), h("div.empty", h("p", `There are no facts about ${owner} yet. A model finds them in messages that are stored with “extract”; in a thread, “Find facts about the user” does that. You can also add one yourself.`), others));
   const limits = h("p.muted");
   put(place, h("p.muted", `What memoir knows about ${owner}. A new fact replaces an old one, which stays in the record.`), limits, list, pages.foot);
   get("/v1/info", { signal }).then((info) => put(limits, info.llm.embedded && "The embedded model finds plain statements only, such as “I live in Bonn” or “I am allergic to nuts”; a language model finds more."), failed);
-  return pages.start();
+  return pages.start().then(() => known.size === 0 && !user && listUsers(others, signal));
+}
+
+/** Applications usually name their users, and then the default one has no facts. */
+async function listUsers(place, signal) {
+  const { items } = await get("/v1/threads?sort=-last_message_at&limit=100", { signal }).catch(() => ({ items: [] }));
+  const users = [...new Set(items.map((thread) => thread.user_id))].filter((name) => name !== "default");
+  put(place, users.length > 0 && ["Users of the newest threads: ", users.map((name, index) => [index > 0 && ", ", h("a", { href: query("#/conversations", { show: "facts", user: name }) }, name)])]);
 }
 
 export function factItem(memory, known, again) {
@@ -106,10 +114,11 @@ export function factItem(memory, known, again) {
     h("p.chips-line", h("span.badge", memory.type), memory.important && h("span.badge.you", "important"), memory.pinned && h("span.badge.good", "pinned"),
       (memory.metadata.topics ?? []).map((topic) => h("span.tag", topic)), memory.tags.map((tag) => h("span.tag", tag)), h("span.muted", when(memory.created_at))),
     memory.evidence?.quote && h("blockquote.evidence", h("q", memory.evidence.quote)),
-    replaced && h("p.muted", "Replaces: ", h("del", replaced.content)),
+    // A restored fact is in use again, and this one no longer replaces it.
+    replaced?.superseded_by && h("p.muted", "Replaces: ", h("del", replaced.content)),
     gone && h("p.muted", "Replaced", replacer && [" by: ", replacer.content], " ", when(memory.superseded_at)),
     h("div.row", !gone && h("label.inline", toggle(`Important: ${words}`, memory.important, async (on) => { await call("PATCH", path, { body: { important: on } }); again(); return on; }), h("span", { "aria-hidden": "true" }, "Important")),
-      gone ? h("button.small", { type: "button", "aria-label": `Restore ${words}`, onclick: () => change({ restore: true }, "The memory is used again") }, "Restore")
+      gone ? h("button.small", { type: "button", "aria-label": `Restore ${words}`, onclick: () => change({ restore: true }, replacer ? "Both facts are used now: delete the one that is not true." : "The fact is used again") }, "Restore")
         : memory.type !== "summary" && h("button.small", { type: "button", "aria-label": `Replace ${words}`, onclick: () => factDialog(memory.user_id, memory, again) }, "Replace"),
       h("button.small.danger", { type: "button", "aria-label": `Delete ${words}`, onclick: remove }, "Delete")));
 }
@@ -126,6 +135,7 @@ function factDialog(user, old, after) {
     try {
       await post("/v1/memories", { user_id: user || null, content: content.value.trim(), type: type.value, supersedes: old?.id ?? null });
       box.close();
+      toast(old ? "The fact is replaced." : "The fact is added.");
       after();
     } catch (error) {
       if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));

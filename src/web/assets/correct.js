@@ -3,7 +3,7 @@
 import { call, get, post } from "./api.js";
 import { ofUser } from "./conversations.js";
 import { h, put, words } from "./dom.js";
-import { dialog, field, problem, showFieldErrors } from "./parts.js";
+import { dialog, field, problem, showFieldErrors, toast } from "./parts.js";
 
 const MOST_TOPICS = 3;
 
@@ -60,12 +60,13 @@ export async function correct(memory, user, changed) {
     h("div.pair", field("Category", categories, { name: "category" }), field("Type", types, { name: "message_type" })),
     h("div.pair", field("Tags", tags, { name: "tags", hint: "Separated by commas; used in addition to the topics." }), field("Importance", importance, { name: "importance", hint: `From 0 to 1.${effective}` })),
     h("div.row.between", h("span", reset), h("span.row", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Save"))));
-  const send = async (action) => {
+  const send = async (action, words) => {
     put(trouble);
     try {
       const now = await action();
       box.close();
       changed(now);
+      toast(words);
     } catch (error) {
       if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
     }
@@ -78,13 +79,13 @@ export async function correct(memory, user, changed) {
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    send(async () => (await call("PATCH", path, { body: changes() })).data);
+    send(async () => (await call("PATCH", path, { body: changes() })).data, "The correction is saved.");
   });
   if (reset) reset.addEventListener("click", () => send(async () => {
     const { data } = await call("PATCH", path, { body: Object.fromEntries(memory.corrected_fields.map((name) => [name, null])) });
     await post(ofUser(`/v1/memories/${memory.id}/enrich`, user));
     return { ...data, enrichment_state: "pending" };
-  }));
+  }, "The corrections are removed."));
   const box = dialog("Correct a message", form);
   form.querySelector("select:not(:disabled), .chip button").focus();
 }

@@ -100,7 +100,8 @@ export function diffView(before, after) {
   return h("div.diff-box",
     h("p.diff-sum", h("span.plus", `${number(added)} added`), h("span.minus", `${number(removed)} removed`)),
     h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Differences" },
-      h("table.diff", h("caption.sr", "Differences, line by line"), body)));
+      h("table.diff", h("caption.sr", "Differences, line by line"),
+        h("thead", h("tr", ["Line before", "Line after", "Change", "Text"].map((name) => h("th", { scope: "col" }, h("span.sr", name))))), body)));
 }
 
 /** The counterpart of a single changed line, used to mark the changed words. */

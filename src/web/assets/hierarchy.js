@@ -4,7 +4,7 @@
 import { all, call, get, post, query } from "./api.js";
 import { count, h, number, put } from "./dom.js";
 import { bySize, group, grow, icicle, pathOf } from "./icicle.js";
-import { categoryPath, confirm, dialog, failed, field, head, paged, problem, showFieldErrors, toast } from "./parts.js";
+import { categoryPath, confirm, dialog, failed, field, head, paged, problem, say, showFieldErrors, toast } from "./parts.js";
 import { naming } from "./rename.js";
 import { chunkItem } from "./source-parts.js";
 
@@ -157,6 +157,7 @@ export async function show(main, route, signal) {
     }, (chunk) => chunkItem(chunk, h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
       `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "This category is empty."));
     put(below, h("h2", h("span", node.name), " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
+    say(`A leaf: ${node.name}, ${count(node.chunk_count, "chunk")} below`);
     pages.start();
   }
 

@@ -158,6 +158,12 @@ export function icicle(tree, onZoom) {
     return column[column.findIndex((node) => node.id === active.id) + step];
   }
 
+  /** The next one in the order of reading. */
+  function next() {
+    const all = [...drawn.values()].map(([node]) => node);
+    return all[all.indexOf(active) + 1];
+  }
+
   const firstChild = () => [...drawn.values()].map(([node]) => node).find((node) => node !== focus && (node.parent?.id === active.id || active.children.includes(node)));
 
   function zoom(node, keepFocus) {
@@ -172,9 +178,10 @@ export function icicle(tree, onZoom) {
     const keys = {
       ArrowRight: () => move(firstChild()),
       ArrowLeft: () => move(element(active.parent) ? active.parent : focus),
-      ArrowDown: () => move(beside(1)),
-      ArrowUp: () => move(beside(-1)),
+      ArrowDown: () => move(beside(1) ?? next()),
+      ArrowUp: () => move(beside(-1) ?? active.parent),
       Home: () => move(focus),
+      End: () => move([...drawn.values()].at(-1)[0]),
       Enter: () => zoom(active, true),
       " ": () => zoom(active, true),
       Escape: () => focus.parent && zoom(focus.parent, true),

@@ -1,10 +1,10 @@
 // A card for one job: state, phase, numbers and actions. The card keeps its size while numbers change.
 
 import { post } from "./api.js";
-import { count, dollars, h, number, put } from "./dom.js";
+import { count, dollars, h, number, put, settle } from "./dom.js";
 import { describe } from "./helper.js";
 import { changed, forget, isOver, watch } from "./live.js";
-import { badge, failed, problem, stateName } from "./parts.js";
+import { badge, failed, problem, say, stateName } from "./parts.js";
 
 const PHASES = {
   chunking: "Cutting the text into chunks", helper: "Writing the helper", classifying: "Filing",
@@ -63,6 +63,15 @@ export function jobActions(job, after) {
   ].filter(Boolean);
 }
 
+/** Says how jobs ended; those that end together, in one sentence. */
+const ended = new Map();
+const sayEnded = settle(() => {
+  const all = [...ended.values()];
+  ended.clear();
+  const states = [...new Set(all.map((one) => one.state))].map((state) => `${all.filter((one) => one.state === state).length} ${stateName(state).toLowerCase()}`);
+  say(all.length === 1 ? all[0].words : `${all.length} jobs: ${states.join(", ")}`);
+}, 700);
+
 /** `alone`: on the job's own page, where the card has no close button and no link to details. */
 export function jobCard(entry, { alone = false } = {}) {
   const title = h("h3.job-name");
@@ -72,9 +81,7 @@ export function jobCard(entry, { alone = false } = {}) {
   const numbers = h("p.job-numbers");
   const actions = h("div.row.job-actions");
   const trouble = h("div.job-trouble");
-  const spoken = h("p.sr", { role: "status", "aria-live": "polite" });
-  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, trouble, spoken);
-  let said = "";
+  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, trouble);
   let actionsFor = "";
   let shownTrouble = null;
 
@@ -106,8 +113,11 @@ export function jobCard(entry, { alone = false } = {}) {
     const wrong = entry.lost ?? job.error;
     if (shownTrouble !== wrong) put(trouble, wrong && problem(wrong, { compact: true }));
     shownTrouble = wrong;
-    const words = `${name}: ${stateName(job.state)}. ${phase.textContent}`;
-    if (words !== said) spoken.textContent = said = words;
+    if (entry.said !== phase.textContent && (isOver(job) || job.state === "awaiting_helper")) {
+      entry.said = phase.textContent;
+      ended.set(job.id, { state: job.state, words: `${name}: ${phase.textContent}` });
+      sayEnded();
+    }
   };
   card.update();
   return card;

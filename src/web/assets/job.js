@@ -24,6 +24,8 @@ export async function show(main, route, signal) {
   const known = jobs().find((other) => other.job.id === job.id)?.name;
   const entry = watch(job, known);
   const card = jobCard(entry, { alone: true });
+  // Among other cards it has a heading of level 3; here the title of the page is the only one above it.
+  card.querySelector("h3").setAttribute("aria-level", "2");
   put(live, card);
 
   async function complete(now) {
@@ -82,7 +84,7 @@ function details(job) {
 function calls(job) {
   if (job.batches.length + job.responses.length === 0) return null;
   return h("details.all-calls", h("summary", `${count(job.batches.length, "batch", "batches")}, ${count(job.responses.length, "call")}`),
-    job.batches.length > 0 && h("section", { "aria-label": "Batches" }, h("h2", "Batches"), h("div.table-box", h("table.list",
+    job.batches.length > 0 && h("section", { "aria-label": "Batches" }, h("h2", "Batches"), h("div.table-box", h("table.list", { "aria-label": "Batches" },
       h("thead", h("tr", h("th", "Under"), h("th.num", "Level"), h("th.num", "Chunks"), h("th.num", "Filed"), h("th.num", "Retries"), h("th.num", "Failed"), h("th.num", "Time"))),
       h("tbody", job.batches.slice(0, 500).map((batch) => h("tr",
         h("td.main-cell", batch.parent_path ? categoryPath(batch.parent_path.split(" / ")) : h("span.muted", "top level")),

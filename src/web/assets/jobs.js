@@ -34,6 +34,9 @@ export async function show(main, route, signal) {
   };
   const fill = (row, job) => {
     const source = (job.source_id && names.get(job.source_id)) ?? jobs().find((entry) => entry.job.id === job.id)?.name;
+    const actions = jobActions(job, (now) => { Object.assign(job, now); fill(row, job); });
+    // Every row has the same buttons, so each says whose it is.
+    for (const button of actions) button.setAttribute("aria-label", `${button.textContent} ${source ?? `${kindName(job.kind)} ${job.id}`}`);
     put(row,
       h("td.main-cell", h("a.name", { href: `#/jobs/${job.id}` }, source ?? kindName(job.kind)),
         source ? h("span.kind", kindName(job.kind)) : h("span.path", job.id)),
@@ -44,7 +47,7 @@ export async function show(main, route, signal) {
       h("td.num", { "data-name": "Attempts" }, `${number(job.attempt)} of ${number(job.max_attempts)}`),
       h("td.num", { "data-name": "Duration" }, duration(job)),
       h("td", { "data-name": "Received" }, when(job.created_at)),
-      h("td.actions-cell", { "data-name": "" }, h("div.row", jobActions(job, (now) => { Object.assign(job, now); fill(row, job); }))));
+      h("td.actions-cell", { "data-name": "" }, h("div.row", actions)));
     row.dataset.state = job.state;
     row.dataset.job = job.id;
     return row;
@@ -62,7 +65,7 @@ export async function show(main, route, signal) {
   put(main, head("Jobs", "Background work: ingestion, and queries that run as jobs."),
     h("nav.tabs", { "aria-label": "By state" }, FILTERS.map(([value, name]) =>
       h("a", { href: value ? `#/jobs?state=${value}` : "#/jobs", "aria-current": value === state ? "page" : null }, name))),
-    h("div.table-box.jobs-box", h("table.list.jobs",
+    h("div.table-box.jobs-box", h("table.list.jobs", { "aria-label": "Jobs" },
       h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "Details"), h("th.num", "Attempts"), h("th.num", "Duration"), h("th", "Received"), h("th", h("span.sr", "Actions")))), body), pages.foot));
   await pages.start();
 

@@ -120,7 +120,7 @@ export async function show(main, route, signal) {
       // On narrow screens the panel is below the list.
       h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Ingest text")));
   const first = h("div.first", { hidden: true });
-  const searching = Boolean(route.get("search"));
+  let searching = Boolean(route.get("search"));
   const search = searchForm(route);
   const found = h("section.results", { "aria-label": "Search results", hidden: !searching });
   const questions = triedQuestions();
@@ -186,7 +186,13 @@ export async function show(main, route, signal) {
   const again = settle(() => page(undefined, Math.min(500, Math.max(PAGE, shown + 10))).catch(failed), 250);
   /** The address names order and filters, so that a reload or a link shows the same list. */
   function refresh() {
-    history.replaceState(null, "", query("#/library", { search: route.get("search"), type: route.get("type"), sort: orderName(order), name: name.value.trim(), tag: tag.value.trim(), use: use.value }));
+    // Filters are for the list, so it takes the place of what was found.
+    if (searching) {
+      searching = table.hidden = false;
+      found.hidden = true;
+      search.elements.search.value = "";
+    }
+    history.replaceState(null, "", query("#/library", { sort: orderName(order), name: name.value.trim(), tag: tag.value.trim(), use: use.value }));
     shown = 0;
     again();
   }

@@ -184,9 +184,11 @@ export function dialog(title, body) {
 export function confirm(title, words, action) {
   return new Promise((resolve) => {
     let answer = false;
-    const box = dialog(title, h("div", h("p", words), h("div.row.end",
+    const box = dialog(title, h("div", h("p", { id: "confirm-words" }, words), h("div.row.end",
       h("button", { type: "button", onclick: () => box.close() }, "Cancel"),
       h("button.danger", { type: "button", onclick: () => { answer = true; box.close(); } }, action))));
+    box.setAttribute("aria-describedby", "confirm-words");
+    box.querySelector(".row button").focus();
     box.addEventListener("close", () => resolve(answer));
   });
 }
@@ -206,7 +208,7 @@ export function copyButton(text, label = "Copy") {
 }
 
 /** A category path, one element per name. */
-export const categoryPath = (names) => h("span.category-path", names.map((name, index) => [index > 0 && h("span.sep", { "aria-hidden": "true" }, "›"), h("span", name)]));
+export const categoryPath = (names) => h("span.category-path", names.map((name, index) => [index > 0 && [" ", h("span.sep", "›"), " "], h("span", name)]));
 
 /** A name and a value in a list of facts. */
 export const fact = (name, value) => h("div.fact", h("dt", name), h("dd", value));

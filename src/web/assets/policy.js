@@ -147,7 +147,7 @@ function settingsForm(policy, after) {
 
 function redactionFields(retrieval, redaction) {
   return [
-    h("fieldset.built-in", h("legend", "Built-in patterns"), Object.entries(BUILT_IN).map(([name, label]) =>
+    h("fieldset.built-in", h("legend", "Built-in patterns"), h("p.hint", "E-mail addresses, US social security numbers and 16-digit card numbers are always replaced."), Object.entries(BUILT_IN).map(([name, label]) =>
       h("label.check", h("input", { type: "checkbox", name: "builtIn", value: name, checked: (redaction.builtIn ?? []).includes(name) }), h("span", label)))),
     field("Your own patterns", h("textarea", { rows: "3", name: "customRedactionPatterns", spellcheck: "false", value: (retrieval.customRedactionPatterns ?? []).join("\n"), placeholder: "EMP-\\d{6}" }), { name: "customRedactionPatterns", hint: "Regular expressions, one on each line." }),
     field("Replacement", h("input", { type: "text", name: "replacement", value: redaction.replacement ?? "", autocomplete: "off" }), { name: "replacement", hint: "The text that replaces a match." })];

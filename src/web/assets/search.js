@@ -1,6 +1,6 @@
 // Search: the field above the library, and the chunks found.
 
-import { post } from "./api.js";
+import { post, query } from "./api.js";
 import { count, h, milliseconds, put } from "./dom.js";
 import { marked, problem } from "./parts.js";
 
@@ -11,13 +11,12 @@ const LONG = 350;
 const LEAST_MEANING = 0.25;
 const LEAST_SHARE = 0.4;
 
-export const searchAddress = (words, type = "hybrid") => `#/library?search=${encodeURIComponent(words)}${type === "hybrid" ? "" : `&type=${type}`}`;
-
 export function searchForm(route) {
   const words = h("input", { type: "search", name: "search", placeholder: "Search chunks", "aria-label": "Search chunks", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
   const type = h("select", { name: "type", "aria-label": "Search by" }, Object.entries(TYPES).map(([name, title]) =>
     h("option", { value: name, selected: name === route.get("type") }, title)));
-  const go = () => { location.hash = words.value.trim() ? searchAddress(words.value.trim(), type.value) : "#/library"; };
+  // The order and the filters of the list stay.
+  const go = () => { location.hash = query("#/library", { ...Object.fromEntries(new URLSearchParams(location.hash.split("?")[1])), search: words.value.trim(), type: type.value === "hybrid" ? "" : type.value }); };
   type.addEventListener("change", () => { if (words.value.trim()) go(); });
   // Cleared with its own button: back to the list.
   words.addEventListener("input", () => { if (!words.value && route.get("search")) go(); });
@@ -30,7 +29,7 @@ function item(found) {
     .filter(([, score]) => score !== null).map(([name, score]) => `${name} ${score.toFixed(2)}`).join(", ");
   return h("li.chunk", { "data-chunk": found.chunk_id },
     h("div.chunk-head",
-      h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}` }, found.filename),
+      h("a", { href: `#/library/${found.source_id}/text?version=${found.source_version}&from=${found.start_char}&to=${found.end_char}&hits=${found.highlights.map(({ start, end }) => `${start}-${end}`)}` }, found.filename),
       h("span.muted", `score ${found.score.toFixed(2)}`), h("span.muted", parts)),
     h("p.verbatim", marked(found.text_content, found.highlights, LONG)));
 }
@@ -58,7 +57,7 @@ export async function results(place, route, signal) {
       h("p.lead", { tabindex: "-1" }, near.length ? `${count(near.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunk matches."),
       list, weak.length > 0 && rest);
     // The form was drawn anew, so reading goes on at the results.
-    if (document.activeElement === document.body) place.querySelector(".lead").focus({ preventScroll: true });
+    if (document.activeElement.matches("body, form.search *")) place.querySelector(".lead").focus({ preventScroll: true });
   } catch (error) {
     if (error.name !== "AbortError") put(place, problem(error));
   }

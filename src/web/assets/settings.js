@@ -1,14 +1,17 @@
 // The dialogue for the space and the API key. Both are stored only in this browser.
 
-import { access, setAccess } from "./api.js";
-import { h } from "./dom.js";
+import { access, get, setAccess } from "./api.js";
+import { h, put } from "./dom.js";
 import { dialog, field, problem } from "./parts.js";
 
 export function openSettings(done, error) {
   if (document.querySelector("dialog.box")) return;
-  const space = h("input", { type: "text", value: access.space, placeholder: "default", autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9_\\-]{1,64}" });
+  const space = h("input", { type: "text", value: access.space, placeholder: "default", list: "spaces", autocomplete: "off", spellcheck: "false", pattern: "[a-z0-9_\\-]{1,64}" });
   const key = h("input", { type: "password", value: access.key, autocomplete: "off", spellcheck: "false" });
-  const form = h("form",
+  const spaces = h("datalist", { id: "spaces" });
+  // Only administrators may list spaces.
+  if (!error) get("/v1/admin/spaces?limit=500").then(({ items }) => put(spaces, items.map((item) => h("option", { value: item.space }))), () => {});
+  const form = h("form", spaces,
     error && problem(error, { compact: true }),
     field("Space", space, { hint: "Everything you see belongs to one space. Lower-case letters, digits, - and _." }),
     field("API key", key, { hint: "Needed only if keys are configured. It is stored in this browser and sent only to this memoir." }),

@@ -5,7 +5,7 @@ import { pasteDialog } from "./add.js";
 import { bytes, count, h, number, put, whenWhole } from "./dom.js";
 import { diffView } from "./diff.js";
 import { helperForm } from "./helper.js";
-import { dialog, failed, load, paged, problem, toast, categoryPath } from "./parts.js";
+import { dialog, failed, load, marked, paged, problem, toast, categoryPath } from "./parts.js";
 
 /** Characters of a text that are shown at first, so that the page stays fast. */
 const LONG = 200000;
@@ -65,7 +65,9 @@ export async function text(place, source, route, signal) {
   const pick = await versionPick(source, version, (event) => { location.hash = `#/library/${source.id}/text?version=${event.target.value}`; }, "Version");
   const body = await fetchText(`/v1/sources/${source.id}/versions/${version}/content`, { signal });
   const [start, end] = [Number(route.get("from")) || 0, Number(route.get("to")) || 0].map((place) => unit(body, place));
-  const wanted = end > start && h("mark", { tabindex: "-1" }, body.slice(start, end));
+  // The words found, counted from the beginning of the chunk.
+  const hits = (route.get("hits") ?? "").split(",").map((pair) => pair.split("-").map(Number)).filter(([from, to]) => to > from).map(([from, to]) => ({ start: from, end: to }));
+  const wanted = end > start && h("mark", { tabindex: "-1" }, marked(body.slice(start, end), hits));
   const shown = h("pre.verbatim.whole", { tabindex: "0", role: "region", "aria-label": `Text of version ${version}` },
     wanted ? [body.slice(0, start), wanted, body.slice(end, end + LONG)] : body.slice(0, LONG));
   const rest = body.length > (wanted ? end : 0) + LONG && h("button", { type: "button", onclick: (event) => { shown.textContent = body; event.target.remove(); } }, `Show all ${number(body.length)} characters`);
@@ -100,10 +102,10 @@ export async function versions(place, source, route, signal) {
       h("p.muted", `${bytes(item.size_bytes)}, ${number(item.token_count)} tokens`,
         item.shares_chunks && " · the same text as an earlier version", item.note && ` · ${item.note}`),
       h("p.version-links",
-        h("a", { href: `#/library/${source.id}/text?version=${item.version}` }, "Text"),
-        h("a", { href: `#/library/${source.id}/chunks?version=${item.version}` }, "Chunks"),
-        item.version > 1 && h("button.link", { type: "button", onclick: () => compare(item.version - 1, item.version) }, "What changed"),
-        item.job_id && h("a", { href: `#/jobs/${item.job_id}` }, "Job"))));
+        h("a", { href: `#/library/${source.id}/text?version=${item.version}`, "aria-label": `Text of version ${item.version}` }, "Text"),
+        h("a", { href: `#/library/${source.id}/chunks?version=${item.version}`, "aria-label": `Chunks of version ${item.version}` }, "Chunks"),
+        item.version > 1 && h("button.link", { type: "button", "aria-label": `What changed in version ${item.version}`, onclick: () => compare(item.version - 1, item.version) }, "What changed"),
+        item.job_id && h("a", { href: `#/jobs/${item.job_id}`, "aria-label": `Job of version ${item.version}` }, "Job"))));
   const pick = (name, onchange) => h("select", { "aria-label": name, onchange }, items.map((item) => h("option", { value: item.version }, `Version ${item.version}`)));
   const left = pick("From version", () => compare(Number(left.value), shown.to));
   const right = pick("To version", () => compare(shown.from, Number(right.value)));

@@ -1,6 +1,7 @@
 // The status view: health, version, models, settings and spending.
 
-import { access, all, get, post } from "./api.js";
+import { access, all, get, post, setAccess } from "./api.js";
+import { startAnew } from "./app.js";
 import { dollars, h, milliseconds, number, put, s } from "./dom.js";
 import { facts, head, load, localModels, problem, sentence } from "./parts.js";
 
@@ -36,11 +37,18 @@ export async function show(main, route, signal) {
   ]);
 }
 
+function goTo(space) {
+  setAccess(space, access.key);
+  // The button is drawn anew; the one at the top says where this is.
+  document.getElementById("place").focus();
+  startAnew();
+}
+
 function spaceList({ items, next_cursor: more }) {
   const current = access.space || "default";
-  return [h("h2", "Spaces"), h("p.muted", "Every space is a library of its own. Switch with the button at the top."),
+  return [h("h2", "Spaces"), h("p.muted", "Every space is a library of its own. Choose one to switch to it; the button at the top shows where you are."),
     items.length === 0 ? h("p.empty", "No space contains data yet.") : h("ul.plain.spaces", items.map(({ space }) =>
-      h("li", h("code", space), space === current && h("span.badge.good", "shown now")))),
+      h("li", space === current ? [h("code", space), h("span.badge.good", "shown now")] : h("button.link", { type: "button", "aria-label": `Switch to ${space}`, onclick: () => goTo(space) }, h("code", space))))),
     more && h("p.muted", `The first ${number(items.length)}.`)];
 }
 
@@ -67,14 +75,16 @@ function howTo(item) {
   return ["Set ", h("code", `${name}_API_KEY`), " to its API key and restart memoir", item.model ? [", then use ", h("code", `${item.name}:${item.model}`), "."] : "."];
 }
 
-function provider(item) {
+/** The button that tests a provider, and its outcome. Without a model there is nothing to test, only how to name one. */
+function test(item) {
+  if (!item.model) return h("p.probe-out.muted", "No model is known. Name one: ", h("code", `MEMOIR__LLM__MODEL=${item.name}:MODEL`), " for everything, or ", h("code", `${item.name}:MODEL`), " as the model of a question.");
   const out = h("p.probe-out.muted", { role: "status" }, "\u00a0");
   const button = h("button.small", { type: "button", "aria-label": `Test ${item.name}` }, "Test");
   button.addEventListener("click", async () => {
     button.disabled = true;
     put(out, "Testing…");
     try {
-      const probe = await post("/v1/models/probe", { model: item.model ? `${item.name}:${item.model}` : item.name });
+      const probe = await post("/v1/models/probe", { model: `${item.name}:${item.model}` });
       out.className = probe.ok ? "probe-out good-words" : "probe-out bad-words";
       put(out, probe.ok ? `Answered in ${milliseconds(probe.latency_ms)}, ${dollars(probe.cost_usd)}` : `${sentence(probe.error.detail)} ${probe.error.remediation}`);
     } catch (error) {
@@ -82,8 +92,12 @@ function provider(item) {
     }
     button.disabled = false;
   });
+  return [button, out];
+}
+
+function provider(item) {
   return h("li.provider", h("div", h("strong", item.name), " ", h("span.muted", item.model ?? ""), item.resting && h("span.badge.bad", "avoided after failures"),
-    item.pauses.map((pause) => h("p.bad-words", `Paused: ${sentence(pause.detail)} ${pause.remediation}`))), button, out);
+    item.pauses.map((pause) => h("p.bad-words", `Paused: ${sentence(pause.detail)} ${pause.remediation}`))), test(item));
 }
 
 function usage({ items, totals }) {
@@ -103,7 +117,7 @@ function usage({ items, totals }) {
   }
   return [h("div.row.between", h("h2", `Spending, last ${DAYS} days`), pick), chart,
     facts(["Calls", number(totals.calls)], ["Tokens in", number(totals.tokens_prompt)], ["Tokens out", number(totals.tokens_completion)], ["Cost", dollars(totals.cost_usd)]),
-    items.length === 0 ? h("p.empty", "No model has been called yet.") : h("div.table-box", h("table.list",
+    items.length === 0 ? h("p.empty", "No model has been called yet.") : h("div.table-box", h("table.list", { "aria-label": "Spending by model" },
       h("thead", h("tr", h("th", "Model"), h("th.num", "Calls"), h("th.num", "Tokens in"), h("th.num", "Out"), h("th.num", "Cost"), h("th.num", "Last day"))),
       h("tbody", [...groups.values()].map((sum) => h("tr", h("td.main-cell", sum.name), h("td.num", { "data-name": "Calls" }, number(sum.calls)),
         h("td.num", { "data-name": "Tokens in" }, number(sum.tokens_prompt)), h("td.num", { "data-name": "Tokens out" }, number(sum.tokens_completion)),

@@ -1,14 +1,15 @@
 // What the workbench composed: the Super-Prompt, which can be edited, its cost, why everything is in it, the streamed
-// reply, and replies from other programs that are added to the history. Nothing here is stored by itself.
+// reply, and replies from other programs that are added to the history. Nothing here is stored by itself. It stays when
+// another view is shown, so no request ends with the view.
 
-import { call, download, post, stream } from "./api.js";
+import { call, download, get, post, query, stream } from "./api.js";
 import { chunkLink } from "./ask-result.js";
-import { count, dollars, h, milliseconds, number, put, settle } from "./dom.js";
+import { count, dollars, firstWords, h, milliseconds, number, put, settle } from "./dom.js";
 import { copyButton, facts, failed, problem, say, sentence, toast, whileBusy } from "./parts.js";
 
 export const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memory", files: "Files", s_ctx: "Context", task: "Task" };
 
-export function superPrompt(composed, request, known, signal) {
+export function superPrompt(composed, request) {
   const { segments, elements } = editable(composed);
   const text = () => segments.map((segment) => (typeof segment === "string" ? segment : segment.textContent)).join("");
   const model = request.model ?? composed.estimate.model;
@@ -17,8 +18,8 @@ export function superPrompt(composed, request, known, signal) {
   const keep = h("input", { type: "checkbox", checked: true });
   const addressed = () => ({ prompt: text(), model, ceilings: request.ceilings });
   const reply = replyPart(sendButton, () => ({
-    ...addressed(), ...(request.thread_id && keep.checked && { thread_id: request.thread_id, user_id: request.user_id, user_message: request.task }),
-  }), composed, request, signal);
+    ...addressed(), ...(request.thread_id && keep.checked && { thread_id: request.thread_id, user_message: request.task }),
+  }), composed, request);
   const showCost = (estimate) => {
     sendButton.disabled = !estimate.within_ceiling;
     put(cost, h("strong", count(estimate.tokens, "token")), `, at most ${dollars(estimate.cost_usd)} with ${estimate.model}`,
@@ -27,9 +28,9 @@ export function superPrompt(composed, request, known, signal) {
   showCost(composed.estimate);
   const again = settle(async () => {
     try {
-      showCost(await post("/v1/prompts/estimate", addressed(), { signal }));
+      showCost(await post("/v1/prompts/estimate", addressed()));
     } catch (error) {
-      if (error.name !== "AbortError") put(cost, sentence(error.detail));
+      put(cost, sentence(error.detail));
     }
   }, 300);
   for (const element of elements) element.addEventListener("input", again);
@@ -37,7 +38,7 @@ export function superPrompt(composed, request, known, signal) {
     h("section.super-prompt", { "aria-label": "Super-Prompt" }, h("div.row.between", h("h2", { tabindex: "-1" }, "Super-Prompt"), copyButton(text)),
       composed.blocks.map((block, index) => h("div.block", { class: `block-${block.name}` }, h("h3", BLOCKS[block.name] ?? block.name), elements[index])),
       h("div.row.between.send-row", cost, request.thread_id && h("label.check.keep", keep, h("span", "Add task and reply to the conversation")), sendButton)),
-    reply, external(request), transparency(composed), shaper(composed), trace(composed),
+    reply, external(request), transparency(composed, request), shaper(composed), trace(composed),
   ];
 }
 
@@ -68,7 +69,7 @@ function linked(reply, candidates) {
 }
 
 /** The reply as it is written, with its export. */
-function replyPart(button, body, composed, request, signal) {
+function replyPart(button, body, composed, request) {
   const words = h("p.answer-text");
   const meta = h("p.muted", { role: "status" });
   const stop = h("button.small", { type: "button", hidden: true }, "Cancel");
@@ -80,13 +81,13 @@ function replyPart(button, body, composed, request, signal) {
   async function save(format) {
     try {
       await download("/v1/exports", { format, title: request.task.slice(0, 200), answer: words.textContent, citations }, `answer.${format === "json" ? "json" : "md"}`);
+      toast("The reply is exported.");
     } catch (error) { failed(error); }
   }
 
   button.addEventListener("click", () => whileBusy(button, async () => {
     const run = crypto.randomUUID();
     const ending = new AbortController();
-    signal.addEventListener("abort", () => ending.abort());
     stop.onclick = () => {
       post(`/v1/runs/${run}/cancel`).catch(() => { /* it was over */ });
       ending.abort();
@@ -136,28 +137,55 @@ function external(request) {
   return h("section.panel.external", { "aria-label": "External reply" }, h("h2", "External reply"), text, h("div.row.between", note, button));
 }
 
+/** A message of the conversation or a fact about its user. The service names only the turn; the words are read. */
+function historyItem(item, memories) {
+  const words = h("span", `Turn ${item.turn_index}, ${item.role}`);
+  const star = h("button.small.quiet", { type: "button", "aria-label": `Important: ${words.textContent}` });
+  const mark = (on) => {
+    put(star, on ? "★ Important" : "☆ Important");
+    star.setAttribute("aria-pressed", String(on));
+  };
+  mark(item.reason.includes("marked important"));
+  memories.then((known) => {
+    const memory = known.get(item.memory_id);
+    if (!memory) return;
+    const text = firstWords(memory.content, 90);
+    put(words, memory.type === "message" ? words.textContent : memory.type[0].toUpperCase() + memory.type.slice(1), ": ", h("q", text));
+    star.setAttribute("aria-label", `Important: ${text}`);
+    mark(memory.important);
+  });
+  star.addEventListener("click", () => whileBusy(star, async () => {
+    const on = star.getAttribute("aria-pressed") !== "true";
+    try {
+      await call("PATCH", `/v1/memories/${item.memory_id}`, { body: { important: on } });
+      mark(on);
+      toast(on ? "It is used from the next prompt on" : "It is no longer important");
+    } catch (error) { failed(error); }
+  }));
+  return h("li.candidate", { class: item.kept ? "kept" : "dropped" }, words,
+    h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", item.layer === "window" ? "recent" : "older"), star);
+}
+
+/** What the history names, by id: one request has the messages, and facts are asked for one by one. */
+async function memoriesOf(history, thread) {
+  const page = await get(query(`/v1/threads/${thread}/messages`, { newest_first: true, limit: 500 })).catch(() => ({ items: [] }));
+  const known = new Map(page.items.map((message) => [message.id, message]));
+  const others = history.map((item) => item.memory_id).filter((id) => !known.has(id)).slice(0, 50);
+  for (const memory of await Promise.all(others.map((id) => get(`/v1/memories/${id}`).catch(() => null)))) if (memory) known.set(memory.id, memory);
+  return known;
+}
+
 /** What was kept and what was dropped, and why; gone after a reload. */
-function transparency({ transparency: seen }) {
+function transparency({ transparency: seen }, request) {
   const kept = seen.candidates.filter((item) => item.kept);
   const dropped = seen.candidates.filter((item) => !item.kept);
   const line = (item) => h("li.candidate", { class: item.kept ? "kept" : "dropped" },
     h("a", { href: chunkLink({ ...item, source_version: item.version }) }, h("span.number", `[${item.chunk_id}]`), " ", [item.filename, item.heading].filter(Boolean).join(" › ")),
     h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", `rank ${item.rank}`, item.semantic !== null && `, meaning ${item.semantic.toFixed(2)}`, item.nli_label && `, ${item.nli_label}`), item.cited && h("span.badge.good", "cited"));
-  const star = (item) => {
-    const button = h("button.small.quiet", { type: "button", "aria-label": `Mark turn ${item.turn_index} as important` }, "☆ Important");
-    button.addEventListener("click", async () => {
-      try {
-        await call("PATCH", `/v1/memories/${item.memory_id}`, { body: { important: true } });
-        put(button, "★ Important");
-        toast("It is used from the next prompt on");
-      } catch (error) { failed(error); }
-    });
-    return button;
-  };
+  const memories = seen.history.length > 0 && memoriesOf(seen.history, request.thread_id);
   return h("section.transparency", { "aria-label": "Kept and dropped" }, h("h2", "Kept and dropped"),
-    seen.candidates.length === 0 ? h("p.muted", "Nothing was searched.") : [h("h3", `${number(kept.length)} kept`), h("ul.plain", kept.map(line)), h("h3", `${number(dropped.length)} dropped`), h("ul.plain", dropped.map(line))],
-    seen.history.length > 0 && [h("h3", "Conversation"), h("ul.plain", seen.history.map((item) => h("li.candidate", { class: item.kept ? "kept" : "dropped" },
-      h("span", `Turn ${item.turn_index}, ${item.role}`), h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", item.layer === "window" ? "recent" : "older"), star(item))))],
+    seen.candidates.length === 0 ? h("p.muted", "No chunk was found, or nothing was searched.") : [h("h3", `${number(kept.length)} kept`), h("ul.plain", kept.map(line)), h("h3", `${number(dropped.length)} dropped`), h("ul.plain", dropped.map(line))],
+    seen.history.length > 0 && [h("h3", "Conversation"), h("ul.plain", seen.history.map((item) => historyItem(item, memories)))],
     seen.conflicts.length > 0 && [h("h3", "Conflicts"), h("ul.plain", seen.conflicts.map((item) => h("li.candidate", item.sides.map((side) => h("span", `${side.kind}: `, h("q", side.text))), h("span.tag.reason", `${item.winner} is used: ${item.reason}`))))],
     seen.notes.length > 0 && seen.notes.map((note) => h("p.notice", sentence(note))));
 }
@@ -171,7 +199,7 @@ function shaper({ headers, audit }) {
 }
 
 function trace(composed) {
-  return h("details.trace", h("summary", `${count(composed.trace.length, "stage")} in ${milliseconds(composed.timings.total_ms)}`), h("div.table-box", h("table.list",
+  return h("details.trace", h("summary", `${count(composed.trace.length, "stage")} in ${milliseconds(composed.timings.total_ms)}`), h("div.table-box", h("table.list", { "aria-label": "Stages" },
     h("thead", h("tr", h("th", "Stage"), h("th", "Status"), h("th", "Model"), h("th.num", "Calls"), h("th.num", "Time"), h("th", "Note"))),
     h("tbody", composed.trace.map((item) => h("tr", h("td.main-cell", item.agent, item.pass > 1 && h("span.muted", " again")),
       h("td", { "data-name": "Status" }, h("span.badge", { class: item.status === "ok" ? "good" : item.status === "fallback" ? "wait" : "" }, item.status)),

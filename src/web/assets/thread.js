@@ -32,7 +32,7 @@ export async function show(main, route, signal) {
   function heading() {
     const title = thread.title || "Untitled";
     document.title = `${title} · memoir`;
-    put(top, head(title, `${messagesOf(thread)}, user ${user}`,
+    put(top, head(title, [`${messagesOf(thread)}, user ${user} · `, h("a", { href: query("#/conversations", { show: "facts", user }) }, `Facts about ${user}`)],
       h("button", { type: "button", onclick: () => rename(thread, (now) => { thread = now; heading(); }) }, "Rename"),
       h("button.danger", { type: "button", onclick: () => remove(thread) }, "Delete")));
   }
@@ -130,7 +130,8 @@ function composer(thread, info, added) {
   // A language model is paid for it, so it is asked only on request.
   const extract = h("input", { type: "checkbox", checked: Boolean(info.llm.embedded) });
   const trouble = h("div");
-  const form = h("form.composer", { novalidate: true }, trouble, text, h("div.row.between", role, h("label.check", extract, h("span", "Find facts about the user")), h("button.primary", { type: "submit" }, "Add message")));
+  const note = h("p.muted", { role: "status" });
+  const form = h("form.composer", { novalidate: true }, trouble, text, h("div.row.between", role, h("label.check", extract, h("span", "Find facts about the user")), h("button.primary", { type: "submit" }, "Add message")), note);
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -144,6 +145,7 @@ function composer(thread, info, added) {
       const stored = await post(ofUser(`/v1/threads/${thread.id}/messages`, thread.user_id), { role: role.value, content: text.value, extract: extract.checked });
       text.value = "";
       role.value = role.value === "user" ? "assistant" : "user";
+      put(note, `Added. The next message is by the ${role.value}.`);
       await added(stored.items ?? [stored]);
     } catch (error) { put(trouble, problem(error, { compact: true })); }
   });

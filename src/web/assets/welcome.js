@@ -6,6 +6,8 @@ import { watch } from "./live.js";
 import { problem } from "./parts.js";
 
 const SAMPLE = "assets/sample.json";
+/** What the sample can answer; here, so that a visit of a filled library need not load the sample. */
+const QUESTIONS = ["How long should the loaf wait before it is cut?", "When does the ferry to Sør leave?", "When is the old catalogue switched off, and why not earlier?", "What is the reserve for, and how large should it be?"];
 const STEPS = [
   ["You ingest text", "Notes, minutes, manuals. Every chunk is stored word for word."],
   ["A model files it", "Level by level, in a hierarchy that grows with your text. You can watch."],
@@ -67,10 +69,8 @@ function preview() {
 /** Questions that the sample can answer; shown while the sample exists. */
 export function triedQuestions() {
   const box = h("section.panel.try", { "aria-label": "Questions to try", hidden: true });
-  box.reveal = async () => {
-    const sample = await get(SAMPLE).catch(() => null);
-    if (!sample) return;
-    put(box, h("h2", "Ask the sample"), h("ul.plain", sample.questions.map((question) => h("li", h("a", { href: questionLink(question) }, question)))));
+  box.reveal = () => {
+    put(box, h("h2", "Ask the sample"), h("ul.plain", QUESTIONS.map((question) => h("li", h("a", { href: questionLink(question) }, question)))));
     box.hidden = false;
   };
   get("/v1/sources?tag=sample&limit=1").then((page) => { if (page.items.length) box.reveal(); }, () => { /* the list shows the error */ });

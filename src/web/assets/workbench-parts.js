@@ -17,15 +17,40 @@ const numeric = (name, value, min, max, step = "1") => h("input", { type: "numbe
 
 const part = (title, ...children) => h("fieldset.settings-group", h("legend", title), children);
 
-export function controls({ workspace, models, sources, hasMore, threads }) {
+/** What identifies an input when the form is drawn anew. */
+const inputName = ({ name, dataset: { on, inject } }) => name || (on ? `on ${on}` : `inject ${inject}`);
+const inputs = (form) => form.querySelectorAll("[name], [data-on]:enabled, [data-inject]");
+
+/** The values of a form by the names of its inputs. */
+export const filled = (form) => new Map([...inputs(form)].map((input) => [inputName(input), input.type === "checkbox" ? input.checked : input.value]));
+
+/** Puts the values back, as far as the form still has their inputs and options. */
+export function fill(form, values) {
+  for (const input of inputs(form)) {
+    const value = values.get(inputName(input));
+    if (value === undefined) continue;
+    if (input.type === "checkbox") input.checked = value;
+    else input.value = value;
+    if (input.selectedIndex === -1) input.selectedIndex = 0;
+  }
+}
+
+/** The ids of the files that were switched off or injected. */
+export const chosenFiles = (values) => new Set([...values].map(([name, value]) => [...name.split(" "), value])
+  .filter(([kind, , value]) => (kind === "on" && !value) || (kind === "inject" && value)).map(([, id]) => id));
+
+/** `values`: what the form contained when it was left. */
+export function controls({ workspace, models, sources, hasMore, threads }, values = new Map()) {
   const task = h("textarea.question", { name: "task", rows: "4", required: true, "aria-label": "Task", placeholder: "What should the model do?" });
   task.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.form.requestSubmit();
   });
-  return h("form.workbench-form", { novalidate: true }, task,
+  const form = h("form.workbench-form", { novalidate: true }, task,
     part("Prompt Shaper",
       field("Mode", h("input", { type: "text", name: "mode", maxlength: 500, autocomplete: "off", placeholder: "review, plan, draft…" }), { name: "mode", hint: "How to work on the task, in a few words. The shaper derives role, audience, tone and format." })),
-    files([...sources], hasMore), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
+    files([...sources], hasMore, chosenFiles(values)), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
+  fill(form, values);
+  return form;
 }
 
 /** A file is on or off, and may be injected whole or packed. */
@@ -36,11 +61,11 @@ function fileRow(source) {
 }
 
 /** The newest files, some at a time. A row stays in the form once it is drawn, so that a filter loses no choice. */
-function files(sources, hasMore) {
+function files(sources, hasMore, chosen) {
   const search = h("input", { type: "search", placeholder: "Find a file", "aria-label": "Find a file", autocomplete: "off" });
   const found = h("p.hint", { role: "status" });
   const list = h("ul.plain.file-list");
-  const rows = new Map();
+  const rows = new Map(sources.filter((source) => chosen.has(source.id)).map((source) => [source.id, fileRow(source)]));
   let most = FILES_SHOWN;
   const more = h("button.small", { type: "button", onclick: () => {
     const before = list.querySelectorAll("li:not([hidden])").length;
@@ -57,7 +82,7 @@ function files(sources, hasMore) {
       if (!rows.has(source.id)) rows.set(source.id, fileRow(source));
       rows.get(source.id).hidden = false;
     }
-    list.append(...shown.map((source) => rows.get(source.id)));
+    list.append(...shown.map((source) => rows.get(source.id)), ...[...rows.values()].filter((row) => row.hidden));
     more.hidden = shown.length === fits.length;
     put(found, wanted && fits.length === 0 ? "No file has this name." : more.hidden ? "" : `${number(shown.length)} of ${number(fits.length)} shown.`);
   }
@@ -95,7 +120,7 @@ function modelPart(models) {
 
 function historyPart(set, threads) {
   return part("History", h("div.pair",
-    field("Conversation", h("select", { name: "thread_id" }, h("option", { value: "" }, "none"), threads.map((thread) => h("option", { value: thread.id, "data-user": thread.user_id }, `${thread.title || "Untitled"} (${thread.user_id})`))), { name: "thread_id" }),
+    field("Conversation", h("select", { name: "thread_id" }, h("option", { value: "" }, "none"), threads.map((thread) => h("option", { value: thread.id }, `${thread.title || "Untitled"} (${thread.user_id})`))), { name: "thread_id" }),
     field("Turns", numeric("k", set.k, 1, 50), { name: "k", hint: "The last turns, which the prompt may show." }),
     field("Tokens of older turns", numeric("episodic_tokens", set.episodic_tokens, 0, 200000), { name: "episodic_tokens", hint: "Maximum tokens of older turns that matter." })),
   h("label.check", h("input", { type: "checkbox", name: "include_recent_history", checked: set.include_recent_history }), h("span", "Show recent history in the prompt")));
@@ -123,7 +148,8 @@ export function readControls(form) {
     ceilings: { tokens: value("tokens"), cost_usd: value("cost_usd") },
   };
   const thread = form.querySelector("[name=thread_id]");
-  if (thread.value) Object.assign(body, { thread_id: thread.value, user_id: thread.selectedOptions[0].dataset.user });
+  // Without the user: their own sources and those of the others are searched, as the list of files shows them.
+  if (thread.value) body.thread_id = thread.value;
   for (const name of ["mode", "model"]) if (String(data.get(name)).trim()) body[name] = String(data.get(name)).trim();
   return body;
 }

@@ -96,6 +96,9 @@ async fn a_chat_between_people_keeps_who_spoke() {
     let other = folder.path().join("other.txt");
     std::fs::write(&other, "only a text").unwrap();
     let (succeeded, _, problem) = import(&desk, &other, &[]);
-    assert!(!succeeded && problem.contains("--format"), "{problem}");
+    assert!(!succeeded, "{problem}");
+    for word in ["--format", "JSON Lines", "ChatGPT", "Claude", "WhatsApp"] {
+        assert!(problem.contains(word), "{problem}");
+    }
     desk.app.finish().await;
 }
