@@ -22,8 +22,8 @@ use crate::search::{Hit, Kind, Results, Search, SearchInput};
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"query": "when was the lighthouse built", "k": 5, "filters": {"tags": ["coast"]}}))]
 pub struct SearchRequest {
-    /// Keywords or a question. Results contain words in double quotes as they stand; the best 500
-    /// are looked at.
+    /// Keywords or a question. If all words are in double quotes, results contain them as they
+    /// stand; the best 500 are looked at.
     #[schema(min_length = 1, max_length = 10_000, pattern = "\\S")]
     pub query: String,
     /// How to search; `hybrid` if omitted.

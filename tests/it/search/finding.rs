@@ -52,7 +52,7 @@ async fn words_in_quotes_are_found_as_they_stand() {
         for (query, paths) in [
             ("\"Lamp burned whale\"", vec!["/light.md"]),
             ("\"whale burned\"", vec![]),
-            ("orbit \"was built\"", vec!["/light.md"]),
+            ("\"was built\" \"whale oil\"", vec!["/light.md"]),
         ] {
             for by in ["chunks", "sources"] {
                 let found = setup.search(json!({"query": query, "scope": by})).await;
