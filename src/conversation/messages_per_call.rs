@@ -1,51 +1,71 @@
 //! How many messages one model call classifies. A small model needs minutes for twenty, so what was
 //! too many for one job is not tried again by the next.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::llm::tasks::enrich::MOST_MESSAGES;
 
+/// Full calls in a row after which one more message is tried: each try of too many takes as long as
+/// the model may.
+const FULL_CALLS: usize = 10;
+
 /// The present limit, shared by all jobs of a process.
 #[derive(Debug, Clone)]
-pub struct MessagesPerCall(Arc<AtomicUsize>);
+pub struct MessagesPerCall(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    full_calls: usize,
+}
 
 impl Default for MessagesPerCall {
     fn default() -> Self {
-        Self(Arc::new(AtomicUsize::new(MOST_MESSAGES)))
+        Self(Arc::new(Mutex::new(State {
+            limit: MOST_MESSAGES,
+            full_calls: 0,
+        })))
     }
 }
 
 impl MessagesPerCall {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn limit(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.state().limit
     }
 
     /// The model took too long for this many.
     pub fn was_too_slow(&self, messages: usize) {
-        self.0.fetch_min((messages / 2).max(1), Ordering::Relaxed);
+        let mut state = self.state();
+        state.limit = state.limit.min((messages / 2).max(1));
+        state.full_calls = 0;
     }
 
-    /// The model classified this many. If they were as many as allowed, one more is tried next: the
-    /// model may have been slow only for a while.
+    /// The model classified this many. It may have been slow only for a while, so after several
+    /// calls with as many as allowed, one more is tried.
     pub fn was_in_time(&self, messages: usize) {
-        let more = |limit: usize| {
-            let full = messages >= limit && limit < MOST_MESSAGES;
-            full.then_some(limit + 1)
-        };
-        // An error means that the limit stays.
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let mut state = self.state();
+        if messages < state.limit || state.limit == MOST_MESSAGES {
+            return;
+        }
+
+        state.full_calls += 1;
+        if state.full_calls == FULL_CALLS {
+            state.limit += 1;
+            state.full_calls = 0;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::MessagesPerCall;
+    use super::{FULL_CALLS, MessagesPerCall};
 
     #[test]
-    fn half_after_a_timeout_and_one_more_after_each_full_call() {
+    fn half_after_a_timeout_and_one_more_after_several_full_calls() {
         let per_call = MessagesPerCall::default();
         assert_eq!(per_call.limit(), 20);
         per_call.was_in_time(20);
@@ -56,7 +76,10 @@ mod tests {
         assert_eq!(per_call.limit(), 5);
         // A late report of a larger call changes nothing.
         per_call.was_too_slow(20);
-        per_call.was_in_time(3);
+        for _ in 1..FULL_CALLS {
+            per_call.was_in_time(5);
+            per_call.was_in_time(3);
+        }
         assert_eq!(per_call.limit(), 5);
         per_call.was_in_time(5);
         assert_eq!(per_call.limit(), 6);

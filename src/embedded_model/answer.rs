@@ -60,7 +60,7 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let question = Terms::of(query);
     let asked = Asked::of(query);
     let (kind, code) = (asked.kind, question::wants_code(query));
-    if let Some(section) = answer_section::named(&question, kind, chunks) {
+    if let Some(section) = answer_section::named(query, kind, chunks) {
         let quotes = section
             .items
             .iter()

@@ -7,12 +7,15 @@ use super::rank::Terms;
 use crate::base::sentences;
 
 /// Maximum entries of the list, and sentences of a section without one.
-const MOST_ITEMS: usize = 12;
+const MOST_ITEMS: usize = 20;
 const MOST_SENTENCES: usize = 3;
 /// Maximum words of a line that is a heading without being marked as one.
 const HEADING_WORDS: usize = 6;
 /// Share of the question's other words that the chunk must contain.
-const COVERED: f32 = 0.5;
+const COVERED: f32 = 0.6;
+const PREPOSITIONS: [&str; 8] = [
+    " of ", " for ", " in ", " on ", " at ", " from ", " with ", " by ",
+];
 
 /// What stands under a heading.
 pub struct Section {
@@ -20,21 +23,23 @@ pub struct Section {
     pub items: Vec<String>,
 }
 
-/// The section whose heading the question names; of several, the one whose chunk contains most of
+/// The section whose heading the question asks for; of several, the one whose chunk contains most of
 /// the question's other words, and then the one of the most relevant chunk.
-pub fn named(question: &Terms, kind: Kind, chunks: &[AnswerChunk<'_>]) -> Option<Section> {
+pub fn named(query: &str, kind: Kind, chunks: &[AnswerChunk<'_>]) -> Option<Section> {
+    let question = Terms::of(query).stems;
+    let wanted = Terms::of(asked_for(query)).stems;
     let mut best: Option<(f32, Section)> = None;
     for chunk in chunks {
         for (heading, lines) in sections(chunk.text) {
             let named = Terms::of(heading).stems;
-            let is_asked = !named.is_empty() && named.is_subset(&question.stems);
-            let is_all = named.len() == question.stems.len();
+            let is_asked = named.is_subset(&question) && !named.is_disjoint(&wanted);
+            let is_all = named.len() == question.len();
             if !is_asked || !(kind == Kind::List || (kind == Kind::Any && is_all)) {
                 continue;
             }
 
             let around = Terms::of(&format!("{} {}", chunk.path, chunk.text)).stems;
-            let others: Vec<&String> = question.stems.difference(&named).collect();
+            let others: Vec<&String> = question.difference(&named).collect();
             let have = others.iter().filter(|stem| around.contains(**stem)).count();
             let covered = share(have, others.len());
             let is_better = best.as_ref().is_none_or(|(most, _)| covered > *most);
@@ -49,6 +54,16 @@ pub fn named(question: &Terms, kind: Kind, chunks: &[AnswerChunk<'_>]) -> Option
     best.map(|(_, section)| section)
 }
 
+/// The words before the first preposition: the ingredients, and not the cake that they are for.
+fn asked_for(query: &str) -> &str {
+    let lower = query.to_lowercase();
+    let first = PREPOSITIONS
+        .iter()
+        .filter_map(|word| lower.find(word))
+        .min();
+    first.and_then(|at| query.get(..at)).unwrap_or(query)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "words of a question")]
 fn share(have: usize, all: usize) -> f32 {
     if all == 0 {
@@ -58,29 +73,39 @@ fn share(have: usize, all: usize) -> f32 {
     }
 }
 
-/// The headings of a text, each with the lines up to the next one.
+/// The headings of a text, each with the lines up to the next one. A short line before a list is a
+/// heading too; if it comes first in a section, it may only introduce the list, which then belongs
+/// to both.
 fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_blank = |line: &&str| line.trim().is_empty();
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    // The first of the sections that the next lines belong to.
+    let mut open = 0;
     for (at, line) in lines.iter().enumerate() {
         let marked = sentences::is_heading(line);
         let before_list = || {
             let words = line.split_whitespace().count();
-            let next = lines.get(at + 1).copied().unwrap_or_default();
-            let continues = line.starts_with(' ') || entry(line).is_some();
-            words <= HEADING_WORDS && !continues && entry(next).is_some()
+            let first = at == 0 || is_blank(&lines[at - 1]);
+            let next = lines[at + 1..].iter().find(|line| !is_blank(line));
+            let short = (1..=HEADING_WORDS).contains(&words) && entry(line).is_none();
+            first && short && next.is_some_and(|next| entry(next).is_some())
         };
         if marked || before_list() {
-            let name = line
-                .trim()
-                .trim_start_matches('#')
-                .trim_matches([':', ' ', '*']);
-            found.push((name, Vec::new()));
-        } else if let Some((_, under)) = found.last_mut() {
-            under.push(line);
+            let introduces = || {
+                found
+                    .last()
+                    .is_some_and(|(_, under)| under.iter().all(is_blank))
+            };
+            if marked || !introduces() {
+                open = found.len();
+            }
+            let name = line.trim().trim_start_matches('#');
+            found.push((name.trim_matches([':', ' ', '*']), Vec::new()));
+        } else {
+            for (_, under) in found.iter_mut().skip(open) {
+                under.push(line);
+            }
         }
     }
 
@@ -104,10 +129,16 @@ fn entry(line: &str) -> Option<&str> {
 /// The entries of a list, each with the lines that continue it; without a list, the first sentences.
 fn items(lines: &[&str]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
+    let mut after_blank = false;
     for line in lines {
+        if line.trim().is_empty() {
+            after_blank = true;
+            continue;
+        }
+
         match (entry(line), items.last_mut()) {
             (Some(text), _) => items.push(text.to_owned()),
-            (None, Some(last)) if line.starts_with(' ') => {
+            (None, Some(last)) if line.starts_with([' ', '\t']) || !after_blank => {
                 last.push(' ');
                 last.push_str(line.trim());
             }
@@ -115,8 +146,10 @@ fn items(lines: &[&str]) -> Vec<String> {
             (None, Some(_)) => break,
             (None, None) => {}
         }
+        after_blank = false;
     }
 
+    items.retain(|item| !item.is_empty());
     if items.is_empty() {
         let text = lines.join("\n");
         let first = sentences::split(&text).into_iter().take(MOST_SENTENCES);
@@ -134,7 +167,7 @@ mod tests {
     const MEETING: &str = "# Minutes: the new catalogue\n\n## Decisions\n\nWe keep the old one until May.\n\n\
         ## Next steps\n\n- Lena asks for\n  three offers\n- Tom exports the cards\n\nThe next meeting is in June.\n";
     const CAKE: &str =
-        "Plum cake\n\nIngredients:\n- 500 g plums\n- 2 eggs\n\nRoll it out on a tray.\n";
+        "# Plum cake\n\nIngredients:\n\n- 500 g\nplums\n- 2 eggs\n\nRoll it out on a tray.\n";
 
     fn asked(question: &str, texts: &[&str]) -> Option<(i64, Vec<String>)> {
         let chunks: Vec<AnswerChunk<'_>> = (1..)
@@ -145,7 +178,7 @@ mod tests {
                 text,
             })
             .collect();
-        named(&Terms::of(question), Kind::of(question), &chunks)
+        named(question, Kind::of(question), &chunks)
             .map(|section| (section.chunk_id, section.items))
     }
 
@@ -167,6 +200,9 @@ mod tests {
         let (_, items) = asked("What are the decisions?", &[MEETING]).unwrap();
         assert_eq!(items, ["We keep the old one until May."]);
         assert!(asked("Next steps?", &[MEETING]).is_some());
+        let introduced = "## Next steps\n\nWe agreed:\n- a guide\n";
+        let (_, items) = asked("What are the next steps?", &[introduced]).unwrap();
+        assert_eq!(items, ["a guide"]);
     }
 
     #[test]
@@ -174,7 +210,7 @@ mod tests {
         let other = "# Walnut bread\n\nIngredients:\n- flour\n";
         let (id, _) = asked("What are the ingredients of the plum cake?", &[other, CAKE]).unwrap();
         assert_eq!(id, 2);
-        assert!(asked("What are the ingredients of the lentil soup?", &[CAKE]).is_none());
+        assert!(asked("What are the ingredients of the plum jam?", &[CAKE]).is_none());
         assert!(asked("Who decides on the next steps?", &[MEETING]).is_none());
     }
 }

@@ -123,7 +123,7 @@ pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
     Analyzed {
         topics: topics
             .map(|(name, _)| name)
-            .filter(|name| !is_catch_all(name))
+            .filter(|name| name != CATCH_ALL)
             .collect(),
         entities: entities(query, &terms.entity_types),
         time_scope: time_scope(query),

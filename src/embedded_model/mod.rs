@@ -20,6 +20,7 @@ mod hash;
 mod headers;
 mod helper;
 mod meaning;
+mod name_words;
 mod names;
 mod outline;
 mod phrases;

@@ -2,12 +2,12 @@
 //! from the chunk itself, in any script, and bounded work: only the beginning of a long chunk is
 //! read.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::clean;
+use super::name_words;
 use super::names;
 use super::table::{self, Vector};
 use super::tokens;
@@ -63,8 +63,13 @@ pub fn key_phrases(text: &str, about: &Vector, limit: usize, strict: bool) -> Ve
         if names::language(text) == Some("English") && candidates.iter().any(Candidate::is_noun) {
             candidates.retain(Candidate::is_noun);
         }
-    } else if candidates.iter().any(Candidate::is_acceptable) {
-        candidates.retain(Candidate::is_acceptable);
+    } else {
+        // The endings of verbs are those of English.
+        let english = names::language(text).is_none_or(|language| language == "English");
+        let good = |one: &Candidate| one.is_acceptable() && !(english && one.is_gerund());
+        if candidates.iter().any(good) {
+            candidates.retain(good);
+        }
     }
 
     candidates.sort_by(|a, b| b.count.total_cmp(&a.count).then(a.first.cmp(&b.first)));
@@ -155,27 +160,6 @@ const AFTER_ADJECTIVES: [&str; 8] = [",", "-", "and", "or", "but", "than", "as",
 const WRAPPED: usize = 8;
 /// Adjectives and adverbs end like this.
 const NO_NOUNS: [&str; 5] = ["ly", "ed", "ful", "ous", "less"];
-/// Never a name, although the vocabulary knows them as words with a meaning: pronouns, old forms,
-/// and forms of verbs that no rule recognises.
-const NEVER: &str = "aboard aforethought began begun blew blown broke broken brought came caught chose chosen \
-    clung crept dealt done dost doth drew drawn driven eaten fallen fell flew flown flung forgot \
-    forgotten fought froze frozen gave given gone grew grown hadst hast hath heard held herself hid \
-    hidden himself hung itself kept knelt knew known laid lain meant merry myself nigh oneself \
-    ourselves paid ran rang ridden risen rode sang sank sat seemed seen sent shaken shalt shone shook \
-    seem seems shown shrank slept slid sold spent spoke spoken sprang stole stolen stood struck stuck sung sunk \
-    swam swept swore sworn swung taken taught thee themselves thine thou threw thrown thy till told \
-    took torn understood unto upon went wept wilt woke wore worn woven written wrote yourself";
-
-/// Nouns that look like a verb with -ing.
-const NOUNS_WITH_ING: &str = "banking building ceiling clothing evening gardening heating hiking housing king lighting \
-    marketing meeting morning painting parking pricing ring shipping spring string thing training wedding wing writing";
-
-fn is_never_a_name(form: &str) -> bool {
-    static NEVER_NAMES: LazyLock<HashSet<&str>> =
-        LazyLock::new(|| NEVER.split_whitespace().collect());
-    NEVER_NAMES.contains(form)
-}
-
 /// Words that stand before a verb.
 const BEFORE_VERBS: [&str; 16] = [
     "to", "i", "you", "he", "she", "we", "they", "who", "will", "would", "can", "could", "should",
@@ -202,6 +186,12 @@ impl Candidate {
         self.as_noun >= 1.0 && !chance && self.is_acceptable()
     }
 
+    fn is_gerund(&self) -> bool {
+        let last = self.text.rsplit(' ').next().unwrap_or_default();
+        let noun = self.as_noun >= 1.0 || name_words::is_noun_with_ing(last);
+        last.ends_with("ing") && !noun
+    }
+
     fn is_acceptable(&self) -> bool {
         self.as_a_name() > POOR
     }
@@ -215,9 +205,7 @@ impl Candidate {
 
         let last = self.text.rsplit(' ').next().unwrap_or_default();
         let no_noun = NO_NOUNS.iter().any(|end| last.ends_with(end));
-        let is_last = |noun: &str| noun.eq_ignore_ascii_case(last);
-        let gerund = last.ends_with("ing") && !NOUNS_WITH_ING.split(' ').any(is_last);
-        let verb = self.as_verb > self.as_noun || no_noun || (gerund && self.as_noun < 1.0);
+        let verb = self.as_verb > self.as_noun || no_noun;
         let chance = self.text.contains(' ') && self.times < 2.0;
         let person = self.as_name * 2.0 > self.times;
         let bare = !self.text.contains(' ') && self.as_noun < 1.0;
@@ -396,8 +384,11 @@ fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
 
     let letters = form.chars().filter(|c| c.is_alphabetic()).count();
     let plain = ids.len() != 1 || words::kind(ids[0]) == Kind::Content || ids[0] == tokens::UNKNOWN;
-    let content =
-        plain && letters > 2 && letters <= 24 && !words::is_stop(form) && !is_never_a_name(form);
+    let content = plain
+        && letters > 2
+        && letters <= 24
+        && !words::is_stop(form)
+        && !name_words::is_never_a_name(form);
     let known = ids.len() == 1 && ids[0] != tokens::UNKNOWN;
     let grammar = known && words::kind(ids[0]) == Kind::Stop;
     Word {

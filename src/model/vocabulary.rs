@@ -23,7 +23,7 @@ pub const CATCH_ALL: &str = "general_inquiry";
 
 /// Whether a term stands for everything that fits no other: the one above, or as users call it.
 pub fn is_catch_all(name: &str) -> bool {
-    let lower = name.to_lowercase();
+    let lower = name.to_lowercase().replace([' ', '-'], "_");
     let rest = [
         "general",
         "misc",

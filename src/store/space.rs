@@ -146,28 +146,26 @@ impl Store {
         .await
     }
 
-    /// Updates planner statistics and the word index, and frees the space of rows that jobs have
-    /// replaced; only PostgreSQL needs this. Its own cleaning begins up to a minute later, and in a
-    /// minute thousands of texts can arrive.
+    /// Updates planner statistics and the word index; only PostgreSQL needs this.
     pub async fn analyze(&self) -> Result<(), StoreError> {
         if self.engine() != super::Engine::Postgres {
             return Ok(());
         }
 
-        for statement in [
-            "VACUUM (ANALYZE, SKIP_LOCKED) jobs",
-            "VACUUM (ANALYZE, SKIP_LOCKED) job_requests",
-            "VACUUM (ANALYZE, SKIP_LOCKED) categories",
-            "VACUUM (ANALYZE, SKIP_LOCKED) sources",
+        for table in [
+            "ANALYZE jobs",
             "ANALYZE chunks",
+            "ANALYZE categories",
             "ANALYZE source_versions",
+            "ANALYZE sources",
             "ANALYZE source_tags",
             "ANALYZE document_versions",
             // New words wait in a list that every keyword search scans.
             "SELECT gin_clean_pending_list('search_entries_tokens')",
         ] {
-            // A vacuum cannot run inside a transaction.
-            self.execute(self.sql(statement)).await?;
+            let mut tx = self.begin().await?;
+            tx.execute(tx.sql(table)).await?;
+            tx.commit().await?;
         }
 
         Ok(())

@@ -37,6 +37,7 @@ const FILES: &[File] = files![
     "dom.js" JS,
     "parts.js" JS,
     "settings.js" JS,
+    "keep-focus.js" JS,
     "live.js" JS,
     "job-card.js" JS,
     "helper.js" JS,

@@ -232,6 +232,13 @@ def a_change_that_somebody_else_made_is_not_overwritten():
     assert source_named("sleep.md")["eligible"] is True
 
 
+def the_keyboard_keeps_its_place_when_a_part_is_drawn_again():
+    b.open(f"#/library/{source_named('sleep.md')['id']}")
+    for name in ["Text", "Chunks"]:
+        b.one("nav[aria-label='Parts of the source'] a", name).send_keys(Keys.ENTER)
+        b.until(f"the focus on {name}", lambda: b.focused().text == name)
+
+
 def two_versions_are_compared():
     b.open(f"#/library/{source_named('marmalade.md')['id']}/versions")
     b.click("button", "New version")

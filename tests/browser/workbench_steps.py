@@ -133,3 +133,15 @@ def a_prompt_over_its_ceiling_cannot_be_sent():
     b.until("the reason", lambda: "Over the ceiling" in b.one(".cost").text)
     assert b.one("button.primary", "Send").get_attribute("disabled"), "Send is off"
     sound()
+
+
+def what_was_written_is_there_after_a_visit_elsewhere():
+    b.open("#/workbench")
+    b.write("textarea[name='task']", "When does the ferry to Sør leave?")
+    b.click("button.primary", "Compose")
+    b.one(".super-prompt .block-text")
+    b.js("location.hash = '#/status'")
+    b.one(".view-status h1")
+    b.js("history.back()")
+    assert "ferry" in b.one("textarea[name='task']").get_attribute("value")
+    b.one(".super-prompt .block-text")

@@ -160,6 +160,11 @@ mod tests {
             ..Condensed::default()
         };
 
+        let mut schema = schema::of::<Condense>();
+        task.narrow(&mut schema);
+        let citations = schema.pointer("/properties/facts/items/properties/citations/minItems");
+        assert_eq!(citations, Some(&Value::from(1)));
+
         assert!(task.check(&with(&[7])).is_empty());
         assert_eq!(task.check(&with(&[])).len(), 1);
         assert_eq!(task.check(&with(&[7, 8])).len(), 1);

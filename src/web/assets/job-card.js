@@ -82,6 +82,8 @@ export function jobCard(entry, { alone = false } = {}) {
   const actions = h("div.row.job-actions");
   const trouble = h("div.job-trouble");
   const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, trouble);
+  // On its own page, an end is news only if it comes while it is shown.
+  if (alone && isOver(entry.job)) entry.said = phaseText(entry.job);
   let actionsFor = "";
   let shownTrouble = null;
 

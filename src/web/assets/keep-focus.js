@@ -32,7 +32,8 @@ function instead() {
   const place = last.places.find((other) => other.isConnected && other.checkVisibility()) ?? main;
   const heading = place.querySelector("h1, h2, h3, h4");
   if (heading) heading.tabIndex = -1;
-  return heading ?? place.querySelector(CONTROLS) ?? main;
+  const control = [...place.querySelectorAll(CONTROLS)].find((other) => !other.disabled && other.checkVisibility());
+  return heading ?? control ?? main;
 }
 
 function restore(now) {

@@ -57,7 +57,8 @@ export async function results(place, route, signal) {
       h("p.lead", { tabindex: "-1" }, near.length ? `${count(near.length, "chunk")}, best first, in ${milliseconds(answer.timings.total_ms)}` : "No chunk matches."),
       list, weak.length > 0 && rest);
     // The form was drawn anew, so reading goes on at the results.
-    if (document.activeElement.matches("body, form.search *")) place.querySelector(".lead").focus({ preventScroll: true });
+    const { activeElement: at } = document;
+    if (at === document.body || (at.matches("form.search input") && at.value === route.get("search"))) place.querySelector(".lead").focus({ preventScroll: true });
   } catch (error) {
     if (error.name !== "AbortError") put(place, problem(error));
   }

@@ -45,7 +45,7 @@ export function controls({ workspace, models, sources, hasMore, threads }, value
   task.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.form.requestSubmit();
   });
-  const form = h("form.workbench-form", { novalidate: true }, task,
+  const form = h("form.workbench-form", { "data-owned": sources.some((source) => source.user_id !== "default"), novalidate: true }, task,
     part("Prompt Shaper",
       field("Mode", h("input", { type: "text", name: "mode", maxlength: 500, autocomplete: "off", placeholder: "review, plan, draft…" }), { name: "mode", hint: "How to work on the task, in a few words. The shaper derives role, audience, tone and format." })),
     files([...sources], hasMore, chosenFiles(values)), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
@@ -120,7 +120,7 @@ function modelPart(models) {
 
 function historyPart(set, threads) {
   return part("History", h("div.pair",
-    field("Conversation", h("select", { name: "thread_id" }, h("option", { value: "" }, "none"), threads.map((thread) => h("option", { value: thread.id }, `${thread.title || "Untitled"} (${thread.user_id})`))), { name: "thread_id" }),
+    field("Conversation", h("select", { name: "thread_id" }, h("option", { value: "" }, "none"), threads.map((thread) => h("option", { value: thread.id, "data-user": thread.user_id }, `${thread.title || "Untitled"} (${thread.user_id})`))), { name: "thread_id" }),
     field("Turns", numeric("k", set.k, 1, 50), { name: "k", hint: "The last turns, which the prompt may show." }),
     field("Tokens of older turns", numeric("episodic_tokens", set.episodic_tokens, 0, 200000), { name: "episodic_tokens", hint: "Maximum tokens of older turns that matter." })),
   h("label.check", h("input", { type: "checkbox", name: "include_recent_history", checked: set.include_recent_history }), h("span", "Show recent history in the prompt")));
@@ -148,8 +148,9 @@ export function readControls(form) {
     ceilings: { tokens: value("tokens"), cost_usd: value("cost_usd") },
   };
   const thread = form.querySelector("[name=thread_id]");
-  // Without the user: their own sources and those of the others are searched, as the list of files shows them.
   if (thread.value) body.thread_id = thread.value;
+  // Sources of other end users must not reach the conversation of this one.
+  if (thread.value && "owned" in form.dataset) body.user_id = thread.selectedOptions[0].dataset.user;
   for (const name of ["mode", "model"]) if (String(data.get(name)).trim()) body[name] = String(data.get(name)).trim();
   return body;
 }

@@ -76,6 +76,7 @@ export async function show(main, route, signal) {
     const ticking = setInterval(() => { clock.textContent = milliseconds(performance.now() - began); }, 100);
     go.disabled = true;
     stop.hidden = false;
+    const before = [...out.childNodes];
     put(out, h("p.waiting", "Composing…"));
     status.textContent = "Composing";
     try {
@@ -86,7 +87,7 @@ export async function show(main, route, signal) {
       out.querySelector("h2")?.focus({ preventScroll: true });
       if (out.getBoundingClientRect().top > innerHeight - 240) out.scrollIntoView({ block: "start" });
     } catch (error) {
-      put(out, error.name === "AbortError" ? h("p.empty", "Cancelled.") : problem(error));
+      put(out, error.name === "AbortError" ? [h("p.empty", "Cancelled."), before] : problem(error));
       status.textContent = "";
     } finally {
       clearInterval(ticking);
