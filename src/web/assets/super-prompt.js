@@ -184,7 +184,7 @@ function transparency({ transparency: seen }, request) {
     h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", `rank ${item.rank}`, item.semantic !== null && `, meaning ${item.semantic.toFixed(2)}`, item.nli_label && `, ${item.nli_label}`), item.cited && h("span.badge.good", "cited"));
   const memories = seen.history.length > 0 && memoriesOf(seen.history, request.thread_id);
   return h("section.transparency", { "aria-label": "Kept and dropped" }, h("h2", "Kept and dropped"),
-    seen.candidates.length === 0 ? h("p.muted", request.user_id ? `No chunk was found. Only sources of ${request.user_id} were searched.` : "No chunk was found, or nothing was searched.") : [h("h3", `${number(kept.length)} kept`), h("ul.plain", kept.map(line)), h("h3", `${number(dropped.length)} dropped`), h("ul.plain", dropped.map(line))],
+    seen.candidates.length === 0 ? h("p.muted", request.lock ? "Nothing was searched." : request.user_id ? `No chunk was found. Only sources of ${request.user_id} were searched.` : "No chunk was found.") : [h("h3", `${number(kept.length)} kept`), h("ul.plain", kept.map(line)), h("h3", `${number(dropped.length)} dropped`), h("ul.plain", dropped.map(line))],
     seen.history.length > 0 && [h("h3", "Conversation"), h("ul.plain", seen.history.map((item) => historyItem(item, memories)))],
     seen.conflicts.length > 0 && [h("h3", "Conflicts"), h("ul.plain", seen.conflicts.map((item) => h("li.candidate", item.sides.map((side) => h("span", `${side.kind}: `, h("q", side.text))), h("span.tag.reason", `${item.winner} is used: ${item.reason}`))))],
     seen.notes.length > 0 && seen.notes.map((note) => h("p.notice", sentence(note))));
