@@ -10,6 +10,7 @@
 
 pub mod candidate;
 pub mod chain;
+mod check_digits;
 pub mod explain;
 pub mod patterns;
 pub mod prompt_text;
