@@ -1,7 +1,8 @@
 //! Words that are never names of categories, and nouns that look like verbs.
 
-use std::collections::HashSet;
 use std::sync::LazyLock;
+
+use rustc_hash::FxHashSet;
 
 /// Never a name, although the vocabulary knows them as words with a meaning: pronouns, old forms,
 /// and forms of verbs that no rule recognises.
@@ -19,7 +20,7 @@ const NOUNS_WITH_ING: &str = "banking building ceiling clothing evening gardenin
     marketing meeting morning painting parking pricing ring shipping spring string thing training wedding wing writing";
 
 pub fn is_never_a_name(form: &str) -> bool {
-    static NEVER_NAMES: LazyLock<HashSet<&str>> =
+    static NEVER_NAMES: LazyLock<FxHashSet<&str>> =
         LazyLock::new(|| NEVER.split_whitespace().collect());
     NEVER_NAMES.contains(form)
 }

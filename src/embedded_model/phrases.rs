@@ -2,9 +2,12 @@
 //! from the chunk itself, in any script, and bounded work: only the beginning of a long chunk is
 //! read.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::clean;
 use super::name_words;
@@ -21,18 +24,19 @@ const COMPARED: usize = 48;
 /// How well a phrase must read as a name to be offered, unless a short text has nothing better.
 const POOR: f32 = 0.42;
 
-struct Word {
-    surface: String,
+struct Word<'a> {
+    surface: Cow<'a, str>,
     key: String,
     content: bool,
     /// Whether it is grammar or a mark, before which a phrase ends.
     closes: bool,
     /// Whether it may form a pair with its neighbour; overlapping Chinese pairs may not.
     pairs: bool,
-    vector: Box<Vector>,
+    /// Its rows of the table; none for a word that is not known.
+    rows: Vec<u16>,
 }
 
-impl Word {
+impl Word<'_> {
     fn may_be_an_adjective(&self) -> bool {
         let plain = self.content && self.surface.starts_with(char::is_lowercase);
         plain && !self.surface.ends_with('s') && !self.surface.ends_with("ly")
@@ -47,7 +51,8 @@ struct Candidate {
     as_verb: f32,
     as_name: f32,
     times: f32,
-    vector: Box<Vector>,
+    /// The rows of its words. They are summed only if it is compared, as most are not.
+    rows: Vec<u16>,
     first: usize,
 }
 
@@ -141,7 +146,12 @@ fn opening(text: &str) -> &str {
 }
 
 fn score(candidate: &Candidate, about: &Vector) -> f32 {
-    let near = table::dot(&candidate.vector, about).max(0.0);
+    let mut vector = table::ZERO;
+    for row in &candidate.rows {
+        table::add_row(&mut vector, *row, 1.0);
+    }
+
+    let near = table::dot(&vector, about).max(0.0);
     // A phrase without a vector (in an unknown script) is ranked by its frequency.
     // What is mostly used as a noun is one.
     let noun = 0.5 + 0.5 * candidate.as_noun / candidate.times.max(1.0);
@@ -167,6 +177,39 @@ const BEFORE_VERBS: [&str; 16] = [
 ];
 
 impl Candidate {
+    fn new(words: &[&Word<'_>], first: usize) -> Self {
+        let mut text = String::new();
+        for word in words {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&word.surface);
+        }
+
+        Self {
+            text,
+            count: 0.0,
+            as_noun: 0.0,
+            as_verb: 0.0,
+            as_name: 0.0,
+            times: 0.0,
+            rows: words.iter().flat_map(|word| &word.rows).copied().collect(),
+            first,
+        }
+    }
+
+    /// Adds one more place where it stands in the text.
+    fn add_use(&mut self, words: &[&Word<'_>], place: &Place, weight: f32) {
+        let once = |is: bool| f32::from(u8::from(is));
+        let is_capital = |word: &&Word<'_>| word.surface.starts_with(char::is_uppercase);
+        let capital = !place.starts_line && words.iter().all(is_capital);
+        self.count += weight;
+        self.times += 1.0;
+        self.as_noun += once(place.as_noun);
+        self.as_verb += once(place.as_verb);
+        self.as_name += once(capital);
+    }
+
     /// Adds how another text uses the same phrase.
     fn add(&mut self, other: &Self) {
         self.count += other.count;
@@ -224,7 +267,8 @@ fn shares_word(a: &str, b: &str) -> bool {
 }
 
 fn collect(text: &str) -> Vec<Candidate> {
-    let mut found: HashMap<String, Candidate> = HashMap::new();
+    let mut found: FxHashMap<String, Candidate> = FxHashMap::default();
+    let mut key = String::new();
     let mut order = 0;
     for (number, line) in clean::telling_lines(text).enumerate() {
         let words = words_of(line);
@@ -237,13 +281,16 @@ fn collect(text: &str) -> Vec<Candidate> {
 
             order += 1;
             let place = Place::of(&words, at..at + 1);
-            note(&mut found, &[word], &place, order, told);
+            key.clone_from(&word.key);
+            note(&mut found, &key, &[word], &place, order, told);
             if let Some(next) = words
                 .get(at + 1)
                 .filter(|n| n.pairs && word.pairs && n.key != word.key)
             {
                 let place = Place::of(&words, at..at + 2);
-                note(&mut found, &[word, next], &place, order, 1.3 * told);
+                key.push(' ');
+                key.push_str(&next.key);
+                note(&mut found, &key, &[word, next], &place, order, 1.3 * told);
             }
         }
     }
@@ -263,7 +310,7 @@ struct Place {
 impl Place {
     /// A noun follows an article, perhaps with an adjective between them, and no further word of
     /// the same phrase follows it.
-    fn of(words: &[Word], range: Range<usize>) -> Self {
+    fn of(words: &[Word<'_>], range: Range<usize>) -> Self {
         let key = |at: Option<usize>| {
             at.and_then(|at| words.get(at))
                 .map(|word| word.key.as_str())
@@ -290,56 +337,26 @@ impl Place {
     }
 }
 
+/// Adds a phrase, whose words joined with spaces are `key`, at one place of the text.
 fn note(
-    found: &mut HashMap<String, Candidate>,
-    words: &[&Word],
+    found: &mut FxHashMap<String, Candidate>,
+    key: &str,
+    words: &[&Word<'_>],
     place: &Place,
     order: usize,
     weight: f32,
 ) {
-    let key = words
-        .iter()
-        .map(|w| w.key.as_str())
-        .collect::<Vec<_>>()
-        .join(" ");
+    if let Some(known) = found.get_mut(key) {
+        known.add_use(words, place, weight);
+        return;
+    }
 
-    let entry = found.entry(key).or_insert_with(|| {
-        let mut vector = table::ZERO;
-        for word in words {
-            table::add(&mut vector, &word.vector, 1.0);
-        }
-
-        let text = words
-            .iter()
-            .map(|w| w.surface.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
-
-        Candidate {
-            text,
-            count: 0.0,
-            as_noun: 0.0,
-            as_verb: 0.0,
-            as_name: 0.0,
-            times: 0.0,
-            vector: Box::new(vector),
-            first: order,
-        }
-    });
-
-    let once = |is: bool| f32::from(u8::from(is));
-    let capital = !place.starts_line
-        && words
-            .iter()
-            .all(|w| w.surface.starts_with(char::is_uppercase));
-    entry.count += weight;
-    entry.times += 1.0;
-    entry.as_noun += once(place.as_noun);
-    entry.as_verb += once(place.as_verb);
-    entry.as_name += once(capital);
+    let mut new = Candidate::new(words, order);
+    new.add_use(words, place, weight);
+    found.insert(key.to_owned(), new);
 }
 
-fn words_of(line: &str) -> Vec<Word> {
+fn words_of(line: &str) -> Vec<Word<'_>> {
     let mut out = Vec::new();
     let mut ids = Vec::new();
     let mut han: Option<char> = None;
@@ -349,7 +366,7 @@ fn words_of(line: &str) -> Vec<Word> {
         let single = surface.chars().next().filter(|c| tokens::is_cjk(*c));
         if let (Some(before), Some(c)) = (han, single) {
             // Two Chinese characters make a word far more often than one.
-            out.push(foreign(&format!("{before}{c}")));
+            out.push(foreign(format!("{before}{c}")));
         }
 
         han = single;
@@ -365,39 +382,38 @@ fn words_of(line: &str) -> Vec<Word> {
     out
 }
 
-fn foreign(pair: &str) -> Word {
+fn foreign(pair: String) -> Word<'static> {
     Word {
-        surface: pair.to_string(),
-        key: pair.to_string(),
+        key: pair.clone(),
+        surface: Cow::Owned(pair),
         content: true,
         closes: false,
         pairs: false,
-        vector: Box::new(table::ZERO),
+        rows: Vec::new(),
     }
 }
 
-fn word(surface: &str, form: &str, ids: &[u16]) -> Word {
-    let mut vector = table::ZERO;
-    for id in ids.iter().filter(|id| **id != tokens::UNKNOWN) {
-        table::add_row(&mut vector, *id, 1.0);
-    }
-
+fn word<'a>(surface: &'a str, form: &str, ids: &[u16]) -> Word<'a> {
     let letters = form.chars().filter(|c| c.is_alphabetic()).count();
+    let stop = words::is_stop(form);
     let plain = ids.len() != 1 || words::kind(ids[0]) == Kind::Content || ids[0] == tokens::UNKNOWN;
-    let content = plain
-        && letters > 2
-        && letters <= 24
-        && !words::is_stop(form)
-        && !name_words::is_never_a_name(form);
+    let content =
+        plain && letters > 2 && letters <= 24 && !stop && !name_words::is_never_a_name(form);
     let known = ids.len() == 1 && ids[0] != tokens::UNKNOWN;
     let grammar = known && words::kind(ids[0]) == Kind::Stop;
+    let is_known = |id: &&u16| **id != tokens::UNKNOWN;
     Word {
-        surface: surface.to_string(),
+        surface: Cow::Borrowed(surface),
         key: words::singular(form),
         content,
-        closes: letters == 0 || grammar || words::is_stop(form),
+        closes: letters == 0 || grammar || stop,
         pairs: content,
-        vector: Box::new(vector),
+        // Only words of content are part of a phrase.
+        rows: ids
+            .iter()
+            .filter(|id| content && is_known(id))
+            .copied()
+            .collect(),
     }
 }
 

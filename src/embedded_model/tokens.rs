@@ -22,13 +22,27 @@ pub const UNKNOWN: u16 = 1;
 /// Vocabulary as offsets into the static text and an open-addressed hash table.
 struct Index {
     starts: Vec<u32>,
-    slots: Vec<u16>,
+    slots: Vec<Slot>,
+}
+
+/// One entry of the hash table. Most words that do not match differ in the hash already, so the
+/// text is seldom read in vain.
+#[derive(Clone, Copy)]
+struct Slot {
+    row: u16,
+    upper_hash: u16,
 }
 
 impl Index {
     fn build() -> Self {
         let mut starts = Vec::with_capacity(30_000);
-        let mut slots = vec![EMPTY; SLOTS];
+        let mut slots = vec![
+            Slot {
+                row: EMPTY,
+                upper_hash: 0
+            };
+            SLOTS
+        ];
         let mut at = 0u32;
 
         for (row, line) in VOCABULARY.split_inclusive('\n').enumerate() {
@@ -41,12 +55,16 @@ impl Index {
                 _ => (false, entry),
             };
 
-            let mut slot = hash(inner, piece.as_bytes());
-            while slots[slot] != EMPTY {
+            let hash = hash(inner, piece.as_bytes());
+            let mut slot = hash.slot();
+            while slots[slot].row != EMPTY {
                 slot = (slot + 1) % SLOTS;
             }
 
-            slots[slot] = row;
+            slots[slot] = Slot {
+                row,
+                upper_hash: hash.upper(),
+            };
         }
 
         starts.push(at);
@@ -61,38 +79,58 @@ impl Index {
         }
     }
 
-    fn find(&self, inner: bool, piece: &str) -> Option<u16> {
-        if piece.len() > LONGEST_PIECE {
-            return None;
-        }
-
-        let mut slot = hash(inner, piece.as_bytes());
-        while self.slots[slot] != EMPTY {
-            let entry = self.entry(self.slots[slot]);
-            let same = if inner {
-                entry.strip_prefix("##") == Some(piece)
-            } else {
-                entry == piece
-            };
-
-            if same {
-                return Some(self.slots[slot]);
+    fn find(&self, inner: bool, piece: &str, hash: Hash) -> Option<u16> {
+        let mut at = hash.slot();
+        loop {
+            let slot = self.slots[at];
+            if slot.row == EMPTY {
+                return None;
             }
 
-            slot = (slot + 1) % SLOTS;
-        }
+            if slot.upper_hash == hash.upper() && self.is(slot.row, inner, piece) {
+                return Some(slot.row);
+            }
 
-        None
+            at = (at + 1) % SLOTS;
+        }
+    }
+
+    fn is(&self, row: u16, inner: bool, piece: &str) -> bool {
+        let entry = self.entry(row);
+        if inner {
+            entry.strip_prefix("##") == Some(piece)
+        } else {
+            entry == piece
+        }
     }
 }
 
-fn hash(inner: bool, bytes: &[u8]) -> usize {
-    let mut state: u32 = if inner { 0x9dc5_811c } else { 0x811c_9dc5 };
-    for byte in bytes {
-        state = (state ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+/// The hash of the beginning of a word; it grows byte by byte, so all beginnings cost one pass.
+#[derive(Clone, Copy)]
+struct Hash(u32);
+
+impl Hash {
+    fn new(inner: bool) -> Self {
+        Self(if inner { 0x9dc5_811c } else { 0x811c_9dc5 })
     }
 
-    ((state ^ (state >> 15)) as usize) % SLOTS
+    fn with(self, byte: u8) -> Self {
+        Self((self.0 ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    }
+
+    fn slot(self) -> usize {
+        ((self.0 ^ (self.0 >> 15)) as usize) % SLOTS
+    }
+
+    fn upper(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+}
+
+fn hash(inner: bool, bytes: &[u8]) -> Hash {
+    bytes
+        .iter()
+        .fold(Hash::new(inner), |hash, byte| hash.with(*byte))
 }
 
 fn index() -> &'static Index {
@@ -102,7 +140,7 @@ fn index() -> &'static Index {
 
 /// The row of a whole word or mark, if it is in the vocabulary.
 pub fn whole_word(word: &str) -> Option<u16> {
-    index().find(false, word)
+    index().find(false, word, hash(false, word.as_bytes()))
 }
 
 /// The vocabulary's entry for a row; empty for rows it does not have.
@@ -248,14 +286,22 @@ pub fn pieces(word: Option<&str>, into: &mut Vec<u16>) {
 }
 
 fn longest(index: &Index, word: &str, from: usize) -> Option<(u16, usize)> {
-    let mut to = word.len().min(from + LONGEST_PIECE);
-    while to > from {
+    let inner = from > 0;
+    let rest = &word.as_bytes()[from..word.len().min(from + LONGEST_PIECE)];
+    let mut hashes = [Hash(0); LONGEST_PIECE];
+    let mut hash = Hash::new(inner);
+    for (at, byte) in rest.iter().enumerate() {
+        hash = hash.with(*byte);
+        hashes[at] = hash;
+    }
+
+    for length in (1..=rest.len()).rev() {
+        let to = from + length;
         if word.is_char_boundary(to)
-            && let Some(row) = index.find(from > 0, &word[from..to])
+            && let Some(row) = index.find(inner, &word[from..to], hashes[length - 1])
         {
             return Some((row, to));
         }
-        to -= 1;
     }
 
     None

@@ -1,8 +1,9 @@
 //! The kind of a token: stop word, generic word, mark, or content. Guarantees constant-time lookup
 //! by row number, from the lists in `stopwords.txt`.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
+
+use rustc_hash::FxHashMap;
 
 use super::table;
 use super::tokens;
@@ -84,10 +85,10 @@ fn listed(language: &str) -> Vec<&'static str> {
 
 /// One bit per language of `LANGUAGES` in which the word is a stop word.
 pub fn languages_of(word: &str) -> u8 {
-    static OF: OnceLock<HashMap<&'static str, u8>> = OnceLock::new();
+    static OF: OnceLock<FxHashMap<&'static str, u8>> = OnceLock::new();
 
     let of = OF.get_or_init(|| {
-        let mut of = HashMap::new();
+        let mut of = FxHashMap::default();
         for (bit, language) in LANGUAGES.iter().enumerate() {
             for word in listed(language) {
                 *of.entry(word).or_insert(0) |= 1 << bit;
