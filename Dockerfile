@@ -12,10 +12,11 @@
 FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /build
 
-# Build the dependencies in a layer of their own, which only Cargo.toml and Cargo.lock invalidate. Placeholder
+# Build the dependencies in a layer of their own, which only Cargo.toml, Cargo.lock and .cargo invalidate. Placeholder
 # sources need no extra tool; cargo-chef would have to be downloaded and compiled first. cargo requires a file for
 # every test and benchmark named in Cargo.toml, so those get a placeholder too; they are not built.
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 RUN mkdir src benches tests \
     && awk -F'"' '/^\[/ { folder = /^\[\[bench]]/ ? "benches" : /^\[\[test]]/ ? "tests" : "" } \
                   folder && /^name/ { print "fn main() {}" > (folder "/" $2 ".rs") }' Cargo.toml \

@@ -2,7 +2,8 @@
 //! model that takes 0 or 200 ms, alone and with 64 concurrent queries.
 //!
 //! `scripts/bench queries [SIZES]` runs it on SQLite and on a PostgreSQL with fsync. Every leaf has
-//! a hundred chunks of about 350 tokens; a million chunks have 10,000 leaves.
+//! a hundred chunks of about 350 tokens; a million chunks have 10,000 leaves. Before that, real
+//! questions over four books and 30 notes, see `questions`.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,16 +12,16 @@
 )]
 #![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
-use std::collections::{BTreeMap, HashMap};
+mod questions;
+mod service;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Instant;
 
-use memoir::app::App;
 use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::{SourceId, Space};
 use memoir::base::tokens::TokenCounter;
-use memoir::config::{Config, Origin};
 use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::source::Source;
@@ -28,8 +29,8 @@ use memoir::model::source_version::VersionFacts;
 use memoir::scripted_model::{Reply, ScriptedModel, Seen};
 use memoir::store::{NewVersion, Store};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+
+use service::{Service, config};
 
 const PER_LEAF: usize = 100;
 const PER_SOURCE: usize = 1_000;
@@ -39,6 +40,8 @@ const AT_ONCE: usize = 64;
 
 #[tokio::main]
 async fn main() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    questions::bench().await;
     let sizes = variable("MEMOIR_BENCH_SIZES").unwrap_or_else(|| "1000,10000".to_owned());
     for size in sizes
         .split(',')
@@ -80,31 +83,10 @@ async fn run_sql(url: &str, sql: &str) {
 }
 
 async fn bench(database: &str, size: usize) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let model = ScriptedModel::local().await.unwrap();
     model.set_rule(by_the_question);
     model.edit_script(|script| script.record_limit = 10);
-    let settings = [
-        ("LLM__PROVIDERS__STUB__BASE_URL", model.openai_url()),
-        ("LLM__PROVIDERS__STUB__MAX_CONCURRENCY", "1000".to_owned()),
-        ("LLM__MODEL", "stub:gpt-4o".to_owned()),
-        ("QUERY__STRATEGY", "one_shot".to_owned()),
-        ("TAXONOMY__LIMIT_SCOPE", "parent".to_owned()),
-        ("TELEMETRY__LOG_LEVEL", "error".to_owned()),
-    ];
-
-    let mut environment: HashMap<String, String> = settings
-        .into_iter()
-        .map(|(name, value)| (format!("MEMOIR__{name}"), value))
-        .collect();
-
-    environment.insert("DATABASE_URL".to_owned(), database.to_owned());
-    let config = Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap();
-
+    let config = config(database, &model, "one_shot");
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let begun = Instant::now();
@@ -118,26 +100,12 @@ async fn bench(database: &str, size: usize) {
 
     store.close().await;
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1/queries", listener.local_addr().unwrap());
-    let stop = CancellationToken::new();
-    let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
-    #[expect(clippy::disallowed_methods, reason = "awaited below")]
-    let served = tokio::spawn(app.serve(listener, stop.clone()));
-
-    // Without compression, as between two services on one machine.
-    let client = reqwest::Client::builder()
-        .tls_certs_only([])
-        .gzip(false)
-        .build()
-        .unwrap();
-
-    alone(&client, &url).await;
-    slow(&client, &url, &model).await;
-    crowd(&client, &url, &model).await;
-    stop.cancel();
-
-    served.await.unwrap();
+    let service = Service::start(config).await;
+    let (client, url) = (&service.client, &service.url("queries"));
+    alone(client, url).await;
+    slow(client, url, &model).await;
+    crowd(client, url, &model).await;
+    service.stop().await;
 }
 
 /// Chooses by the query, so that each query reads another leaf.

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use rustc_hash::FxHashSet;
+
 use super::terms::{for_each, of_query};
 
 /// Maximum ranges of one text.
@@ -9,10 +11,12 @@ const MOST_RANGES: usize = 100;
 
 /// The terms of a query, for texts to be compared with.
 pub struct Highlighter {
-    terms: HashSet<String>,
+    terms: FxHashSet<String>,
     /// How the terms begin. A stem begins as its word does, so that nearly all words of a text need
     /// no stemming, which would take longer than the search.
-    beginnings: HashSet<Beginning>,
+    beginnings: FxHashSet<Beginning>,
+    /// A word may be stemmed to its first letter; its second one says nothing then.
+    has_single_letter: bool,
 }
 
 /// The first two bytes of a word. A `y` may become an `i` in the stem, so it does not count.
@@ -27,13 +31,11 @@ fn beginning(word: &[u8]) -> Option<Beginning> {
 impl Highlighter {
     #[must_use]
     pub fn new(query: &str) -> Self {
-        let terms: HashSet<String> = of_query(query).into_iter().map(|one| one.term).collect();
-        let begin = |term: &String| {
-            let (first, second) = beginning(term.as_bytes())?;
-            Some([(first, second), (first, None)])
-        };
+        let terms: FxHashSet<String> = of_query(query).into_iter().map(|one| one.term).collect();
+        let begin = |term: &String| beginning(term.as_bytes());
         Self {
-            beginnings: terms.iter().filter_map(begin).flatten().collect(),
+            beginnings: terms.iter().filter_map(begin).collect(),
+            has_single_letter: terms.iter().any(|term| term.len() == 1),
             terms,
         }
     }
@@ -42,20 +44,20 @@ impl Highlighter {
     #[must_use]
     pub fn ranges(&self, text: &str) -> Vec<(usize, usize)> {
         let mut found: Vec<(usize, usize)> = Vec::new();
-        let mut word = String::new();
-        let mut start = 0;
-        for (at, c) in text.chars().chain([' ']).enumerate() {
-            if c.is_alphanumeric() || (is_mark(c) && !word.is_empty()) {
-                if word.is_empty() {
-                    start = at;
-                }
-                word.push(c);
+        // Where the current word begins, in characters and in bytes.
+        let mut word: Option<(usize, usize)> = None;
+        let ends = text.char_indices().chain([(text.len(), ' ')]);
+        for (at, (byte, c)) in ends.enumerate() {
+            // Most characters are ASCII, of which none is a mark.
+            let is_letter = c.is_ascii_alphanumeric()
+                || (!c.is_ascii() && (c.is_alphanumeric() || (word.is_some() && is_mark(c))));
+            if is_letter {
+                word.get_or_insert((at, byte));
                 continue;
             }
 
-            if !word.is_empty() {
-                self.add(&word, start, &mut found);
-                word.clear();
+            if let Some((start, from)) = word.take() {
+                self.add(&text[from..byte], start, &mut found);
             }
             if found.len() >= MOST_RANGES {
                 break;
@@ -107,8 +109,7 @@ impl Highlighter {
     }
 
     fn may_match(&self, word: &str) -> bool {
-        // The stem of a very short word may have one letter.
-        word.len() < 4
+        self.has_single_letter
             || beginning(word.as_bytes()).is_some_and(|one| self.beginnings.contains(&one))
     }
 
@@ -163,6 +164,7 @@ mod tests {
             ("dying", "dies dyed"),
             ("toy", "Toys"),
             ("A4", "a4"),
+            ("R language", "R ran the languages"),
             ("generalization", "generals"),
             ("oscillators", "oscillate"),
         ] {

@@ -1,0 +1,88 @@
+//! The 60 questions of `tests/data/ask` over four books, the
+//! project's documents and 30 notes, with the default strategy and a
+//! model that takes 200 ms: how many calls a question needs, and how much longer it takes than they.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use memoir::scripted_model::ScriptedModel;
+use serde_json::{Value, json};
+
+use super::service::{Service, config};
+use super::{ask, part, sum, variable};
+
+/// Ingests, asks, and prints.
+pub async fn bench() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}/bench.db", folder.path().display());
+    let model = ScriptedModel::local().await.unwrap();
+    model.edit_script(|script| script.record_limit = 10);
+    let service = Service::start(config(&database, &model, "auto")).await;
+    ingest(&service).await;
+
+    model.edit_script(|script| script.latency_ms = 200);
+    let (mut calls, mut shares, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    for question in questions() {
+        let body = json!({"query": question});
+        let (elapsed, result) = ask(&service.client, &service.url("queries"), &body).await;
+        calls.push(result["responses"].as_array().unwrap().len() as f64);
+        shares.push(elapsed / sum(&result).max(1.0));
+        times.push(elapsed);
+    }
+
+    println!(
+        "{} questions, auto, model of 200 ms: median {} calls, {:.0} ms, {:.3} times its calls",
+        calls.len(),
+        part(&mut calls, 50),
+        part(&mut times, 50),
+        part(&mut shares, 50)
+    );
+    service.stop().await;
+}
+
+async fn ingest(service: &Service) {
+    let data = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
+    let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(PathBuf::from);
+    let mut paths = files(&format!("{data}/prose"));
+    paths.extend(files("tests/data/ask/notes"));
+    paths.extend(documents);
+    for path in paths {
+        let body = json!({
+            "text": std::fs::read_to_string(&path).unwrap(),
+            "filename": path.file_name().unwrap().to_string_lossy(),
+        });
+        let sent = service.client.post(service.url("ingestions")).json(&body);
+        let status = sent.send().await.unwrap().status();
+        assert!(status.is_success(), "{status}: {}", path.display());
+    }
+
+    for state in ["queued", "running"] {
+        let waiting = service.url(&format!("jobs?limit=1&state={state}"));
+        loop {
+            let reply = service.client.get(&waiting).send().await.unwrap();
+            let page: Value = serde_json::from_slice(&reply.bytes().await.unwrap()).unwrap();
+            if page["items"].as_array().unwrap().is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    found.sort();
+    found
+}
+
+fn questions() -> Vec<String> {
+    let lines = std::fs::read_to_string("tests/data/ask/questions.jsonl").unwrap();
+    lines
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|item| item["question"].as_str().unwrap().to_owned())
+        .collect()
+}
