@@ -106,13 +106,14 @@ fn prompted(system: &str, schema: &Value) -> String {
     )
 }
 
+/// How the note about a wrong answer begins.
+pub(super) const NOT_USED: &str = "The previous answer could not be used";
+
 pub(super) fn repair_note(faults: &[String]) -> String {
     let listed: String = faults
         .iter()
         .fold(String::new(), |text, fault| format!("{text}- {fault}\n"));
-    format!(
-        "\n\nThe previous answer could not be used:\n{listed}Answer again, complete and correct."
-    )
+    format!("\n\n{NOT_USED}:\n{listed}Answer again, complete and correct.")
 }
 
 /// Limits lists and texts, for models that write endlessly.

@@ -73,7 +73,11 @@ pub fn is_duplicate(effect: &Effect) -> bool {
 ///
 /// A text of nothing but marks keeps them: two such texts are not the same.
 pub fn key(text: &str) -> String {
-    let folded: String = text.to_lowercase().nfkc().collect();
+    let folded: String = if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        text.to_lowercase().nfkc().collect()
+    };
     let spaced = folded.split_whitespace().collect::<Vec<_>>().join(" ");
     let bare = spaced.trim_matches(|c: char| !is_word_character(c));
     let normal = if bare.is_empty() { &spaced } else { bare };
