@@ -1,6 +1,6 @@
 //! The job that classifies messages: up to twenty of a thread in one call, with the current
-//! vocabulary; fewer if the model takes too long for so many. A message that the model cannot
-//! classify is marked as failed and gets no terms.
+//! vocabulary; fewer if the model takes too long for so many. Messages that a model leaves out are
+//! asked about one by one. A message that it cannot classify is marked as failed and gets no terms.
 
 use std::sync::Arc;
 
@@ -59,6 +59,14 @@ impl From<LlmError> for Unclassified {
     }
 }
 
+/// What happens to a message that a model gave no usable answer for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unanswered {
+    Fails,
+    /// It is asked about again, alone.
+    Waits,
+}
+
 /// The job for the messages that carry its id.
 pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
     NewJob {
@@ -111,11 +119,33 @@ impl Conversation {
                 Ok(found) => found,
             };
             per_call.was_in_time(messages.len());
+            let left_out = found.left_out(&messages);
+            let unanswered = if left_out.is_empty() {
+                Unanswered::Fails
+            } else {
+                Unanswered::Waits
+            };
             let (ok, bad) = self
-                .keep(context, messages, &vocabulary, &found, vectors)
+                .keep(
+                    context,
+                    &messages,
+                    (&vocabulary, &found),
+                    vectors,
+                    unanswered,
+                )
                 .await?;
             done += ok;
             failed += bad;
+            for message in left_out {
+                let found = self.classify_one(&session, message, &vocabulary).await?;
+                let one = std::slice::from_ref(message);
+                let answer = (&vocabulary, &found);
+                let (ok, bad) = self
+                    .keep(context, one, answer, None, Unanswered::Fails)
+                    .await?;
+                done += ok;
+                failed += bad;
+            }
             context.report("enriching", json!({"messages": done, "failed": failed}));
         }
 
@@ -135,24 +165,9 @@ impl Conversation {
         messages: &[Memory],
         vocabulary: &Vocabulary,
     ) -> Result<Found, Unclassified> {
-        let terms = Arc::new(vocabulary.terms.clone());
         if let [message] = messages {
-            let task = EnrichOne {
-                message: message.content.as_str().into(),
-                role: message.role.clone(),
-                terms,
-            };
-            return match self.llm.ask(session, task).await {
-                Ok(answered) => Ok(Found {
-                    model: answering(&answered.calls),
-                    messages: vec![Some(answered.value)],
-                }),
-                Err(error) if is_of_message(&error) => Ok(Found {
-                    model: String::new(),
-                    messages: vec![None],
-                }),
-                Err(error) => Err(Unclassified::Job(error.into())),
-            };
+            let found = self.classify_one(session, message, vocabulary).await;
+            return found.map_err(Unclassified::Job);
         }
 
         let numbered = (1_i64..).zip(messages).map(|(number, message)| {
@@ -164,7 +179,7 @@ impl Conversation {
         });
         let task = EnrichMany {
             messages: numbered.collect(),
-            terms,
+            terms: Arc::new(vocabulary.terms.clone()),
         };
         let partly = self.llm.ask_partly(session, task).await;
         let partly = partly.map_err(|error| Unclassified::Job(error.into()))?;
@@ -185,6 +200,30 @@ impl Conversation {
             model,
             messages: found,
         })
+    }
+
+    async fn classify_one(
+        &self,
+        session: &Session,
+        message: &Memory,
+        vocabulary: &Vocabulary,
+    ) -> Result<Found, JobError> {
+        let task = EnrichOne {
+            message: message.content.as_str().into(),
+            role: message.role.clone(),
+            terms: Arc::new(vocabulary.terms.clone()),
+        };
+        match self.llm.ask(session, task).await {
+            Ok(answered) => Ok(Found {
+                model: answering(&answered.calls),
+                messages: vec![Some(answered.value)],
+            }),
+            Err(error) if is_of_message(&error) => Ok(Found {
+                model: String::new(),
+                messages: vec![None],
+            }),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Computes the vectors that could not be computed when the messages were stored.
@@ -211,10 +250,10 @@ impl Conversation {
     async fn keep(
         &self,
         context: &JobContext,
-        messages: Vec<Memory>,
-        vocabulary: &Vocabulary,
-        found: &Found,
+        messages: &[Memory],
+        (vocabulary, found): (&Vocabulary, &Found),
         vectors: Option<(String, Vec<Vec<f32>>)>,
+        unanswered: Unanswered,
     ) -> Result<(usize, usize), JobError> {
         let ids: Vec<String> = messages
             .iter()
@@ -238,9 +277,11 @@ impl Conversation {
                 if let Some(answer) = answer {
                     memory.classify(classification(answer, vocabulary, &found.model));
                     done += 1;
-                } else {
+                } else if unanswered == Unanswered::Fails {
                     memory.enrichment_state = EnrichmentState::Failed;
                     failed += 1;
+                } else {
+                    continue;
                 }
 
                 memory.updated_at = now;
@@ -260,7 +301,11 @@ impl Conversation {
             }
 
             let last = ids.last().cloned().unwrap_or_default();
-            let step = Record::step(format!("enriched/{last}"), json!(done));
+            let name = match unanswered {
+                Unanswered::Fails => "enriched",
+                Unanswered::Waits => "enriched partly",
+            };
+            let step = Record::step(format!("{name}/{last}"), json!(done));
             let ours = context.record_in(&mut tx, step).await?;
             if ours {
                 tx.commit().await?;
@@ -309,6 +354,22 @@ impl Conversation {
 struct Found {
     model: String,
     messages: Vec<Option<ClassifiedMessage>>,
+}
+
+impl Found {
+    /// The messages without a usable answer, if there is one for others: the model can classify,
+    /// but not so many at once. A model that answered nothing is not asked again, nor about a
+    /// single message, which was alone when the answer was repaired.
+    fn left_out<'m>(&self, messages: &'m [Memory]) -> Vec<&'m Memory> {
+        let numbered = messages.iter().zip(&self.messages);
+        let without = numbered.filter(|(_, found)| found.is_none());
+        let left_out: Vec<&Memory> = without.map(|(message, _)| message).collect();
+        if left_out.len() == 1 || left_out.len() == messages.len() {
+            return Vec::new();
+        }
+
+        left_out
+    }
 }
 
 /// The model that gave the last answer.

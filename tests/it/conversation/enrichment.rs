@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use memoir::scripted_model::Fault;
+use memoir::scripted_model::{Fault, Seen};
 use serde_json::{Value, json};
 
 use super::{Desk, answering, busy, classified, intent};
@@ -163,6 +163,40 @@ async fn messages_of_one_request_share_their_calls() {
 
         // Three calls, and one more for the invalid answer.
         assert_eq!(desk.seen("classify_message").len(), 4);
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn messages_that_a_model_leaves_out_are_asked_about_one_by_one() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let of_list = |text: &str| match text {
+            "text 0" => classified(&["shipping"], 0.5),
+            _ => classified(&["nonsense"], 0.5),
+        };
+        let of_list = answering(of_list, intent(&[], false));
+        let alone = |_: &str| classified(&["refund"], 0.5);
+        let alone = answering(alone, intent(&[], false));
+        let rule = move |seen: &Seen| {
+            let list = seen.stage == "classify_message" && super::is_list(seen);
+            if list { of_list(seen) } else { alone(seen) }
+        };
+        desk.model.set_rule(rule);
+        let thread = desk.thread("ann", None).await;
+        let many: Vec<Value> = (0..4)
+            .map(|n| json!({"content": format!("text {n}")}))
+            .collect();
+        let stored = desk.say(&thread, &json!(many)).await;
+        for (number, item) in stored["items"].as_array().unwrap().iter().enumerate() {
+            let done = desk.settled(item["id"].as_str().unwrap()).await;
+            assert_eq!(done["enrichment_state"], "done", "{done}");
+            let topic = if number == 0 { "shipping" } else { "refund" };
+            assert_eq!(done["metadata"]["topics"], json!([topic]));
+        }
+
+        // All, the three bad ones again, and each of them alone.
+        assert_eq!(desk.seen("classify_message").len(), 5);
         desk.app.finish().await;
     }
 }
