@@ -129,10 +129,10 @@ fn silent_letters(word: &mut String) {
 /// Changes the longest listed ending when at least `least` syllables precede it.
 fn replace(word: &mut String, endings: &[(&str, &str)], least: usize) {
     // The last letter rules out nearly all of them, faster than a comparison of strings.
-    let last = word.as_bytes().last();
+    let letter = word.as_bytes().last();
     let found = endings
         .iter()
-        .filter(|(end, _)| end.as_bytes().last() == last && word.ends_with(end))
+        .filter(|(end, _)| end.as_bytes().last() == letter && word.ends_with(end))
         .max_by_key(|(end, _)| end.len());
 
     let Some((end, new)) = found else { return };
