@@ -236,9 +236,9 @@ def prompts(service, binary, file, sizes):
         off = {name: False for name in ("shape", "rerank", "nli", "condense", "audit")}
         owners = [("", "")]
         for name, body in (("without models", {"task": "$QUERY", "agents": off}), ("all stages, embedded", {"task": "$QUERY"})):
-            ask(0, owners, "/v1/prompts", body)
+            ask(CLIENTS + 1, owners, "/v1/prompts", body)
             # One client shows the time of a call, several what two cores can do.
-            for clients, found in (("1 client", ask(1, owners, "/v1/prompts", body)),
+            for clients, found in (("1 client", ask(CLIENTS, owners, "/v1/prompts", body)),
                                    (f"{CLIENTS} clients", each_client(ask, owners, "/v1/prompts", body))):
                 print(f"compose {name}, {clients}: {len(found) / SECONDS:.0f}/s, {spread([one[0] for one in found])}")
                 print(f"  own_ms: {spread([one[1]['own_ms'] for one in found])}", flush=True)

@@ -93,7 +93,7 @@ impl TokenCounter {
 
     /// The number of tokens in `text`; special tokens count as ordinary text.
     ///
-    /// Takes about 0.02 ms per 400 tokens of words that came before, ten times that of others: call
+    /// Takes about 0.02 ms per 400 tokens of words that came before, ten times as long for new ones: call
     /// it from a blocking thread above some 50 kB.
     #[must_use]
     pub fn count(self, text: &str) -> usize {

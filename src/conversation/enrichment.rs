@@ -43,28 +43,34 @@ impl Work for EnrichWork {
 
 /// Why several messages were not classified.
 enum Unclassified {
-    /// The model took too long for so many at once.
-    TooSlow,
+    /// The model took too long, perhaps for so many at once.
+    TooSlow(LlmError),
     Job(JobError),
 }
 
 impl From<LlmError> for Unclassified {
     fn from(error: LlmError) -> Self {
-        match error {
+        match &error {
             LlmError::Unavailable {
                 timed_out: true, ..
-            } => Self::TooSlow,
-            error => Self::Job(error.into()),
+            } => Self::TooSlow(error),
+            _ => Self::Job(error.into()),
         }
     }
 }
 
-/// What happens to a message that a model gave no usable answer for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unanswered {
-    Fails,
-    /// It is asked about again, alone.
-    Waits,
+/// The step of a group from whose answer messages were left out, with their number.
+const LEFT_OUT: &str = "left out/";
+
+/// How many messages the last such group of an interrupted run left out. Some may be done already;
+/// then as many others are asked about one by one.
+fn left_out_before(context: &JobContext) -> usize {
+    let steps = context.read_saved(|step, value| {
+        let last = step.strip_prefix(LEFT_OUT)?;
+        Some((last.to_owned(), value.as_u64()?))
+    });
+    let newest = steps.into_iter().max();
+    newest.map_or(0, |(_, count)| usize::try_from(count).unwrap_or(0))
 }
 
 /// The job for the messages that carry its id.
@@ -91,8 +97,10 @@ impl Conversation {
             .await?
             .within(context.budget());
         let (mut done, mut failed) = (0, 0);
+        // So many of the next messages were left out of an answer and are asked about one by one.
+        let mut alone = left_out_before(context);
         loop {
-            let most = per_call.limit();
+            let most = if alone > 0 { 1 } else { per_call.limit() };
             let claimed = self.store.retry("claim_pending", || async {
                 let mut tx = self.store.begin().await?;
                 let claimed = tx
@@ -110,42 +118,29 @@ impl Conversation {
             let vectors = self.vectors_for(&session, context, &messages).await?;
             let vocabulary = self.vocabulary(context.space()).await?;
             let found = match self.classify(&session, &messages, &vocabulary).await {
-                Err(Unclassified::TooSlow) => {
+                Ok(found) => found,
+                Err(Unclassified::TooSlow(_)) if messages.len() > 1 => {
                     // They stay claimed, and the first of them are read again.
                     per_call.was_too_slow(messages.len());
                     continue;
                 }
+                // The model is there: it has answered about others.
+                Err(Unclassified::TooSlow(_)) if alone > 0 && done > 0 => Found::nothing(),
+                Err(Unclassified::TooSlow(error)) => return Err(error.into()),
                 Err(Unclassified::Job(error)) => return Err(error),
-                Ok(found) => found,
             };
-            per_call.was_in_time(messages.len());
-            let left_out = found.left_out(&messages);
-            let unanswered = if left_out.is_empty() {
-                Unanswered::Fails
+            let left_out = found.left_out();
+            if alone > 0 {
+                alone -= 1;
             } else {
-                Unanswered::Waits
-            };
+                per_call.was_in_time(messages.len());
+                alone = left_out;
+            }
             let (ok, bad) = self
-                .keep(
-                    context,
-                    &messages,
-                    (&vocabulary, &found),
-                    vectors,
-                    unanswered,
-                )
+                .keep(context, messages, (&vocabulary, &found), vectors)
                 .await?;
             done += ok;
             failed += bad;
-            for message in left_out {
-                let found = self.classify_one(&session, message, &vocabulary).await?;
-                let one = std::slice::from_ref(message);
-                let answer = (&vocabulary, &found);
-                let (ok, bad) = self
-                    .keep(context, one, answer, None, Unanswered::Fails)
-                    .await?;
-                done += ok;
-                failed += bad;
-            }
             context.report("enriching", json!({"messages": done, "failed": failed}));
         }
 
@@ -166,8 +161,7 @@ impl Conversation {
         vocabulary: &Vocabulary,
     ) -> Result<Found, Unclassified> {
         if let [message] = messages {
-            let found = self.classify_one(session, message, vocabulary).await;
-            return found.map_err(Unclassified::Job);
+            return self.classify_one(session, message, vocabulary).await;
         }
 
         let numbered = (1_i64..).zip(messages).map(|(number, message)| {
@@ -207,7 +201,7 @@ impl Conversation {
         session: &Session,
         message: &Memory,
         vocabulary: &Vocabulary,
-    ) -> Result<Found, JobError> {
+    ) -> Result<Found, Unclassified> {
         let task = EnrichOne {
             message: message.content.as_str().into(),
             role: message.role.clone(),
@@ -218,10 +212,7 @@ impl Conversation {
                 model: answering(&answered.calls),
                 messages: vec![Some(answered.value)],
             }),
-            Err(error) if is_of_message(&error) => Ok(Found {
-                model: String::new(),
-                messages: vec![None],
-            }),
+            Err(error) if is_of_message(&error) => Ok(Found::nothing()),
             Err(error) => Err(error.into()),
         }
     }
@@ -246,20 +237,21 @@ impl Conversation {
         Ok(Some((model, vectors)))
     }
 
-    /// Writes what was found to the messages that still exist and still wait.
+    /// Writes what was found to the messages that still exist and still wait. Messages that were
+    /// left out of an answer go on waiting.
     async fn keep(
         &self,
         context: &JobContext,
-        messages: &[Memory],
+        messages: Vec<Memory>,
         (vocabulary, found): (&Vocabulary, &Found),
         vectors: Option<(String, Vec<Vec<f32>>)>,
-        unanswered: Unanswered,
     ) -> Result<(usize, usize), JobError> {
         let ids: Vec<String> = messages
             .iter()
             .map(|message| message.id.to_string())
             .collect();
         let now = context.clock().now();
+        let left_out = found.left_out();
         let kept = self.store.retry("keep_enrichment", || async {
             let mut tx = self.store.begin().await?;
             let held = tx.hold_memories(context.space(), &ids).await?;
@@ -277,11 +269,11 @@ impl Conversation {
                 if let Some(answer) = answer {
                     memory.classify(classification(answer, vocabulary, &found.model));
                     done += 1;
-                } else if unanswered == Unanswered::Fails {
+                } else if left_out > 0 {
+                    continue;
+                } else {
                     memory.enrichment_state = EnrichmentState::Failed;
                     failed += 1;
-                } else {
-                    continue;
                 }
 
                 memory.updated_at = now;
@@ -301,11 +293,11 @@ impl Conversation {
             }
 
             let last = ids.last().cloned().unwrap_or_default();
-            let name = match unanswered {
-                Unanswered::Fails => "enriched",
-                Unanswered::Waits => "enriched partly",
+            let step = if left_out > 0 {
+                Record::step(format!("{LEFT_OUT}{last}"), json!(left_out))
+            } else {
+                Record::step(format!("enriched/{last}"), json!(done))
             };
-            let step = Record::step(format!("{name}/{last}"), json!(done));
             let ours = context.record_in(&mut tx, step).await?;
             if ours {
                 tx.commit().await?;
@@ -357,18 +349,23 @@ struct Found {
 }
 
 impl Found {
-    /// The messages without a usable answer, if there is one for others: the model can classify,
-    /// but not so many at once. A model that answered nothing is not asked again, nor about a
-    /// single message, which was alone when the answer was repaired.
-    fn left_out<'m>(&self, messages: &'m [Memory]) -> Vec<&'m Memory> {
-        let numbered = messages.iter().zip(&self.messages);
-        let without = numbered.filter(|(_, found)| found.is_none());
-        let left_out: Vec<&Memory> = without.map(|(message, _)| message).collect();
-        if left_out.len() == 1 || left_out.len() == messages.len() {
-            return Vec::new();
+    /// No usable answer about one message.
+    fn nothing() -> Self {
+        Self {
+            model: String::new(),
+            messages: vec![None],
+        }
+    }
+
+    /// How many messages have no usable answer, if others have one: the model can classify, but not
+    /// so many at once. A model that answered nothing is not asked again.
+    fn left_out(&self) -> usize {
+        let without = self.messages.iter().filter(|found| found.is_none()).count();
+        if without == self.messages.len() {
+            return 0;
         }
 
-        left_out
+        without
     }
 }
 

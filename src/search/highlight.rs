@@ -109,8 +109,11 @@ impl Highlighter {
     }
 
     fn may_match(&self, word: &str) -> bool {
-        self.has_single_letter
-            || beginning(word.as_bytes()).is_some_and(|one| self.beginnings.contains(&one))
+        let Some((first, second)) = beginning(word.as_bytes()) else {
+            return false;
+        };
+        let has = |one: Beginning| self.beginnings.contains(&one);
+        has((first, second)) || (self.has_single_letter && has((first, None)))
     }
 
     fn matches(&self, word: &str) -> bool {
