@@ -23,6 +23,7 @@ mod meaning;
 mod name_words;
 mod names;
 mod outline;
+mod phrase_words;
 mod phrases;
 mod profile;
 mod question;

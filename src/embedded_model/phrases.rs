@@ -2,7 +2,6 @@
 //! from the chunk itself, in any script, and bounded work: only the beginning of a long chunk is
 //! read.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -12,9 +11,9 @@ use rustc_hash::FxHashMap;
 use super::clean;
 use super::name_words;
 use super::names;
+use super::phrase_words::{Word, words_of};
 use super::table::{self, Vector};
-use super::tokens;
-use super::words::{self, Kind};
+use super::words;
 
 /// Number of bytes of a chunk that are searched for phrases, because the subject appears early.
 const SEARCHED: usize = 4_000;
@@ -23,25 +22,6 @@ const COMPARED: usize = 48;
 
 /// How well a phrase must read as a name to be offered, unless a short text has nothing better.
 const POOR: f32 = 0.42;
-
-struct Word<'a> {
-    surface: Cow<'a, str>,
-    key: String,
-    content: bool,
-    /// Whether it is grammar or a mark, before which a phrase ends.
-    closes: bool,
-    /// Whether it may form a pair with its neighbour; overlapping Chinese pairs may not.
-    pairs: bool,
-    /// Its rows of the table; none for a word that is not known.
-    rows: Vec<u16>,
-}
-
-impl Word<'_> {
-    fn may_be_an_adjective(&self) -> bool {
-        let plain = self.content && self.surface.starts_with(char::is_lowercase);
-        plain && !self.surface.ends_with('s') && !self.surface.ends_with("ly")
-    }
-}
 
 struct Candidate {
     text: String,
@@ -354,67 +334,6 @@ fn note(
     let mut new = Candidate::new(words, order);
     new.add_use(words, place, weight);
     found.insert(key.to_owned(), new);
-}
-
-fn words_of(line: &str) -> Vec<Word<'_>> {
-    let mut out = Vec::new();
-    let mut ids = Vec::new();
-    let mut han: Option<char> = None;
-    tokens::for_each_word(line, |bytes, form| {
-        let Some(form) = form else { return };
-        let surface = &line[bytes];
-        let single = surface.chars().next().filter(|c| tokens::is_cjk(*c));
-        if let (Some(before), Some(c)) = (han, single) {
-            // Two Chinese characters make a word far more often than one.
-            out.push(foreign(format!("{before}{c}")));
-        }
-
-        han = single;
-        if single.is_some() {
-            return;
-        }
-
-        ids.clear();
-        tokens::pieces(Some(form), &mut ids);
-        out.push(word(surface, form, &ids));
-    });
-
-    out
-}
-
-fn foreign(pair: String) -> Word<'static> {
-    Word {
-        key: pair.clone(),
-        surface: Cow::Owned(pair),
-        content: true,
-        closes: false,
-        pairs: false,
-        rows: Vec::new(),
-    }
-}
-
-fn word<'a>(surface: &'a str, form: &str, ids: &[u16]) -> Word<'a> {
-    let letters = form.chars().filter(|c| c.is_alphabetic()).count();
-    let stop = words::is_stop(form);
-    let plain = ids.len() != 1 || words::kind(ids[0]) == Kind::Content || ids[0] == tokens::UNKNOWN;
-    let content =
-        plain && letters > 2 && letters <= 24 && !stop && !name_words::is_never_a_name(form);
-    let known = ids.len() == 1 && ids[0] != tokens::UNKNOWN;
-    let grammar = known && words::kind(ids[0]) == Kind::Stop;
-    let is_known = |id: &&u16| **id != tokens::UNKNOWN;
-    Word {
-        surface: Cow::Borrowed(surface),
-        key: words::singular(form),
-        content,
-        closes: letters == 0 || grammar || stop,
-        pairs: content,
-        // Only words of content are part of a phrase.
-        rows: ids
-            .iter()
-            .filter(|id| content && is_known(id))
-            .copied()
-            .collect(),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Token counts of words that were counted before. Nearly all words of a text are, after a while,
-//! and finding one takes a tenth of the time of encoding it.
+//! Token counts of words that were counted before. After a while, nearly all words of a text are
+//! known, and finding one takes far less time than encoding it.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
