@@ -29,15 +29,21 @@ pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
 
 /// A stored vector.
 pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
-    let Some((scale, numbers)) = bytes.split_first_chunk() else {
+    let Some((scale, numbers)) = integers(bytes) else {
         return Vec::new();
     };
 
-    let factor = f32::from_le_bytes(*scale) / MOST;
+    let factor = scale / MOST;
     numbers
-        .chunks_exact(2)
-        .map(|two| f32::from(i16::from_le_bytes([two[0], two[1]])) * factor)
+        .iter()
+        .map(|number| f32::from(i16::from_le_bytes(*number)) * factor)
         .collect()
+}
+
+/// The scale of a stored vector, and the bytes of its integers.
+pub fn integers(bytes: &[u8]) -> Option<(f32, &[[u8; 2]])> {
+    let (scale, numbers) = bytes.split_first_chunk()?;
+    Some((f32::from_le_bytes(*scale), numbers.as_chunks().0))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub struct EntryRow {
     pub tokens: String,
 }
 
-/// The vector of an entry: float32, little-endian.
+/// The vector of an entry, as `base::vector_bytes` writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorRow {
     pub entry_id: i64,

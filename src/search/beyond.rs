@@ -12,7 +12,7 @@ use super::index::{Filter, key_of};
 use super::keywords::{Collection, KeywordQuery};
 use super::rank::{FIRST, Hit, Kind, PreparedQuery, finish, fuse_all};
 use super::terms::{QueryTerm, for_each_token, token};
-use super::vectors::{dot, from_bytes, unit};
+use super::vectors::{Matrix, unit};
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
 use crate::model::search::{EntryRow, Owner, OwnerKind, SearchSize, VectorRow};
@@ -362,29 +362,27 @@ impl Beyond<'_> {
             }
         }
 
-        let mut vectors: HashMap<i64, Vec<f32>> = HashMap::new();
+        let mut matrix = Matrix::new(question.vector.as_ref().map_or(0, Vec::len));
+        let mut rows: HashMap<i64, usize> = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let Some(model) = self.model else { break };
             let found = self
                 .store
                 .list_vectors_of(self.space, self.kind, model, some)
                 .await?;
-            vectors.extend(
-                found
-                    .into_iter()
-                    .map(|row| (row.entry_id, unit(&from_bytes(&row.vector)).collect())),
-            );
+            for row in found {
+                if matrix.push_bytes(&row.vector) {
+                    rows.insert(row.entry_id, matrix.len() - 1);
+                }
+            }
         }
 
         let keyword = |id: i64| scores.get(&id).copied().unwrap_or(0.0);
         let fused = fuse_all(
             &ids,
             keyword,
-            |id| vectors.get(&id).cloned(),
-            |id, asked| {
-                let found = vectors.get(&id)?;
-                (found.len() == asked.len()).then(|| dot(asked, found))
-            },
+            |id| matrix.row(*rows.get(&id)?),
+            |id, asked| matrix.cosine(asked, *rows.get(&id)?),
             question.vector.as_deref(),
         );
 
@@ -480,8 +478,10 @@ fn scored(asked: &[f32], placed: &PlacedVector) -> Option<Scored> {
 }
 
 fn cosine(asked: &[f32], row: &VectorRow) -> Option<f64> {
-    let vector: Vec<f32> = unit(&from_bytes(&row.vector)).collect();
-    (vector.len() == asked.len()).then(|| f64::from(dot(asked, &vector)))
+    // As an index in memory computes it.
+    let mut one = Matrix::new(asked.len());
+    one.push_bytes(&row.vector)
+        .then(|| one.cosine(asked, 0).map(f64::from))?
 }
 
 fn unsigned(number: i64) -> u64 {

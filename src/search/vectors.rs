@@ -1,24 +1,28 @@
 //! Exact semantic search: all vectors of a space in memory, one pass per query. The order is the
-//! same for the same vectors on every machine (fixed order of additions, ties by row), memory stays
-//! within one block of the float32 size, and nothing is approximated.
+//! same for the same vectors on every machine (fixed order of additions, ties by row), and memory
+//! stays within one block of their stored size.
 //!
-//! Memory bandwidth is the limit, so each float is stored as two halves in two arrays. The upper
-//! halves (sign, exponent, seven bits) give a cosine with an error of at most `DOUBT`; only rows
-//! that may be among the best are computed from both.
+//! Vectors are stored as 16-bit integers (`base::vector_bytes`). Memory bandwidth is the limit, so
+//! each integer is kept as two bytes in two arrays. The upper bytes give a cosine with a known
+//! maximum error; only rows that may be among the best are computed from both.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-pub use crate::base::vector_bytes::{from_bytes, to_bytes};
+pub use crate::base::vector_bytes::{from_bytes, integers, to_bytes};
 
-/// Floats per block: 4 MiB. Growing by blocks keeps memory near the size of the data, where one
+/// Numbers per block: 2 MiB. Growing by blocks keeps memory near the size of the data, where one
 /// growing vector could take twice as much.
 const BLOCK: usize = 1 << 20;
 /// Running sums of a dot product: enough for the widest registers, added up in a fixed order.
 const LANES: usize = 16;
-/// Cutting a float to its upper half changes it by less than 2^-7 of itself, so a product of two
-/// unit vectors by less than 2^-7; the rest covers rounding.
-const DOUBT: f32 = 1.0 / 128.0 + 1e-4;
+/// Half of what a lower byte can be: the upper byte alone leaves the number unknown by so much.
+const HALF_STEP: i16 = 128;
+/// The query's numbers, from -1 to 1, are multiplied by this and rounded for the first pass. The sum
+/// of products then fits 32 bits for every length of a vector.
+const QUERY_SCALE: f32 = 16_384.0;
+/// More than the rounding of floats can add to an error.
+const ROUNDING: f32 = 1e-5;
 
 /// With fewer rows than this, a second thread would start too late to help.
 const ALONE: usize = 20_000;
@@ -34,10 +38,23 @@ pub struct Matrix {
     blocks: Vec<Block>,
 }
 
-#[derive(Debug)]
+/// Numbers are `256 × upper + lower`.
+#[derive(Debug, Default)]
 struct Block {
-    upper: Vec<u16>,
-    lower: Vec<u16>,
+    upper: Vec<i8>,
+    lower: Vec<u8>,
+    /// One divided by the length of each vector; 0 for one without direction.
+    factors: Vec<f32>,
+}
+
+/// A query of length 1, as both passes need it.
+struct Query {
+    exact: Vec<f32>,
+    rounded: Vec<i16>,
+    /// What the lower bytes add, if each is half a step.
+    middle: f32,
+    /// The maximum error of the first pass: this much times the factor of the row, and this much.
+    doubt: (f32, f32),
 }
 
 /// A row and its cosine with the query.
@@ -70,24 +87,39 @@ impl Matrix {
 
     /// Bytes allocated for vectors, including spare capacity.
     pub fn bytes(&self) -> usize {
-        self.blocks
-            .iter()
-            .map(|block| (block.upper.capacity() + block.lower.capacity()) * size_of::<u16>())
-            .sum()
+        let bytes = |block: &Block| {
+            block.upper.capacity() + block.lower.capacity() + block.factors.capacity() * 4
+        };
+        self.blocks.iter().map(bytes).sum()
     }
 
     /// Adds a vector, scaled to length 1, as the next row. `false`, and nothing added, if it has
     /// the wrong length.
     pub fn push(&mut self, vector: &[f32]) -> bool {
-        if vector.len() != self.dims {
+        self.push_bytes(&to_bytes(vector))
+    }
+
+    /// The same with a vector as it is stored.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> bool {
+        let Some((scale, numbers)) = integers(bytes).filter(|(_, all)| all.len() == self.dims)
+        else {
             return false;
-        }
+        };
+
+        let square = |number: &[u8; 2]| f64::from(i16::from_le_bytes(*number)).powi(2);
+        let length = numbers.iter().map(square).sum::<f64>().sqrt();
+        #[expect(clippy::cast_possible_truncation, reason = "at most 1")]
+        let factor = if length > 0.0 && scale.is_finite() && scale > 0.0 {
+            (1.0 / length) as f32
+        } else {
+            0.0
+        };
 
         let block = self.open_block();
-        for value in unit(vector) {
-            let [a, b, c, d] = value.to_be_bytes();
-            block.upper.push(u16::from_be_bytes([a, b]));
-            block.lower.push(u16::from_be_bytes([c, d]));
+        block.factors.push(factor);
+        for [lower, upper] in numbers {
+            block.upper.push(i8::from_le_bytes([*upper]));
+            block.lower.push(*lower);
         }
 
         self.rows += 1;
@@ -97,13 +129,15 @@ impl Matrix {
     /// Adds a row of another matrix. `false`, and nothing added, if there is no such row or its
     /// length differs.
     pub fn push_row(&mut self, other: &Self, row: usize) -> bool {
-        let Some((upper, lower)) = other.halves(row).filter(|_| other.dims == self.dims) else {
+        let Some((upper, lower, factor)) = other.parts(row).filter(|_| other.dims == self.dims)
+        else {
             return false;
         };
 
         let block = self.open_block();
         block.upper.extend_from_slice(upper);
         block.lower.extend_from_slice(lower);
+        block.factors.push(factor);
         self.rows += 1;
         true
     }
@@ -113,14 +147,11 @@ impl Matrix {
         let number = self.rows / self.rows_per_block;
         if number == self.blocks.len() {
             // Later blocks will be filled; the only one of a small matrix grows as needed.
-            let floats = if number == 0 {
-                0
-            } else {
-                self.rows_per_block * self.dims
-            };
+            let rows = if number == 0 { 0 } else { self.rows_per_block };
             self.blocks.push(Block {
-                upper: Vec::with_capacity(floats),
-                lower: Vec::with_capacity(floats),
+                upper: Vec::with_capacity(rows * self.dims),
+                lower: Vec::with_capacity(rows * self.dims),
+                factors: Vec::with_capacity(rows),
             });
         }
 
@@ -132,6 +163,7 @@ impl Matrix {
         for block in &mut self.blocks {
             block.upper.shrink_to_fit();
             block.lower.shrink_to_fit();
+            block.factors.shrink_to_fit();
         }
     }
 
@@ -139,26 +171,29 @@ impl Matrix {
         self.dims
     }
 
-    fn halves(&self, row: usize) -> Option<(&[u16], &[u16])> {
-        let at = (row % self.rows_per_block) * self.dims;
+    fn parts(&self, row: usize) -> Option<(&[i8], &[u8], f32)> {
+        let place = row % self.rows_per_block;
+        let at = place * self.dims;
         let block = self.blocks.get(row / self.rows_per_block)?;
         Some((
             block.upper.get(at..at + self.dims)?,
             block.lower.get(at..at + self.dims)?,
+            *block.factors.get(place)?,
         ))
     }
 
     /// The vector of a row.
     pub fn row(&self, row: usize) -> Option<Vec<f32>> {
-        let (upper, lower) = self.halves(row)?;
-        let floats = upper.iter().zip(lower);
-        Some(floats.map(|(upper, lower)| whole(*upper, *lower)).collect())
+        let (upper, lower, factor) = self.parts(row)?;
+        let numbers = upper.iter().zip(lower);
+        let numbers = numbers.map(|(upper, lower)| whole(*upper, *lower) * factor);
+        Some(numbers.collect())
     }
 
     /// Cosine of one row with a query of length 1.
     pub fn cosine(&self, query: &[f32], row: usize) -> Option<f32> {
-        let (upper, lower) = self.halves(row)?;
-        Some(dot_both(query, upper, lower))
+        let (upper, lower, factor) = self.parts(row)?;
+        Some(dot_whole(query, upper, lower) * factor)
     }
 
     /// The `k` nearest rows among those that `wanted` accepts, nearest first; ties go to the lower
@@ -175,17 +210,19 @@ impl Matrix {
     /// Adds the nearest rows of a block.
     fn scan(
         &self,
-        query: &[f32],
+        query: &Query,
         block: usize,
         best: &mut Best,
         matrix: usize,
         wanted: impl Fn(usize, usize) -> bool,
     ) {
         let first = block * self.rows_per_block;
-        for (row, upper) in (first..).zip(self.blocks[block].upper.chunks_exact(self.dims)) {
-            if dot_upper(query, upper) + DOUBT > best.bar
+        let Block { upper, factors, .. } = &self.blocks[block];
+        let rows = upper.chunks_exact(self.dims).zip(factors);
+        for (row, (upper, factor)) in (first..).zip(rows) {
+            if query.most(upper, *factor) > best.bar
                 && wanted(matrix, row)
-                && let Some(cosine) = self.cosine(query, row)
+                && let Some(cosine) = self.cosine(&query.exact, row)
                 && cosine > best.bar
             {
                 best.add(Hit {
@@ -210,10 +247,10 @@ pub fn nearest_in(
         return Vec::new();
     }
 
-    let query: Vec<f32> = unit(query).collect();
+    let query = Query::new(query);
     let fitting = || {
         let numbered = matrices.iter().enumerate();
-        numbered.filter(|(_, matrix)| matrix.dims == query.len())
+        numbered.filter(|(_, matrix)| matrix.dims == query.exact.len())
     };
 
     let rows: usize = fitting().map(|(_, matrix)| matrix.rows).sum();
@@ -249,6 +286,46 @@ pub fn nearest_in(
     });
 
     best.finish()
+}
+
+impl Query {
+    fn new(query: &[f32]) -> Self {
+        let exact: Vec<f32> = unit(query).collect();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            reason = "rounded and in range; no vector has a million numbers"
+        )]
+        let (rounded, root): (Vec<i16>, f32) = (
+            exact
+                .iter()
+                .map(|value| (value * QUERY_SCALE).round() as i16)
+                .collect(),
+            (exact.len() as f32).sqrt(),
+        );
+        let half = f32::from(HALF_STEP);
+        let all: f32 = exact.iter().sum();
+        let absolute: f32 = exact.iter().map(|value| value.abs()).sum();
+        // The rounded numbers are off by at most a half each, and the upper bytes of a row are not
+        // much longer than the row, whose highest number is 32,767.
+        let rounding = root / 2.0 / QUERY_SCALE * (1.0 + root / half);
+        Self {
+            exact,
+            rounded,
+            middle: half * all,
+            doubt: (half * absolute, rounding + ROUNDING),
+        }
+    }
+
+    /// The highest cosine that a row may have, by its upper bytes.
+    #[inline]
+    fn most(&self, upper: &[i8], factor: f32) -> f32 {
+        let products = self.rounded.iter().zip(upper);
+        let products = products.map(|(asked, upper)| i32::from(*asked) * i32::from(*upper));
+        #[expect(clippy::cast_precision_loss, reason = "less than the doubt")]
+        let dot = products.sum::<i32>() as f32 * (256.0 / QUERY_SCALE);
+        (dot + self.middle + self.doubt.0) * factor + self.doubt.1
+    }
 }
 
 /// The best `k` so far, unsorted, with capacity for twice as many: cheaper than a heap, because
@@ -305,26 +382,8 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     total(sums) + more.iter().zip(others).map(|(x, y)| x * y).sum::<f32>()
 }
 
-/// The same with the upper halves of the second vector's floats.
-fn dot_upper(a: &[f32], upper: &[u16]) -> f32 {
-    let mut sums = [0.0f32; LANES];
-    let ((a, more), (upper, others)) = (a.as_chunks::<LANES>(), upper.as_chunks::<LANES>());
-    for (x, y) in a.iter().zip(upper) {
-        for lane in 0..LANES {
-            sums[lane] += x[lane] * whole(y[lane], 0);
-        }
-    }
-
-    total(sums)
-        + more
-            .iter()
-            .zip(others)
-            .map(|(x, y)| x * whole(*y, 0))
-            .sum::<f32>()
-}
-
-/// The same with both halves: what [`dot`] returns for the complete vector.
-fn dot_both(a: &[f32], upper: &[u16], lower: &[u16]) -> f32 {
+/// The same with the integers of a row.
+fn dot_whole(a: &[f32], upper: &[i8], lower: &[u8]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (a, more) = a.as_chunks::<LANES>();
     let ((upper, other_upper), (lower, other_lower)) =
@@ -345,8 +404,8 @@ fn dot_both(a: &[f32], upper: &[u16], lower: &[u16]) -> f32 {
 }
 
 #[inline]
-fn whole(upper: u16, lower: u16) -> f32 {
-    f32::from_bits(u32::from(upper) << 16 | u32::from(lower))
+fn whole(upper: i8, lower: u8) -> f32 {
+    f32::from(i16::from(upper) << 8 | i16::from(lower))
 }
 
 #[inline]
@@ -426,20 +485,36 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_the_upper_halves_stays_within_the_bound() {
-        let matrix = filled(300, 256);
-        let query = matrix.row(9).unwrap();
-        for row in 0..300 {
-            let upper: Vec<u16> = matrix
-                .row(row)
-                .unwrap()
-                .iter()
-                .map(|v| (v.to_bits() >> 16).try_into().unwrap())
-                .collect();
-            assert!(
-                (dot_upper(&query, &upper) - matrix.cosine(&query, row).unwrap()).abs() < DOUBT
-            );
+    fn the_error_of_the_upper_bytes_stays_within_the_bound() {
+        for dims in [1, 37, 256, 3_072] {
+            let matrix = filled(300, dims);
+            let query = matrix.row(9).unwrap();
+            let asked = Query::new(&query);
+            for row in 0..300 {
+                let (upper, _, factor) = matrix.parts(row).unwrap();
+                let (most, cosine) = (
+                    asked.most(upper, factor),
+                    matrix.cosine(&query, row).unwrap(),
+                );
+                assert!(cosine <= most, "{dims} {row}: {cosine} {most}");
+                let doubt = asked.doubt.0 * factor + asked.doubt.1;
+                assert!(
+                    most - 2.0 * doubt <= cosine,
+                    "{dims} {row}: {cosine} {most}"
+                );
+            }
         }
+    }
+
+    #[test]
+    fn the_first_pass_cannot_overflow() {
+        // The largest sum: every number of row and query is the highest.
+        let mut matrix = Matrix::new(100_000);
+        let vector = vec![-1.0; 100_000];
+        assert!(matrix.push(&vector));
+        let near = matrix.nearest(&vector, 1, |_| true);
+        assert!((near[0].cosine - 1.0).abs() < 1e-3, "{near:?}");
+        assert_eq!(matrix.nearest(&vec![1.0; 100_000], 1, |_| true).len(), 1);
     }
 
     #[test]
@@ -484,6 +559,6 @@ mod tests {
 
     #[test]
     fn memory_stays_near_the_data() {
-        assert!(filled(20_000, 64).bytes() <= 20_000 * 64 * 4 + BLOCK * 4);
+        assert!(filled(20_000, 64).bytes() <= 20_000 * (64 * 2 + 4) + BLOCK * 2 + BLOCK / 16);
     }
 }

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use rustc_hash::FxHashMap;
 
 use super::super::terms::for_each_token;
-use super::super::vectors::{Matrix, from_bytes};
+use super::super::vectors::Matrix;
 use super::segment::Segment;
 use crate::model::search::EntryRow;
 
@@ -190,16 +190,24 @@ impl Rows {
 
     /// Cosine of a row's vector with a query of length 1; `None` without a vector of that length.
     pub fn cosine(&self, row: usize, query: &[f32]) -> Option<f32> {
-        let vectors = self.vectors.as_ref()?;
-        let place = vectors.places.get(row).filter(|place| **place != NONE)?;
-        let fits = vectors.matrix.dims() == query.len();
-        fits.then(|| vectors.matrix.cosine(query, *place as usize))?
+        let (matrix, place) = self.vector_place(row)?;
+        let fits = matrix.dims() == query.len();
+        fits.then(|| matrix.cosine(query, place))?
     }
 
     pub fn vector(&self, row: usize) -> Option<Vec<f32>> {
+        let (matrix, place) = self.vector_place(row)?;
+        matrix.row(place)
+    }
+
+    pub fn has_vector(&self, row: usize) -> bool {
+        self.vector_place(row).is_some()
+    }
+
+    fn vector_place(&self, row: usize) -> Option<(&Matrix, usize)> {
         let vectors = self.vectors.as_ref()?;
         let place = vectors.places.get(row).filter(|place| **place != NONE)?;
-        vectors.matrix.row(*place as usize)
+        Some((&vectors.matrix, *place as usize))
     }
 
     fn push(&mut self, entry: &EntryRow, vector: Option<(usize, &[u8])>) {
@@ -224,8 +232,7 @@ impl Rows {
 
         if let Some((dims, bytes)) = vector {
             let vectors = self.vectors.get_or_insert_with(|| Vectors::new(dims));
-            let vector = from_bytes(bytes);
-            vectors.push(row, |matrix| matrix.push(&vector));
+            vectors.push(row, |matrix| matrix.push_bytes(bytes));
         }
     }
 
