@@ -8,14 +8,13 @@ use super::lexicon::{mentions, other_names};
 use super::window::USUAL_TURNS;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{Space, memory_group};
+use crate::base::ids::Space;
 use crate::base::tokens::TokenCounter;
 use crate::llm::Session;
 use crate::model::memory::{Memory, USUAL_IMPORTANCE};
-use crate::model::search::OwnerKind;
 use crate::model::thread::Thread;
 use crate::policy::steps::deduplicate::{self, FirstOfKey};
-use crate::search::{EntryQuery, Filter, Kind};
+use crate::search::Kind;
 
 /// Maximum tokens of the selection, unless the request sets another.
 pub const USUAL_TOKENS: usize = 800;
@@ -146,22 +145,10 @@ impl Conversation {
         user_id: &str,
         query: &str,
     ) -> Result<HashMap<i64, f64>, ConversationError> {
-        let group = memory_group(user_id);
-        let entries = EntryQuery {
-            owner_kind: OwnerKind::Memory,
-            text: query,
-            kind: Kind::Semantic,
-            k: CANDIDATES,
-            min_score: None,
-            by_group: false,
-            scope: None,
-            group: Some(&group),
-        };
-        let filter = Filter {
-            groups: Some(HashMap::from([(group.clone(), 0)])),
-            ..Filter::default()
-        };
-        let found = self.search.find(session, space, entries, filter).await?;
+        let search = &self.search;
+        let found =
+            search.find_entries_of(session, space, user_id, query, Kind::Semantic, CANDIDATES);
+        let found = found.await?;
         Ok(found
             .hits
             .iter()

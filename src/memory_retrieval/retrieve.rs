@@ -16,10 +16,9 @@ use crate::base::tokens::TokenCounter;
 use crate::config;
 use crate::llm::Session;
 use crate::model::memory::{Memory, MemoryKind};
-use crate::model::search::OwnerKind;
 use crate::policy::settings::{Overrides, SearchType};
 use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker, run};
-use crate::search::{EntryQuery, Filter, Kind, Search, SearchError};
+use crate::search::{Kind, Search, SearchError};
 use crate::store::{Store, StoreError};
 
 /// The longest query in characters.
@@ -349,26 +348,17 @@ impl MemoryRetrieval {
     ) -> Result<Found, SearchError> {
         let begun = Instant::now();
         let retrieval = &policy.settings().retrieval;
-        let group = memory_group(&input.user_id);
-        let query = EntryQuery {
-            owner_kind: OwnerKind::Memory,
-            text: &input.query,
-            kind: match retrieval.search_type {
-                SearchType::Hybrid => Kind::Hybrid,
-                SearchType::Semantic => Kind::Semantic,
-                SearchType::Keyword => Kind::Keyword,
-            },
-            k: retrieval.top_k * FETCHED_PER_RESULT,
-            min_score: None,
-            by_group: false,
-            scope: None,
-            group: Some(&group),
+        let kind = match retrieval.search_type {
+            SearchType::Hybrid => Kind::Hybrid,
+            SearchType::Semantic => Kind::Semantic,
+            SearchType::Keyword => Kind::Keyword,
         };
-        let filter = Filter {
-            groups: Some(HashMap::from([(group.clone(), 0)])),
-            ..Filter::default()
-        };
-        let found = self.search.find(session, space, query, filter).await?;
+        let k = retrieval.top_k * FETCHED_PER_RESULT;
+        let (user, text) = (&input.user_id, &input.query);
+        let found = self
+            .search
+            .find_entries_of(session, space, user, text, kind, k);
+        let found = found.await?;
         let scores: HashMap<i64, f64> = found
             .hits
             .iter()

@@ -183,6 +183,23 @@ pub struct Classification {
     pub enrichment_model: Option<String>,
 }
 
+/// What a search needs of a memory to decide whether it is part of the result, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryOutline {
+    pub seq: i64,
+    pub id: MemoryId,
+    pub user_id: String,
+    pub thread_id: Option<ThreadId>,
+    pub kind: MemoryKind,
+    pub turn_index: i64,
+    pub tags: Vec<String>,
+    pub speaker: Option<String>,
+    /// Whether another memory has replaced it, and since when.
+    pub superseded: bool,
+    pub superseded_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+}
+
 /// A memory as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memory {

@@ -1,6 +1,6 @@
 //! The in-memory indexes: loaded by the first search of a space, updated when its write counter
-//! changes, evicted when others need the memory. If all memories of a space do not fit, each user
-//! who is searched gets an index of their own.
+//! changes, evicted when others need the memory. Each user whose memories are searched has an index
+//! of their own, so that nobody waits for the memories of others to be loaded.
 
 mod loading;
 mod room;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use room::TooBig;
+use room::WholeSize;
 
 use super::index::{Index, Merged, VectorModel};
 use crate::base::ids::Space;
@@ -30,7 +30,7 @@ struct Place {
     group: Option<String>,
 }
 
-/// How often entries were written: of memories by group, of chunks in the whole space.
+/// How often entries were written: those of memories by group, those of sources in the whole space.
 type Writes = BTreeMap<String, i64>;
 
 /// Keeps indexes by space and kind; cheap to clone.
@@ -39,7 +39,9 @@ pub struct IndexCache {
     store: Store,
     most_bytes: u64,
     spaces: Arc<Mutex<HashMap<Place, Arc<SpaceIndex>>>>,
-    too_big: Arc<Mutex<HashMap<(Place, bool), TooBig>>>,
+    /// About how much memory all indexes use.
+    held: Arc<AtomicU64>,
+    sizes: Arc<Mutex<HashMap<(Space, OwnerKind), WholeSize>>>,
     clock: Arc<AtomicU64>,
 }
 
@@ -97,15 +99,7 @@ impl Known {
             .is_some_and(|read_at| read_at.elapsed() > MOST_IDLE)
     }
 
-    /// The counts that are known now. Other groups may have been written since: they are compared
-    /// when they are searched.
-    fn and(&self, writes: &Writes) -> Writes {
-        let mut all = self.writes.clone().unwrap_or_default();
-        all.extend(writes.clone());
-        all
-    }
-
-    /// The groups that were written since.
+    /// The counts that are higher now.
     fn changed(&self, writes: &Writes) -> Vec<String> {
         let read = |group: &String| self.writes.as_ref().and_then(|read| read.get(group));
         writes
@@ -179,12 +173,13 @@ impl IndexCache {
             store,
             most_bytes,
             spaces: Arc::default(),
-            too_big: Arc::default(),
+            held: Arc::default(),
+            sizes: Arc::default(),
             clock: Arc::default(),
         }
     }
 
-    /// The index of a space and kind with everything that was written before, or for a group with
+    /// The index of a kind with everything that was written before, or of one of its groups with
     /// everything that was written to it; with its vectors if they are wanted.
     pub async fn of(
         &self,
@@ -193,61 +188,26 @@ impl IndexCache {
         group: Option<&str>,
         vectors: bool,
     ) -> Result<Location, StoreError> {
-        let mut place = Place {
+        let place = Place {
             space: space.clone(),
             kind,
-            group: None,
+            group: group.map(ToOwned::to_owned),
         };
 
         // Read first, so that later writes count as another change.
         let Some(group) = group else {
-            let writes = self.store.list_entry_writes(space, kind).await?;
+            let writes = self.store.list_entry_writes(space).await?;
             return self.open(place, writes, vectors).await;
         };
 
         let count = self.store.find_memory_writes(space, group).await?;
         let counted = count.map(|count| (group.to_owned(), count));
         let writes: Writes = counted.into_iter().collect();
-        let size = match self.known_too_big(&place, vectors) {
-            Some(size) => size,
-            None => match self.open_if_fitting(&place, &writes, vectors).await? {
-                Location::Database(size) => {
-                    self.remember_too_big(&place, vectors, size);
-                    size
-                }
-                found @ Location::Memory(_) => return Ok(found),
-            },
-        };
-
-        place.group = Some(group.to_owned());
-        Ok(match self.open(place, writes, vectors).await? {
+        match self.open(place, writes, vectors).await? {
             // The database weights words by the whole space.
-            Location::Database(_) => Location::Database(size),
-            found @ Location::Memory(_) => found,
-        })
-    }
-
-    /// The index of a whole space; not loaded if it does not fit.
-    async fn open_if_fitting(
-        &self,
-        place: &Place,
-        writes: &Writes,
-        vectors: bool,
-    ) -> Result<Location, StoreError> {
-        let is_loaded = {
-            let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-            let has_rows = |entry: &Arc<SpaceIndex>| entry.bytes.load(Ordering::Relaxed) > 0;
-            spaces.get(place).is_some_and(has_rows)
-        };
-
-        if !is_loaded {
-            let size = self.size_of(place).await?;
-            if !self.fits(place, size, vectors).await? {
-                return Ok(Location::Database(size));
-            }
+            Location::Database(_) => Ok(Location::Database(self.whole_size(space, kind).await?)),
+            found @ Location::Memory(_) => Ok(found),
         }
-
-        self.open(place.clone(), writes.clone(), vectors).await
     }
 
     /// The index of the chunks of a space, and the one of what is said about their sources.
@@ -257,10 +217,7 @@ impl IndexCache {
         vectors: bool,
     ) -> Result<(Location, Location), StoreError> {
         // The same writes count for both.
-        let writes = self
-            .store
-            .list_entry_writes(space, OwnerKind::Chunk)
-            .await?;
+        let writes = self.store.list_entry_writes(space).await?;
         let place = |kind| Place {
             space: space.clone(),
             kind,
@@ -324,9 +281,10 @@ impl IndexCache {
                 return Ok(location);
             }
 
+            let before = entry.bytes.load(Ordering::Relaxed);
             self.refresh(place, entry, &mut known, writes, vectors)
                 .await?;
-            self.make_room(place);
+            self.make_room(place, before);
         }
     }
 
@@ -349,7 +307,7 @@ impl IndexCache {
         if !self.fits(place, size, false).await? {
             entry.replace(Index::of(place.kind, None));
             *known = Known {
-                writes: Some(known.and(writes)),
+                writes: Some(writes.clone()),
                 too_big: Some(size),
                 ..Known::default()
             };
@@ -382,7 +340,7 @@ impl IndexCache {
 
         entry.replace(updated);
         *known = Known {
-            writes: Some(known.and(writes)),
+            writes: Some(writes.clone()),
             vectors,
             vectors_too_big: wanted && !vectors,
             too_big: None,

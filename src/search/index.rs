@@ -204,47 +204,42 @@ impl Index {
         }
     }
 
-    /// Compares what is here of some groups with the ids of their entries: removes the others, and
-    /// returns the ids that are new.
-    pub fn compare(&mut self, groups: &[String], ids: &HashSet<i64>) -> Vec<i64> {
-        let mut known = HashSet::new();
-        for id in groups {
-            self.update_group(id, |_, entry_id| {
-                if ids.contains(&entry_id) {
-                    RowState::Current
-                } else {
-                    RowState::Gone
-                }
-            });
+    /// Compares what is here of a group with the ids of its entries: removes the others, and returns
+    /// the ids that are new.
+    pub fn compare(&mut self, group_id: &str, ids: &HashSet<i64>) -> Vec<i64> {
+        self.update_group(group_id, |_, entry_id| {
+            if ids.contains(&entry_id) {
+                RowState::Current
+            } else {
+                RowState::Gone
+            }
+        });
 
-            known.extend(self.entries_of(id).map(|(_, entry_id)| entry_id));
-        }
-
+        let known: HashSet<i64> = self.entries_of(group_id).map(|(_, id)| id).collect();
         let mut new: Vec<i64> = ids.difference(&known).copied().collect();
         new.sort_unstable();
         new
     }
 
-    /// Entries of some groups that have no vector here.
-    pub fn without_vectors(&self, groups: &[String]) -> Vec<i64> {
-        let places = groups.iter().flat_map(|id| self.entries_of(id));
-        let bare = places.filter(|(place, _)| self.vector(*place).is_none());
+    /// Entries of a group that have no vector here.
+    pub fn without_vectors(&self, group_id: &str) -> Vec<i64> {
+        let rows = |place: Place| &self.segments[place.segment()].rows;
+        let places = self.entries_of(group_id);
+        let bare = places.filter(|(place, _)| !rows(*place).has_vector(place.row()));
         let mut ids: Vec<i64> = bare.map(|(_, entry_id)| entry_id).collect();
         ids.sort_unstable();
         ids
     }
 
-    /// Removes entries of some groups.
-    pub fn remove_entries(&mut self, groups: &[String], ids: &HashSet<i64>) {
-        for group in groups {
-            self.update_group(group, |_, entry_id| {
-                if ids.contains(&entry_id) {
-                    RowState::Gone
-                } else {
-                    RowState::Current
-                }
-            });
-        }
+    /// Removes entries of a group.
+    pub fn remove_entries(&mut self, group_id: &str, ids: &HashSet<i64>) {
+        self.update_group(group_id, |_, entry_id| {
+            if ids.contains(&entry_id) {
+                RowState::Gone
+            } else {
+                RowState::Current
+            }
+        });
     }
 
     /// The entries of a group that are not gone.

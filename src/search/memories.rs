@@ -8,11 +8,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::rank::falling;
 use super::time_words::TimeWords;
-use super::{EntryQuery, Filter, Hit, Kind, Search, SearchError};
+use super::{EntryQuery, Filter, FoundEntries, Hit, Kind, Search, SearchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, memory_group};
 use crate::llm::Session;
-use crate::model::memory::{Memory, MemoryKind};
+use crate::model::memory::{Memory, MemoryKind, MemoryOutline};
 use crate::model::search::OwnerKind;
 
 /// Memories that are compared.
@@ -46,8 +46,8 @@ pub struct MemoryQuery<'q> {
 
 /// A memory that was found.
 #[derive(Debug, Clone)]
-pub struct FoundMemory {
-    pub memory: Memory,
+pub struct FoundMemory<M = Memory> {
+    pub memory: M,
     /// Its own scores.
     pub hit: Hit,
     /// What orders memories: how far it is above the average one in words and meaning, with the
@@ -75,6 +75,37 @@ pub struct FoundMemories {
 }
 
 impl Search {
+    /// The entries of a user's memories that match a text best, best first.
+    ///
+    /// # Errors
+    /// The model's, or the store's.
+    pub async fn find_entries_of(
+        &self,
+        session: &Session,
+        space: &Space,
+        user_id: &str,
+        text: &str,
+        kind: Kind,
+        k: usize,
+    ) -> Result<FoundEntries, SearchError> {
+        let group = memory_group(user_id);
+        let query = EntryQuery {
+            owner_kind: OwnerKind::Memory,
+            text,
+            kind,
+            k,
+            min_score: None,
+            by_group: false,
+            scope: None,
+            group: Some(&group),
+        };
+        let filter = Filter {
+            groups: Some(HashMap::from([(group.clone(), 0)])),
+            ..Filter::default()
+        };
+        self.find(session, space, query, filter).await
+    }
+
     /// The memories of a user that match a text best, best first.
     ///
     /// # Errors
@@ -85,34 +116,24 @@ impl Search {
         space: &Space,
         query: MemoryQuery<'_>,
     ) -> Result<FoundMemories, SearchError> {
-        let group = memory_group(query.user_id);
-        let entries = EntryQuery {
-            owner_kind: OwnerKind::Memory,
-            text: query.text,
-            kind: query.kind,
-            k: CANDIDATES.max(query.k),
-            min_score: None,
-            by_group: false,
-            scope: None,
-            group: Some(&group),
-        };
-        let filter = Filter {
-            groups: Some(HashMap::from([(group.clone(), 0)])),
-            ..Filter::default()
-        };
-        let found = self.find(session, space, entries, filter).await?;
+        let (user, k) = (query.user_id, CANDIDATES.max(query.k));
+        let found = self.find_entries_of(session, space, user, query.text, query.kind, k);
+        let found = found.await?;
         let hits: HashMap<i64, Hit> = found.hits.iter().map(|hit| (hit.owner.id, *hit)).collect();
         let seqs: Vec<i64> = found.hits.iter().map(|hit| hit.owner.id).collect();
-        let mut memories = self.inner.store.list_memories_at(space, &seqs).await?;
+        let store = &self.inner.store;
+        let mut memories = store.list_memory_outlines(space, &seqs).await?;
         memories.retain(|memory| query.allows(memory));
 
         let around = self.neighbours(space, &memories).await?;
-        let mut items = rank(memories, &hits, &around, query.text);
-        items.retain(|one| query.min_score.is_none_or(|least| one.score >= least));
-        items.truncate(query.k);
+        let mut ranked = rank(memories, &hits, &around, query.text);
+        ranked.retain(|one| query.min_score.is_none_or(|least| one.score >= least));
+        ranked.truncate(query.k);
+        let seqs: Vec<i64> = ranked.iter().map(|one| one.memory.seq).collect();
+        let whole = store.list_memories_at(space, &seqs).await?;
 
         Ok(FoundMemories {
-            items,
+            items: with_memories(ranked, whole),
             around,
             model: found.model,
             in_memory: found.in_memory,
@@ -124,14 +145,14 @@ impl Search {
 impl MemoryQuery<'_> {
     /// Whether a memory may be part of the result. The user is checked again, because the group of
     /// an entry is only a hash.
-    fn allows(&self, memory: &Memory) -> bool {
+    fn allows(&self, memory: &MemoryOutline) -> bool {
         let counts = match self.as_of {
             Some(moment) => {
                 memory.created_at <= moment && memory.superseded_at.is_none_or(|end| end > moment)
             }
-            None => memory.superseded_by.is_none(),
+            None => !memory.superseded,
         };
-        let tagged = |tag: &String| memory.labels.tags.contains(tag);
+        let tagged = |tag: &String| memory.tags.contains(tag);
 
         counts
             && memory.user_id == self.user_id
@@ -143,15 +164,15 @@ impl MemoryQuery<'_> {
 
 /// Memories in their order, each with its shares.
 fn rank(
-    memories: Vec<Memory>,
+    memories: Vec<MemoryOutline>,
     hits: &HashMap<i64, Hit>,
     around: &HashMap<i64, Vec<i64>>,
     text: &str,
-) -> Vec<FoundMemory> {
+) -> Vec<FoundMemory<MemoryOutline>> {
     let own = standings(hits);
     let speaker = named_speaker(&memories, text);
     let time = TimeWords::of(text);
-    let mut items: Vec<FoundMemory> = memories
+    let mut items: Vec<FoundMemory<MemoryOutline>> = memories
         .into_iter()
         .filter_map(|memory| {
             let hit = *hits.get(&memory.seq)?;
@@ -162,7 +183,7 @@ fn rank(
                 // A fact needs nothing beside it to be understood.
                 NEIGHBOUR * own_standing.max(0.0)
             };
-            let speaks = speaker.is_some() && memory.labels.speaker == speaker;
+            let speaks = speaker.is_some() && memory.speaker == speaker;
             let speaker = if speaks { SPEAKER } else { 0.0 };
             let time = time.map_or(0.0, |words| TIME * words.fit(memory.created_at));
             Some(FoundMemory {
@@ -191,6 +212,28 @@ fn rank(
     }
 
     items
+}
+
+/// The same with the memories themselves; one that was deleted meanwhile is left out.
+fn with_memories(ranked: Vec<FoundMemory<MemoryOutline>>, whole: Vec<Memory>) -> Vec<FoundMemory> {
+    let mut by_seq: HashMap<i64, Memory> = whole
+        .into_iter()
+        .map(|memory| (memory.seq, memory))
+        .collect();
+    ranked
+        .into_iter()
+        .filter_map(|one| {
+            Some(FoundMemory {
+                memory: by_seq.remove(&one.memory.seq)?,
+                hit: one.hit,
+                standing: one.standing,
+                neighbours: one.neighbours,
+                speaker: one.speaker,
+                time: one.time,
+                score: one.score,
+            })
+        })
+        .collect()
 }
 
 /// How far each hit is above the average one: in both parts of a hybrid search, or in its score.
@@ -222,7 +265,7 @@ fn near(seq: i64, own: &HashMap<i64, f64>, around: &HashMap<i64, Vec<i64>>) -> f
 }
 
 /// The only speaker whose name, or a part of it, a question names.
-fn named_speaker(memories: &[Memory], text: &str) -> Option<String> {
+fn named_speaker(memories: &[MemoryOutline], text: &str) -> Option<String> {
     let words = |text: &str| -> HashSet<String> {
         let lower = text.to_lowercase();
         let words = lower.split(|c: char| !c.is_alphanumeric());
@@ -234,7 +277,7 @@ fn named_speaker(memories: &[Memory], text: &str) -> Option<String> {
     let asked = words(text);
     let speakers: BTreeSet<&String> = memories
         .iter()
-        .filter_map(|memory| memory.labels.speaker.as_ref())
+        .filter_map(|memory| memory.speaker.as_ref())
         .collect();
     let mut named = speakers
         .into_iter()

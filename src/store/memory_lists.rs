@@ -1,15 +1,19 @@
 //! Lists of memories.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use sqlx::Row as _;
+use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::dialect::JOINT;
+use super::group_entries::JOINED;
 use super::memories::{COLUMNS, read_memory};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space, ThreadId};
-use crate::model::memory::{EnrichmentState, Memory};
+use crate::model::memory::{EnrichmentState, Labels, Memory, MemoryKind, MemoryOutline};
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;
@@ -86,6 +90,31 @@ impl Store {
         Ok(all)
     }
 
+    /// What a search needs of the memories with these numbers, in no particular order.
+    pub async fn list_memory_outlines(
+        &self,
+        space: &Space,
+        seqs: &[i64],
+    ) -> Result<Vec<MemoryOutline>, StoreError> {
+        let mut all = Vec::with_capacity(seqs.len());
+        for some in seqs.chunks(AT_ONCE) {
+            // As below.
+            let sql = "SELECT seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, \
+                       created_at, labels_json FROM memories WHERE COALESCE(space, '') = ? AND seq IN (??)";
+            let found = self.retry("list_memory_outlines", || async {
+                let query = self.backend.dialect.query_list(sql, some.len());
+                let query = query.bind(space.as_str());
+                let query = some.iter().fold(query, |query, seq| query.bind(*seq));
+                let rows = self.fetch_all(query).await?;
+                rows.iter().map(read_outline).collect::<Result<Vec<_>, _>>()
+            });
+
+            all.extend(found.await?);
+        }
+
+        Ok(all)
+    }
+
     /// The memories with these numbers, in no particular order.
     pub async fn list_memories_at(
         &self,
@@ -103,31 +132,6 @@ impl Store {
                 let query = self.backend.dialect.assembled(&sql).persistent(false);
                 let query = query.bind(space.as_str());
                 let query = some.iter().fold(query, |query, seq| query.bind(*seq));
-                let rows = self.fetch_all(query).await?;
-                rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
-            });
-
-            all.extend(found.await?);
-        }
-
-        Ok(all)
-    }
-
-    /// Memories by their ids, in no certain order; those that are gone are missing.
-    pub async fn list_memories_by_id(
-        &self,
-        space: &Space,
-        ids: &[String],
-    ) -> Result<Vec<Memory>, StoreError> {
-        let mut all = Vec::with_capacity(ids.len());
-        for some in ids.chunks(AT_ONCE) {
-            let marks = vec!["?"; some.len()].join(",");
-            let sql =
-                format!("SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.id IN ({marks})");
-            let found = self.retry("list_memories_by_id", || async {
-                let query = self.backend.dialect.assembled(&sql).persistent(false);
-                let query = query.bind(space.as_str());
-                let query = some.iter().fold(query, |query, id| query.bind(id.clone()));
                 let rows = self.fetch_all(query).await?;
                 rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
             });
@@ -178,11 +182,18 @@ impl Store {
     ) -> Result<HashMap<String, Vec<(i64, i64)>>, StoreError> {
         let mut all: HashMap<String, Vec<(i64, i64)>> = HashMap::new();
         for some in threads.chunks(THREADS) {
+            // One text for each thread, because each row of a result costs more than what is in it.
+            let pairs = "CONCAT(turn_index, ':', seq)";
+            let pairs = self.backend.dialect.joined(pairs, "turn_index, seq");
             let mut statement = StatementBuilder::default();
             for (place, (thread_id, turns)) in some.iter().enumerate() {
                 // One index range each; joined by OR, some engines would read the whole space.
                 statement.push(if place == 0 { "" } else { " UNION ALL " });
-                statement.push("SELECT thread_id, turn_index, seq FROM memories WHERE ");
+                let _ = write!(
+                    statement.sql,
+                    "SELECT {place} AS place, {pairs} AS pairs FROM ("
+                );
+                statement.push("SELECT turn_index, seq FROM memories WHERE ");
                 statement.text("space = ?", space.as_str());
                 statement.text(" AND thread_id = ?", thread_id);
                 match turns {
@@ -193,17 +204,19 @@ impl Store {
                     Turns::Each(each) => statement.numbers(" AND turn_index IN (", each),
                 }
 
-                statement.push(" AND type = 'message'");
+                statement.limit(" AND type = 'message' ORDER BY turn_index, seq", JOINED);
+                statement.push(&format!(") t{place}"));
             }
 
             let rows = self.retry("list_turn_seqs", || async {
                 self.fetch_all(self.put_together(&statement, false)).await
             });
             for row in rows.await? {
-                let found = (row.try_get("turn_index")?, row.try_get("seq")?);
-                all.entry(row.try_get("thread_id")?)
-                    .or_default()
-                    .push(found);
+                let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or(usize::MAX);
+                let pairs: Option<String> = row.try_get("pairs")?;
+                if let Some((thread_id, _)) = some.get(place) {
+                    all.insert(thread_id.clone(), read_pairs(&pairs.unwrap_or_default()));
+                }
             }
         }
 
@@ -295,4 +308,36 @@ impl StatementBuilder {
             None => self.push(" AND m.superseded_by IS NULL"),
         }
     }
+}
+
+/// Pairs of a turn and a number, as [`Store::list_turn_seqs`] joins them.
+fn read_pairs(text: &str) -> Vec<(i64, i64)> {
+    text.split(JOINT)
+        .filter_map(|pair| {
+            let (turn, seq) = pair.split_once(':')?;
+            Some((turn.parse().ok()?, seq.parse().ok()?))
+        })
+        .collect()
+}
+
+fn read_outline(row: &AnyRow) -> Result<MemoryOutline, StoreError> {
+    let kind: String = row.try_get("type")?;
+    let labels: String = row.try_get("labels_json")?;
+    let labels: Labels = serde_json::from_str(&labels).unwrap_or_default();
+    let thread_id: Option<String> = row.try_get("thread_id")?;
+    let superseded_by: Option<String> = row.try_get("superseded_by")?;
+    let superseded_at: Option<i64> = row.try_get("superseded_at")?;
+    Ok(MemoryOutline {
+        seq: row.try_get("seq")?,
+        id: MemoryId::from_stored(row.try_get("id")?),
+        user_id: row.try_get("user_id")?,
+        thread_id: thread_id.map(ThreadId::from_stored),
+        kind: MemoryKind::parse(&kind).unwrap_or(MemoryKind::Message),
+        turn_index: row.try_get("turn_index")?,
+        tags: labels.tags,
+        speaker: labels.speaker,
+        superseded: superseded_by.is_some(),
+        superseded_at: superseded_at.map(Timestamp::from_micros),
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+    })
 }

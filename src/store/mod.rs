@@ -21,6 +21,7 @@ mod durability_tests;
 mod embeddings;
 mod error;
 mod flush;
+mod group_entries;
 mod idempotency;
 mod idempotency_runs;
 mod job_claims;

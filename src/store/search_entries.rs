@@ -1,7 +1,7 @@
 //! Rows of `search_entries` and their full-text index, for keyword search. An entry belongs to an
 //! owner, such as a chunk.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use sqlx::Row as _;
@@ -236,32 +236,6 @@ impl Store {
                 .collect()
         })
         .await
-    }
-
-    /// The ids of all entries of some groups.
-    pub async fn list_group_entries(
-        &self,
-        space: &Space,
-        kind: OwnerKind,
-        groups: &[String],
-    ) -> Result<HashSet<i64>, StoreError> {
-        let sql =
-            "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND group_id IN (??)";
-        let mut ids = HashSet::new();
-        for some in groups.chunks(AT_ONCE) {
-            let rows = self.retry("list_group_entries", || async {
-                let query = self.backend.dialect.query_list(sql, some.len());
-                let query = query.bind(space.as_str()).bind(kind.as_str());
-                self.fetch_all(some.iter().fold(query, |query, id| query.bind(id.clone())))
-                    .await
-            });
-
-            for row in rows.await? {
-                ids.insert(row.try_get("id")?);
-            }
-        }
-
-        Ok(ids)
     }
 }
 

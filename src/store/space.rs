@@ -8,7 +8,6 @@ use sqlx::any::AnyRow;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::model::search::OwnerKind;
 
 /// The counter of writes to a space's chunks.
 pub const CHUNK_WRITES: &str = "chunks";
@@ -44,36 +43,21 @@ impl Store {
         .await
     }
 
-    /// How often the search entries of a kind were written: for chunks in the whole space
-    /// ([`CHUNK_WRITES`], [`CHUNK_RESETS`]), for others in each group.
+    /// How often the search entries of sources were written in a space: [`CHUNK_WRITES`] and
+    /// [`CHUNK_RESETS`].
     pub async fn list_entry_writes(
         &self,
         space: &Space,
-        kind: OwnerKind,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
         self.retry("list_entry_writes", || async {
-            let query = if kind.is_of_sources() {
-                self.sql(
-                    "SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0",
-                )
+            let query = self
+                .sql("SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0")
                 .bind(space.as_str())
                 .bind(CHUNK_WRITES)
-                .bind(CHUNK_RESETS)
-            } else {
-                self.sql(
-                    "SELECT name, value FROM counters WHERE space = ? AND name LIKE ? AND window_start = 0",
-                )
-                .bind(space.as_str())
-                .bind(format!("{MEMORY_WRITES}%"))
-            };
+                .bind(CHUNK_RESETS);
 
             let rows = self.fetch_all(query).await?;
-            let read = |row: &AnyRow| {
-                let name: String = row.try_get("name")?;
-                let group = name.strip_prefix(MEMORY_WRITES).unwrap_or(&name);
-                Ok((group.to_owned(), row.try_get("value")?))
-            };
-
+            let read = |row: &AnyRow| Ok((row.try_get("name")?, row.try_get("value")?));
             rows.iter().map(read).collect()
         })
         .await

@@ -93,7 +93,7 @@ impl QueryRun<'_> {
             &self.leaf_reader;
         if let Some(known) = &self.known.memories {
             let ids: Vec<String> = known.iter().map(|(id, _)| id.clone()).collect();
-            let mut found = store.list_memories_by_id(space, &ids).await?;
+            let mut found = store.list_memories_of(space, &ids).await?;
             let relevance = |memory: &Memory| {
                 let own = known.iter().find(|(id, _)| id == memory.id.as_str());
                 own.map_or(0.0, |(_, relevance)| *relevance)

@@ -21,22 +21,11 @@ impl IndexCache {
         let Place { space, kind, group } = place;
         let mut index = Index::of(*kind, model);
         if let Some(group) = group {
-            let group = std::slice::from_ref(group);
-            let mut index = self.update_memories(place, index, group).await?;
-            return blocking(move || {
-                index.settle();
-                index
-            })
-            .await;
+            return self.load_group(place, group, index).await;
         }
 
         // Before the entries, so that the entries of each current version are among them.
-        let groups = if kind.is_of_sources() {
-            self.store.list_search_groups(space).await?
-        } else {
-            Vec::new()
-        };
-
+        let groups = self.store.list_search_groups(space).await?;
         index = self.add_new(place, index).await?.0;
         blocking(move || {
             index.update_groups(&groups);
@@ -54,9 +43,9 @@ impl IndexCache {
         since: &Writes,
         changed: &[String],
     ) -> Result<Option<Index>, StoreError> {
-        let Place { space, kind, .. } = place;
-        if !kind.is_of_sources() {
-            return self.update_memories(place, index, changed).await.map(Some);
+        let Place { space, group, .. } = place;
+        if let Some(group) = group {
+            return self.update_group(place, group, index).await.map(Some);
         }
 
         if changed.iter().any(|name| name == CHUNK_RESETS) {
@@ -84,21 +73,51 @@ impl IndexCache {
         Ok(Some(index))
     }
 
-    /// Entries of the groups that were written: new ones are added, missing ones removed, and those
-    /// that got a vector replaced.
-    async fn update_memories(
+    /// All entries of a group.
+    async fn load_group(
         &self,
-        place: &Place,
+        Place { space, kind, .. }: &Place,
+        group: &str,
         mut index: Index,
-        changed: &[String],
     ) -> Result<Index, StoreError> {
-        let Place { space, kind, .. } = place;
-        let ids = self.store.list_group_entries(space, *kind, changed).await?;
-        let mut new = index.compare(changed, &ids);
+        let ids = self.store.list_group_entries(space, *kind, group).await?;
+        let mut ids: Vec<i64> = ids.into_iter().collect();
+        ids.sort_unstable();
+        for some in ids.chunks(PAGE) {
+            let range = some[0]..=some[some.len() - 1];
+            let model = index.model().map(|model| model.name.as_ref());
+            let rows = self
+                .store
+                .list_group_rows(space, *kind, group, model, &range);
+            let (entries, vectors) = rows.await?;
+            index = blocking(move || {
+                index.add(&entries, &vectors);
+                index
+            })
+            .await?;
+        }
+
+        blocking(move || {
+            index.settle();
+            index
+        })
+        .await
+    }
+
+    /// What was written to a group: new entries are added, missing ones removed, and those that got
+    /// a vector replaced.
+    async fn update_group(
+        &self,
+        Place { space, kind, .. }: &Place,
+        group: &str,
+        mut index: Index,
+    ) -> Result<Index, StoreError> {
+        let ids = self.store.list_group_entries(space, *kind, group).await?;
+        let mut new = index.compare(group, &ids);
 
         if let Some(model) = index.model().cloned() {
             let mut embedded = HashSet::new();
-            for some in index.without_vectors(changed).chunks(HELD) {
+            for some in index.without_vectors(group).chunks(HELD) {
                 let vectors = self
                     .store
                     .list_vectors_of(space, *kind, &model.name, some)
@@ -107,7 +126,7 @@ impl IndexCache {
             }
 
             if !embedded.is_empty() {
-                index.remove_entries(changed, &embedded);
+                index.remove_entries(group, &embedded);
                 new.extend(embedded);
                 new.sort_unstable();
             }

@@ -1,43 +1,52 @@
-//! What fits into the memory for indexes: which spaces do not, and which indexes give way.
+//! What fits into the memory for indexes, and which indexes give way.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{IndexCache, Place, SpaceIndex};
-use crate::model::search::SearchSize;
+use crate::base::ids::Space;
+use crate::model::search::{OwnerKind, SearchSize};
 use crate::store::StoreError;
 
-/// How long a space counts as too big before its size is read again.
-const TOO_BIG_FOR: Duration = Duration::from_hours(1);
+/// How long the size of a space counts before it is read again.
+const MEASURED_FOR: Duration = Duration::from_hours(1);
 /// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
+/// Memory of one number of a vector.
+const NUMBER_BYTES: u64 = 2;
 /// Memory of the index of one group, besides its entries.
 const GROUP_BYTES: u64 = 1024;
 
-/// A space that does not fit into memory, with or without its vectors.
-pub(super) struct TooBig {
+/// The size of all entries of a kind in a space.
+pub(super) struct WholeSize {
     size: SearchSize,
     measured_at: Instant,
 }
 
 impl IndexCache {
-    /// The size of a space that was found not to fit, not long ago.
-    pub(super) fn known_too_big(&self, place: &Place, vectors: bool) -> Option<SearchSize> {
-        let too_big = self.too_big.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = too_big.get(&(place.clone(), vectors))?;
-        (found.measured_at.elapsed() < TOO_BIG_FOR).then_some(found.size)
-    }
+    /// The number and length of all entries of a kind; not necessarily the newest.
+    pub(super) async fn whole_size(
+        &self,
+        space: &Space,
+        kind: OwnerKind,
+    ) -> Result<SearchSize, StoreError> {
+        let place = (space.clone(), kind);
+        let known = |known: &WholeSize| known.measured_at.elapsed() < MEASURED_FOR;
+        {
+            let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+            sizes.retain(|_, size| known(size));
+            if let Some(found) = sizes.get(&place) {
+                return Ok(found.size);
+            }
+        }
 
-    pub(super) fn remember_too_big(&self, place: &Place, vectors: bool, size: SearchSize) {
-        let found = TooBig {
-            size,
-            measured_at: Instant::now(),
-        };
-        let mut too_big = self.too_big.lock().unwrap_or_else(PoisonError::into_inner);
-        too_big.retain(|_, known| known.measured_at.elapsed() < TOO_BIG_FOR);
-        too_big.insert((place.clone(), vectors), found);
+        let size = self.store.find_search_size(space, kind, None).await?;
+        let measured_at = Instant::now();
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        sizes.insert(place, WholeSize { size, measured_at });
+        Ok(size)
     }
 
     /// Whether an index fits into the memory for all of them.
@@ -52,21 +61,32 @@ impl IndexCache {
         let mut bytes = entries * ENTRY_BYTES + terms * TERM_BYTES;
         if vectors && let Some(model) = self.store.find_embedding_model(space).await? {
             let dim = self.store.find_vector_dim(space, *kind, &model).await?;
-            bytes += entries * u64::try_from(dim.unwrap_or(0)).unwrap_or(0) * 4;
+            bytes += entries * u64::try_from(dim.unwrap_or(0)).unwrap_or(0) * NUMBER_BYTES;
         }
 
         Ok(bytes <= self.most_bytes)
     }
 
-    /// Evicts the least recently searched indexes until all fit; never the one just requested.
-    pub(super) fn make_room(&self, place: &Place) {
+    /// Evicts the least recently searched indexes until all fit; never the one just requested, which
+    /// had so many bytes before.
+    pub(super) fn make_room(&self, place: &Place, before: u64) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = spaces
+            .get(place)
+            .map_or(0, |entry| entry.bytes.load(Ordering::Relaxed));
+        let added = now.saturating_sub(before) + GROUP_BYTES;
+        if self.held.fetch_add(added, Ordering::Relaxed) + added <= self.most_bytes {
+            // There may be very many indexes: they are not counted one by one each time.
+            return;
+        }
+
         let size = |(place, entry): (&Place, &Arc<SpaceIndex>)| {
             let bytes = entry.bytes.load(Ordering::Relaxed);
             // There may be many users, and an empty index needs memory too.
             bytes + place.group.as_ref().map_or(0, |_| GROUP_BYTES)
         };
         let mut all: u64 = spaces.iter().map(size).fold(0, u64::saturating_add);
+        self.held.store(all, Ordering::Relaxed);
         if all <= self.most_bytes {
             return;
         }
@@ -90,6 +110,7 @@ impl IndexCache {
             // A running search still holds it.
             spaces.remove(&oldest);
             all = all.saturating_sub(size);
+            self.held.store(all, Ordering::Relaxed);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Searches that see few groups, such as the memories of one user: their rows are scored one by
+//! Searches that see few groups, such as those of a few named sources: their rows are scored one by
 //! one, so that the cost depends on them and not on the size of the space. Guarantees the order
 //! that a search through all rows would give.
 

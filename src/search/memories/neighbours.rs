@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::{Search, SearchError};
 use crate::base::ids::Space;
-use crate::model::memory::{Memory, MemoryKind};
+use crate::model::memory::{MemoryKind, MemoryOutline};
 use crate::store::Turns;
 
 /// Two messages before and after one are at most so many turns away, because every turn has one.
@@ -17,7 +17,7 @@ impl Search {
     pub(super) async fn neighbours(
         &self,
         space: &Space,
-        memories: &[Memory],
+        memories: &[MemoryOutline],
     ) -> Result<HashMap<i64, Vec<i64>>, SearchError> {
         let mut hits: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
         for memory in memories {

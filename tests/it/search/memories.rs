@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memoir::base::clock::{SystemClock, Timestamp};
-use memoir::base::ids::Space;
+use memoir::base::ids::{Space, memory_group};
 use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
 use memoir::model::search::OwnerKind;
-use memoir::search::{EntryQuery, Filter, Kind, Search, terms, vectors};
+use memoir::search::{Hit, Kind, Search, terms, vectors};
 use memoir::store::{Engine, NewEmbedding, NewEntry, Store, Tx};
 
 use crate::support::app::load;
@@ -39,12 +39,13 @@ impl Desk {
     }
 
     /// Writes a memory, and leaves the transaction open.
-    async fn write(&self, id: i64, thread: &str, text: &str) -> Tx {
+    async fn write(&self, id: i64, user: &str, text: &str) -> Tx {
+        let group = memory_group(user);
         let mut tx = self.store.begin().await.unwrap();
         let terms = terms::of_chunk(text);
         let entry = NewEntry {
             owner_id: id,
-            group_id: thread,
+            group_id: &group,
             version_id: 0,
             length: i64::from(terms.length),
             tokens: &terms.tokens,
@@ -55,12 +56,12 @@ impl Desk {
         tx.add_entries(&self.space, kind, &[entry], now)
             .await
             .unwrap();
-        tx.count_entry_write(&self.space, thread).await.unwrap();
+        tx.count_entry_write(&self.space, &group).await.unwrap();
         tx
     }
 
     /// Stores the vector of a memory.
-    async fn embed(&self, id: i64, thread: &str, text: &str) {
+    async fn embed(&self, id: i64, user: &str, text: &str) {
         let mut tx = self.store.begin().await.unwrap();
         let (kind, now) = (OwnerKind::Memory, Timestamp::from_micros(id));
         let entries = tx.list_entry_ids(&self.space, kind, &[id]).await.unwrap();
@@ -76,29 +77,19 @@ impl Desk {
         tx.add_embeddings(&self.space, kind, MODEL, &[new], now)
             .await
             .unwrap();
-        tx.count_entry_write(&self.space, thread).await.unwrap();
+        let group = memory_group(user);
+        tx.count_entry_write(&self.space, &group).await.unwrap();
         tx.commit().await.unwrap();
     }
 
-    async fn found(&self, owner_kind: OwnerKind, kind: Kind, text: &str) -> Vec<i64> {
-        let query = EntryQuery {
-            owner_kind,
-            text,
-            kind,
-            k: 10,
-            min_score: None,
-            by_group: false,
-            scope: None,
-            group: None,
-        };
-
+    /// The numbers of the memories of a user that a search finds.
+    async fn found(&self, user: &str, kind: Kind, text: &str) -> Vec<i64> {
         let found = self
             .search
-            .find(&self.session, &self.space, query, Filter::default())
-            .await
-            .unwrap();
-
-        assert!(found.hits.iter().all(|hit| hit.owner.kind == owner_kind));
+            .find_entries_of(&self.session, &self.space, user, text, kind, 10);
+        let found = found.await.unwrap();
+        let memory = |hit: &Hit| hit.owner.kind == OwnerKind::Memory;
+        assert!(found.hits.iter().all(memory));
         let mut ids: Vec<i64> = found.hits.iter().map(|hit| hit.owner.id).collect();
         if kind == Kind::Keyword {
             ids.sort_unstable();
@@ -109,90 +100,90 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn writers_of_two_threads_do_not_wait_for_each_other() {
+async fn writers_for_two_users_do_not_wait_for_each_other() {
     for database in TestDatabase::each().await {
         let desk = Desk::at(&database, "64").await;
-        desk.write(1, "a", "an early zeppelin")
+        desk.write(1, "ann", "an early zeppelin")
             .await
             .commit()
             .await
             .unwrap();
-        let found = async || {
-            desk.found(OwnerKind::Memory, Kind::Keyword, "zeppelin")
-                .await
-        };
-        assert_eq!(found().await, [1]);
+        let found = async |user: &str| desk.found(user, Kind::Keyword, "zeppelin").await;
+        assert_eq!(found("ann").await, [1]);
 
         if database.engine == Engine::Sqlite {
             // One writer at a time, whatever it writes.
             continue;
         }
 
-        let slow = desk.write(2, "a", "a slow zeppelin").await;
-        let quick = tokio::time::timeout(Duration::from_secs(10), desk.write(3, "b", "a zeppelin"));
+        let slow = desk.write(2, "ann", "a slow zeppelin").await;
+        let quick =
+            tokio::time::timeout(Duration::from_secs(10), desk.write(3, "bob", "a zeppelin"));
         quick.await.unwrap().commit().await.unwrap();
-        assert_eq!(found().await, [1, 3]);
+        assert_eq!((found("ann").await, found("bob").await), (vec![1], vec![3]));
 
         // It has the lower id, but is committed later.
         slow.commit().await.unwrap();
-        assert_eq!(found().await, [1, 2, 3], "{:?}", database.engine);
+        assert_eq!(found("ann").await, [1, 2], "{:?}", database.engine);
+        assert_eq!(found("bob").await, [3], "{:?}", database.engine);
     }
 }
 
 #[tokio::test]
-async fn memories_are_found_like_chunks() {
+async fn memories_are_found_in_memory_and_in_the_database() {
     for database in TestDatabase::each().await {
         let texts = [
-            (1, "a", "a red fox in the snow"),
-            (2, "a", "the weather of the north"),
-            (3, "b", "a fox again"),
+            (1, "ann", "a red fox in the snow"),
+            (2, "ann", "the weather of the north"),
+            (3, "bob", "a fox again"),
         ];
 
         let (roomy, small) = (
             Desk::at(&database, "64").await,
             Desk::at(&database, "0").await,
         );
-        for (id, thread, text) in texts {
-            roomy.write(id, thread, text).await.commit().await.unwrap();
+        for (id, user, text) in texts {
+            roomy.write(id, user, text).await.commit().await.unwrap();
         }
 
-        let both = async |kind, text: &str, wanted: &[i64]| {
+        let both = async |user: &str, kind, text: &str, wanted: &[i64]| {
             for desk in [&roomy, &small] {
-                let found = desk.found(OwnerKind::Memory, kind, text).await;
-                assert_eq!(found, wanted, "{:?} {text}", database.engine);
+                let found = desk.found(user, kind, text).await;
+                assert_eq!(found, wanted, "{:?} {user} {text}", database.engine);
             }
         };
 
-        both(Kind::Keyword, "fox", &[1, 3]).await;
-        both(Kind::Semantic, "fox", &[]).await;
-        let chunks = roomy.found(OwnerKind::Chunk, Kind::Keyword, "fox").await;
-        assert!(chunks.is_empty(), "not a chunk");
+        both("ann", Kind::Keyword, "fox", &[1]).await;
+        both("bob", Kind::Keyword, "fox", &[3]).await;
+        both("carl", Kind::Keyword, "fox", &[]).await;
+        both("ann", Kind::Semantic, "fox", &[]).await;
 
         // A vector may be written later than the terms, and in another order.
-        for (id, thread, text) in [texts[2], texts[0], texts[1]] {
-            roomy.embed(id, thread, text).await;
-            let found = roomy.found(OwnerKind::Memory, Kind::Semantic, text).await;
+        for (id, user, text) in [texts[2], texts[1], texts[0]] {
+            roomy.embed(id, user, text).await;
+            let found = roomy.found(user, Kind::Semantic, text).await;
             assert_eq!(found[0], id, "{:?}", database.engine);
         }
 
-        both(Kind::Semantic, "weather of the north", &[2, 1, 3]).await;
+        both("ann", Kind::Semantic, "weather of the north", &[2, 1]).await;
+        both("bob", Kind::Semantic, "weather of the north", &[3]).await;
 
         // Another text, then a deletion.
         roomy
-            .write(1, "a", "a blue hen")
+            .write(1, "ann", "a blue hen")
             .await
             .commit()
             .await
             .unwrap();
-        both(Kind::Keyword, "fox", &[3]).await;
-        both(Kind::Keyword, "hen", &[1]).await;
-        let mut tx = roomy.store.begin().await.unwrap();
-        tx.remove_group_entries(&roomy.space, OwnerKind::Memory, "b")
+        both("ann", Kind::Keyword, "fox", &[]).await;
+        both("ann", Kind::Keyword, "hen north", &[1, 2]).await;
+        let (mut tx, group) = (roomy.store.begin().await.unwrap(), memory_group("bob"));
+        tx.remove_group_entries(&roomy.space, OwnerKind::Memory, &group)
             .await
             .unwrap();
-        tx.count_entry_write(&roomy.space, "b").await.unwrap();
+        tx.count_entry_write(&roomy.space, &group).await.unwrap();
         tx.commit().await.unwrap();
-        both(Kind::Keyword, "fox", &[]).await;
-        both(Kind::Keyword, "hen north", &[1, 2]).await;
+        both("bob", Kind::Keyword, "fox", &[]).await;
+        both("ann", Kind::Keyword, "hen north", &[1, 2]).await;
     }
 }
