@@ -18,6 +18,7 @@ use crate::llm::{LlmError, Session};
 use crate::model::job::{NewJob, Record};
 use crate::model::llm_call::LlmCall;
 use crate::model::memory::{Classification, EnrichmentState, Memory};
+use crate::model::search::OwnerKind;
 use crate::model::vocabulary::Vocabulary;
 
 /// The name of this kind of job.
@@ -283,12 +284,13 @@ impl Conversation {
             if let Some((model, vectors)) = &vectors {
                 let seqs: Vec<i64> = messages.iter().map(|message| message.seq).collect();
                 if let Some(message) = messages.first() {
+                    let (space, user_id) = (context.space(), &message.user_id);
+                    let entries = tx.list_entry_ids(space, OwnerKind::Memory, &seqs).await?;
+                    let placed = (seqs.as_slice(), &entries);
                     let vectors = (model.as_str(), vectors.as_slice());
-                    let user_id = &message.user_id;
-                    self.write_vectors(&mut tx, context.space(), user_id, &seqs, vectors, now)
+                    self.write_vectors(&mut tx, space, user_id, placed, vectors, now)
                         .await?;
-                    tx.count_entry_write(context.space(), &memory_group(&message.user_id))
-                        .await?;
+                    tx.count_entry_write(space, &memory_group(user_id)).await?;
                 }
             }
 

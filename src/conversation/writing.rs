@@ -1,5 +1,7 @@
 //! Writes memories with their terms and vectors, in the caller's transaction.
 
+use std::collections::HashMap;
+
 use super::messages::Appended;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
@@ -107,11 +109,9 @@ impl Conversation {
             return Ok(());
         };
 
-        tx.add_memories(space, memories).await?;
-        let ids: Vec<&str> = memories.iter().map(|memory| memory.id.as_str()).collect();
-        let seqs = tx.list_memory_seqs(space, &ids).await?;
-        let seq_of = |id: &str| seqs.iter().find(|(one, _)| one == id).map(|(_, seq)| *seq);
-        let numbers: Vec<i64> = ids.iter().filter_map(|id| seq_of(id)).collect();
+        let seqs = tx.add_memories(space, memories).await?;
+        let seq_of = |memory: &Memory| seqs.get(memory.id.as_str()).copied();
+        let numbers: Vec<i64> = memories.iter().filter_map(seq_of).collect();
         let group = memory_group(&first.user_id);
         let entries: Vec<NewEntry<'_>> = numbers
             .iter()
@@ -119,25 +119,26 @@ impl Conversation {
             .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
 
-        tx.add_entries(space, OwnerKind::Memory, &entries, now)
-            .await?;
+        let entries = tx.add_entries(space, OwnerKind::Memory, &entries, now);
+        let entries = entries.await?;
         if let Some(model) = &prepared.model {
             let vectors = (model.as_str(), prepared.vectors.as_slice());
-            self.write_vectors(tx, space, &first.user_id, &numbers, vectors, now)
+            let placed = (numbers.as_slice(), &entries);
+            self.write_vectors(tx, space, &first.user_id, placed, vectors, now)
                 .await?;
         }
 
         tx.count_entry_write(space, &group).await
     }
 
-    /// Stores the vectors of memories, unless the space now has another model or they already have
+    /// Stores the vectors of memories with these numbers and entries, unless the space now has another model or they already have
     /// vectors.
     pub(super) async fn write_vectors(
         &self,
         tx: &mut Tx,
         space: &Space,
         user_id: &str,
-        seqs: &[i64],
+        (seqs, entries): (&[i64], &HashMap<i64, i64>),
         (model, vectors): (&str, &[Vec<f32>]),
         now: Timestamp,
     ) -> Result<(), StoreError> {
@@ -145,7 +146,6 @@ impl Conversation {
             return Ok(());
         }
 
-        let entries = tx.list_entry_ids(space, OwnerKind::Memory, seqs).await?;
         let bytes: Vec<Vec<u8>> = vectors.iter().map(|vector| to_bytes(vector)).collect();
         let rows: Vec<NewEmbedding<'_>> = seqs
             .iter()
@@ -202,7 +202,8 @@ impl Conversation {
             .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
         tx.add_entries(space, OwnerKind::Memory, &entries, now)
-            .await
+            .await?;
+        Ok(())
     }
 }
 

@@ -91,7 +91,8 @@ impl Prepared {
             })
             .collect();
 
-        tx.add_entries(space, OwnerKind::Chunk, &entries, now)
+        let entry_ids = tx
+            .add_entries(space, OwnerKind::Chunk, &entries, now)
             .await?;
         let Some(model) = &self.model else {
             return Ok(true);
@@ -101,9 +102,6 @@ impl Prepared {
         }
 
         let chunk_ids: Vec<i64> = ids.into_values().collect();
-        let entry_ids = tx
-            .list_entry_ids(space, OwnerKind::Chunk, &chunk_ids)
-            .await?;
         let vectors: Vec<NewEmbedding<'_>> = chunk_ids
             .iter()
             .zip(self.vectors.iter().skip(range.start))

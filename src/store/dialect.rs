@@ -169,6 +169,12 @@ impl Dialect {
         }
     }
 
+    /// The suffix of an insert that returns columns of the new rows; `None` where they have to be
+    /// read after it.
+    pub fn returning(&self, columns: &str) -> Option<String> {
+        (self.engine != Engine::Mysql).then(|| format!(" RETURNING {columns}"))
+    }
+
     /// An insert that adds these columns to the existing row if its `key` exists.
     ///
     /// The statement must begin with `INSERT INTO <table>`.

@@ -1,5 +1,7 @@
 //! Rows of `memories` and of the tables that describe them: written, and read one by one.
 
+use std::collections::HashMap;
+
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -29,12 +31,14 @@ const BYTES: usize = 1_000_000;
 const AT_ONCE: usize = 500;
 
 impl Tx {
-    /// Stores memories with their descriptions.
+    /// Stores memories with their descriptions; returns the number of each by its id.
     pub async fn add_memories(
         &mut self,
         space: &Space,
         memories: &[Memory],
-    ) -> Result<(), StoreError> {
+    ) -> Result<HashMap<String, i64>, StoreError> {
+        let returning = self.backend.dialect.returning("id, seq");
+        let mut seqs = HashMap::with_capacity(memories.len());
         let mut rest = memories;
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -46,35 +50,43 @@ impl Tx {
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
             let row = format!("({})", vec!["?"; COLUMN_COUNT].join(", "));
-            let sql = format!("{INSERT}{}", vec![row.as_str(); some.len()].join(", "));
+            let rows = vec![row.as_str(); some.len()].join(", ");
+            let sql = format!("{INSERT}{rows}{}", returning.as_deref().unwrap_or_default());
             let kept = some.len() == 1 || some.len() == ROWS;
             let insert = self.backend.dialect.assembled(&sql).persistent(kept);
             let insert = some
                 .iter()
                 .fold(insert, |insert, memory| bind_memory(insert, space, memory));
 
-            self.execute(insert).await?;
+            for row in self.fetch_all(insert).await? {
+                seqs.insert(row.try_get("id")?, row.try_get("seq")?);
+            }
         }
 
-        self.add_labels(space, memories).await
+        if returning.is_none() {
+            seqs = self.list_memory_seqs(space, memories).await?;
+        }
+
+        self.add_labels(space, memories).await?;
+        Ok(seqs)
     }
 
     /// The numbers of memories, by id.
-    pub async fn list_memory_seqs(
+    async fn list_memory_seqs(
         &mut self,
         space: &Space,
-        ids: &[&str],
-    ) -> Result<Vec<(String, i64)>, StoreError> {
-        let mut all = Vec::with_capacity(ids.len());
-        for some in ids.chunks(AT_ONCE) {
+        memories: &[Memory],
+    ) -> Result<HashMap<String, i64>, StoreError> {
+        let mut all = HashMap::with_capacity(memories.len());
+        for some in memories.chunks(AT_ONCE) {
             let sql = "SELECT id, seq FROM memories WHERE space = ? AND id IN (??)";
             let query = self.backend.dialect.query_list(sql, some.len());
             let query = query.persistent(some.len() == 1).bind(space.as_str());
             let query = some
                 .iter()
-                .fold(query, |query, id| query.bind((*id).to_owned()));
+                .fold(query, |query, memory| query.bind(memory.id.to_string()));
             for row in self.fetch_all(query).await? {
-                all.push((row.try_get("id")?, row.try_get("seq")?));
+                all.insert(row.try_get("id")?, row.try_get("seq")?);
             }
         }
 

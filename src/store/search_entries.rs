@@ -264,15 +264,18 @@ impl Tx {
             .collect()
     }
 
-    /// Stores entries; the full-text index is updated automatically. A writer of chunks holds
-    /// [`Tx::lock_chunks`]; a writer of another kind calls [`Tx::count_entry_write`].
+    /// Stores entries; the full-text index is updated automatically. Returns the id of each by its
+    /// owner. A writer of chunks holds [`Tx::lock_chunks`]; a writer of another kind calls
+    /// [`Tx::count_entry_write`].
     pub async fn add_entries(
         &mut self,
         space: &Space,
         kind: OwnerKind,
         entries: &[NewEntry<'_>],
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<HashMap<i64, i64>, StoreError> {
+        let returning = self.backend.dialect.returning("owner_id, id");
+        let mut ids = HashMap::with_capacity(entries.len());
         let mut rest = entries;
         while !rest.is_empty() {
             let mut chars = 0;
@@ -289,7 +292,8 @@ impl Tx {
             let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?)"; some.len()].join(", ");
             let sql = format!(
                 "INSERT INTO search_entries (space, owner_kind, owner_id, group_id, version_id, created_at, length, \
-                 tokens) VALUES {values}"
+                 tokens) VALUES {values}{}",
+                returning.as_deref().unwrap_or_default()
             );
 
             let kept = some.len() == self.backend.dialect.bulk() || some.len() == 1;
@@ -307,10 +311,17 @@ impl Tx {
                     .bind(entry.tokens.to_owned());
             }
 
-            self.execute(insert).await?;
+            for row in self.fetch_all(insert).await? {
+                ids.insert(row.try_get("owner_id")?, row.try_get("id")?);
+            }
         }
 
-        Ok(())
+        if returning.is_none() {
+            let owners: Vec<i64> = entries.iter().map(|entry| entry.owner_id).collect();
+            return self.list_entry_ids(space, kind, &owners).await;
+        }
+
+        Ok(ids)
     }
 
     /// The entry of each of these owners.
@@ -324,6 +335,7 @@ impl Tx {
         let mut found = HashMap::new();
         for some in owners.chunks(AT_ONCE) {
             let query = self.backend.dialect.query_list(sql, some.len());
+            let query = query.persistent(some.len() == 1);
             let query = query.bind(space.as_str()).bind(kind.as_str());
             let query = some.iter().fold(query, |query, id| query.bind(*id));
             for row in self.fetch_all(query).await? {

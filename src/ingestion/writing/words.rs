@@ -37,7 +37,8 @@ impl Writer<'_> {
 
         tx.add_entries(self.context.space(), OwnerKind::Source, &[entry], now)
             .await
-            .during("add keywords", "search_entries")
+            .during("add keywords", "search_entries")?;
+        Ok(())
     }
 }
 
