@@ -4,7 +4,7 @@
 //! (`tests/it/architecture.rs` fails on any other import).
 
 /// mimalloc is faster than the system's allocator, and keeps less memory after short-lived threads
-/// and large texts.
+/// and large texts. SQLite uses it too (feature `override`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

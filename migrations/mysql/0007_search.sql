@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS search_entries (
     space VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     owner_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- chunk, source or memory
     owner_id BIGINT NOT NULL,
-    group_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- the source, or the thread of a memory
+    group_id VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,  -- the source, or a hash of the user of a memory
     version_id BIGINT NOT NULL,  -- of the source; 0 where the owner has no versions
     created_at BIGINT NOT NULL,
     length BIGINT NOT NULL,  -- number of terms without stop words

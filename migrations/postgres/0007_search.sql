@@ -5,7 +5,7 @@ CREATE TABLE search_entries (
     space VARCHAR(64) NOT NULL,
     owner_kind VARCHAR(16) NOT NULL,  -- chunk, source or memory
     owner_id BIGINT NOT NULL,
-    group_id VARCHAR(36) NOT NULL,  -- the source, or the thread of a memory
+    group_id VARCHAR(36) NOT NULL,  -- the source, or a hash of the user of a memory
     version_id BIGINT NOT NULL,  -- of the source; 0 where the owner has no versions
     created_at BIGINT NOT NULL,
     length BIGINT NOT NULL,  -- number of terms without stop words
@@ -13,7 +13,7 @@ CREATE TABLE search_entries (
     CONSTRAINT search_entries_owner UNIQUE (space, owner_kind, owner_id)
 );
 CREATE INDEX search_entries_kind ON search_entries (space, owner_kind, id);
-CREATE INDEX search_entries_group ON search_entries (space, owner_kind, group_id);
+CREATE INDEX search_entries_group ON search_entries (space, owner_kind, group_id, id);
 -- The full-text index. It spans spaces: every search also names the space. What is new waits in its list, of up to
 -- 16 MiB until the process (every 2,000 chunks) or autovacuum merges them.
 CREATE INDEX search_entries_tokens ON search_entries USING GIN (array_to_tsvector(array_remove(string_to_array(translate(tokens, ';', ' '), ' '), '')))

@@ -5,7 +5,7 @@ CREATE TABLE search_entries (
     space TEXT NOT NULL,
     owner_kind TEXT NOT NULL,  -- chunk, source or memory
     owner_id INTEGER NOT NULL,
-    group_id TEXT NOT NULL,  -- the source, or the thread of a memory
+    group_id TEXT NOT NULL,  -- the source, or a hash of the user of a memory
     version_id INTEGER NOT NULL,  -- of the source; 0 where the owner has no versions
     created_at INTEGER NOT NULL,
     length INTEGER NOT NULL,  -- number of terms without stop words

@@ -113,6 +113,8 @@ def ask(folder, path, body, field, seconds, seed, results):
 
 
 def measure(folder, path, body, field, rate, seed, pid):
+    # The first question loads the index.
+    call(connect(), "POST", path, dict(body, **{field: Texts(folder, seed).question()}))
     results, began = multiprocessing.Queue(), processor_seconds(pid)
     writer = multiprocessing.Process(target=write, args=(folder, rate, SECONDS + 1, seed))
     if rate:

@@ -119,7 +119,7 @@ impl Conversation {
             .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
 
-        let entries = tx.add_entries(space, OwnerKind::Memory, &entries, now);
+        let entries = tx.add_entries_for_ids(space, OwnerKind::Memory, &entries, now);
         let entries = entries.await?;
         if let Some(model) = &prepared.model {
             let vectors = (model.as_str(), prepared.vectors.as_slice());
@@ -131,8 +131,8 @@ impl Conversation {
         tx.count_entry_write(space, &group).await
     }
 
-    /// Stores the vectors of memories with these numbers and entries, unless the space now has another model or they already have
-    /// vectors.
+    /// Stores the vectors of memories with these numbers and entries, unless the space now has another
+    /// model or they already have vectors.
     pub(super) async fn write_vectors(
         &self,
         tx: &mut Tx,
@@ -202,8 +202,7 @@ impl Conversation {
             .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
         tx.add_entries(space, OwnerKind::Memory, &entries, now)
-            .await?;
-        Ok(())
+            .await
     }
 }
 

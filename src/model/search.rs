@@ -40,7 +40,7 @@ pub struct Owner {
 pub struct EntryRow {
     pub id: i64,
     pub owner_id: i64,
-    /// The source of a chunk, the thread of a memory.
+    /// The source of a chunk, or a hash of the user of a memory.
     pub group_id: String,
     /// The end user of its source; empty for a memory.
     pub user_id: String,

@@ -378,6 +378,13 @@ impl IndexCache {
         }))
     }
 
+    /// Bytes of all indexes.
+    pub fn index_bytes(&self) -> u64 {
+        let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = |entry: &Arc<SpaceIndex>| entry.bytes.load(Ordering::Relaxed);
+        spaces.values().map(bytes).sum()
+    }
+
     /// Bytes of the vectors held for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);

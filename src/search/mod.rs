@@ -85,8 +85,7 @@ pub struct EntryQuery<'q> {
     /// For chunks: the visible sources, for a search in the database. For an index in memory, the
     /// filter has the same effect.
     pub scope: Option<&'q QueryScope>,
-    /// For memories: the group that the filter is limited to, so that no other one is brought up to
-    /// date.
+    /// For memories: the group of the user, which has an index of its own. Never missing there.
     pub group: Option<&'q str>,
 }
 
@@ -391,6 +390,11 @@ impl Search {
             tracing::warn!(%error, "cannot copy vectors for pgvector yet");
             tokio::time::sleep(TRY_AGAIN).await;
         }
+    }
+
+    /// Bytes of all indexes held in memory.
+    pub fn index_bytes(&self) -> u64 {
+        self.inner.cache.index_bytes()
     }
 
     /// Bytes of the vectors held in memory for a space.

@@ -92,7 +92,7 @@ impl Prepared {
             .collect();
 
         let entry_ids = tx
-            .add_entries(space, OwnerKind::Chunk, &entries, now)
+            .add_entries_for_ids(space, OwnerKind::Chunk, &entries, now)
             .await?;
         let Some(model) = &self.model else {
             return Ok(true);

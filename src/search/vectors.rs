@@ -19,10 +19,10 @@ const LANES: usize = 16;
 /// Half of what a lower byte can be: the upper byte alone leaves the number unknown by so much.
 const HALF_STEP: i16 = 128;
 /// The query's numbers, from -1 to 1, are multiplied by this and rounded for the first pass. The sum
-/// of products then fits 32 bits for every length of a vector.
+/// of products then fits 32 bits for vectors of up to 900,000 numbers.
 const QUERY_SCALE: f32 = 16_384.0;
-/// More than the rounding of floats can add to an error.
-const ROUNDING: f32 = 1e-5;
+/// More than the rounding of floats can add to an error, for each of the numbers of a vector.
+const ROUNDING: f32 = 1e-7;
 
 /// With fewer rows than this, a second thread would start too late to help.
 const ALONE: usize = 20_000;
@@ -117,10 +117,9 @@ impl Matrix {
 
         let block = self.open_block();
         block.factors.push(factor);
-        for [lower, upper] in numbers {
-            block.upper.push(i8::from_le_bytes([*upper]));
-            block.lower.push(*lower);
-        }
+        let upper = numbers.iter().map(|[_, upper]| i8::from_le_bytes([*upper]));
+        block.upper.extend(upper);
+        block.lower.extend(numbers.iter().map(|[lower, _]| *lower));
 
         self.rows += 1;
         true
@@ -304,16 +303,19 @@ impl Query {
             (exact.len() as f32).sqrt(),
         );
         let half = f32::from(HALF_STEP);
-        let all: f32 = exact.iter().sum();
-        let absolute: f32 = exact.iter().map(|value| value.abs()).sum();
+        let all: f64 = exact.iter().map(|value| f64::from(*value)).sum();
+        let absolute: f64 = exact.iter().map(|value| f64::from(value.abs())).sum();
         // The rounded numbers are off by at most a half each, and the upper bytes of a row are not
         // much longer than the row, whose highest number is 32,767.
         let rounding = root / 2.0 / QUERY_SCALE * (1.0 + root / half);
         Self {
             exact,
             rounded,
-            middle: half * all,
-            doubt: (half * absolute, rounding + ROUNDING),
+            middle: half * narrow(all),
+            doubt: (
+                half * narrow(absolute),
+                rounding + ROUNDING * (100.0 + root * root),
+            ),
         }
     }
 
@@ -326,6 +328,11 @@ impl Query {
         let dot = products.sum::<i32>() as f32 * (256.0 / QUERY_SCALE);
         (dot + self.middle + self.doubt.0) * factor + self.doubt.1
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounded")]
+fn narrow(value: f64) -> f32 {
+    value as f32
 }
 
 /// The best `k` so far, unsorted, with capacity for twice as many: cheaper than a heap, because
@@ -436,129 +443,4 @@ pub fn unit(vector: &[f32]) -> impl Iterator<Item = f32> + '_ {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filled(rows: u16, dims: usize) -> Matrix {
-        let mut matrix = Matrix::new(dims);
-        let mut state = 7u32;
-        for _ in 0..rows {
-            let vector: Vec<f32> = (0..dims)
-                .map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    f32::from(u16::try_from(state >> 16).unwrap_or(0)) / 32_768.0 - 1.0
-                })
-                .collect();
-            assert!(matrix.push(&vector));
-        }
-
-        matrix
-    }
-
-    #[test]
-    fn the_nearest_equal_those_of_a_full_sort() {
-        let matrix = filled(900, 37);
-        let query = matrix.row(5).unwrap();
-        let mut all: Vec<Hit> = (0..900)
-            .map(|row| Hit {
-                matrix: 0,
-                row,
-                cosine: matrix.cosine(&query, row).unwrap(),
-            })
-            .collect();
-
-        all.sort_by(better);
-        let near = matrix.nearest(&query, 10, |_| true);
-        assert!(
-            near.iter()
-                .zip(&all)
-                .all(|(found, wanted)| found.row == wanted.row)
-        );
-
-        assert!(near.len() == 10 && near[0].row == 5 && (near[0].cosine - 1.0).abs() < 1e-5);
-        assert!(
-            matrix
-                .nearest(&query, 2_000, |row| row > 5)
-                .iter()
-                .all(|hit| hit.row > 5)
-        );
-    }
-
-    #[test]
-    fn the_error_of_the_upper_bytes_stays_within_the_bound() {
-        for dims in [1, 37, 256, 3_072] {
-            let matrix = filled(300, dims);
-            let query = matrix.row(9).unwrap();
-            let asked = Query::new(&query);
-            for row in 0..300 {
-                let (upper, _, factor) = matrix.parts(row).unwrap();
-                let (most, cosine) = (
-                    asked.most(upper, factor),
-                    matrix.cosine(&query, row).unwrap(),
-                );
-                assert!(cosine <= most, "{dims} {row}: {cosine} {most}");
-                let doubt = asked.doubt.0 * factor + asked.doubt.1;
-                assert!(
-                    most - 2.0 * doubt <= cosine,
-                    "{dims} {row}: {cosine} {most}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn the_first_pass_cannot_overflow() {
-        // The largest sum: every number of row and query is the highest.
-        let mut matrix = Matrix::new(100_000);
-        let vector = vec![-1.0; 100_000];
-        assert!(matrix.push(&vector));
-        let near = matrix.nearest(&vector, 1, |_| true);
-        assert!((near[0].cosine - 1.0).abs() < 1e-3, "{near:?}");
-        assert_eq!(matrix.nearest(&vec![1.0; 100_000], 1, |_| true).len(), 1);
-    }
-
-    #[test]
-    fn ties_go_to_the_lower_row() {
-        let mut matrix = Matrix::new(2);
-        for _ in 0..50 {
-            matrix.push(&[1.0, 1.0]);
-        }
-
-        let near = matrix.nearest(&[1.0, 0.0], 3, |_| true);
-        assert!(near.iter().map(|hit| hit.row).eq(0..3));
-    }
-
-    #[test]
-    fn several_matrices_are_searched_as_one() {
-        let whole = filled(900, 37);
-        let (mut first, mut second) = (Matrix::new(37), Matrix::new(37));
-        for row in 0..900 {
-            let part = if row < 500 { &mut first } else { &mut second };
-            assert!(part.push_row(&whole, row));
-        }
-
-        assert!(!first.push_row(&whole, 900) && !Matrix::new(3).push_row(&whole, 0));
-        let query = whole.row(700).unwrap();
-        let near = nearest_in(&[&first, &second], &query, 50, |_, _| true);
-        let rows = near.iter().map(|hit| hit.row + 500 * hit.matrix);
-        let wanted = whole.nearest(&query, 50, |_| true);
-        assert!(rows.eq(wanted.iter().map(|hit| hit.row)));
-    }
-
-    #[test]
-    fn odd_vectors_are_harmless() {
-        let mut matrix = Matrix::new(2);
-        assert!(!matrix.push(&[1.0]) && matrix.push(&[0.0, 0.0]));
-        assert!(matrix.push(&[f32::NAN, 1.0]));
-        assert!(matrix.push(&[3.0, 4.0]));
-        assert!(matrix.nearest(&[1.0], 5, |_| true).is_empty());
-        assert!(matrix.nearest(&[0.0, 0.0], 5, |_| true).is_empty());
-
-        assert_eq!(matrix.nearest(&[3.0, 4.0], 5, |_| true)[0].row, 2);
-    }
-
-    #[test]
-    fn memory_stays_near_the_data() {
-        assert!(filled(20_000, 64).bytes() <= 20_000 * (64 * 2 + 4) + BLOCK * 2 + BLOCK / 16);
-    }
-}
+mod tests;

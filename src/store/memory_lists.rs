@@ -98,7 +98,7 @@ impl Store {
     ) -> Result<Vec<MemoryOutline>, StoreError> {
         let mut all = Vec::with_capacity(seqs.len());
         for some in seqs.chunks(AT_ONCE) {
-            // As below.
+            // By number only: if its index could be used, SQLite would scan the whole space.
             let sql = "SELECT seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, \
                        created_at, labels_json FROM memories WHERE COALESCE(space, '') = ? AND seq IN (??)";
             let found = self.retry("list_memory_outlines", || async {

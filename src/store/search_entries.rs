@@ -31,7 +31,7 @@ pub(super) const OF_SOURCE: &str = " JOIN sources s ON s.space = c.space AND s.i
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntry<'t> {
     pub owner_id: i64,
-    /// The source of a chunk, the thread of a memory.
+    /// The source of a chunk, or a hash of the user of a memory.
     pub group_id: &'t str,
     /// The version of its source; 0 if the owner has no versions.
     pub version_id: i64,
@@ -264,10 +264,21 @@ impl Tx {
             .collect()
     }
 
-    /// Stores entries; the full-text index is updated automatically. Returns the id of each by its
-    /// owner. A writer of chunks holds [`Tx::lock_chunks`]; a writer of another kind calls
-    /// [`Tx::count_entry_write`].
+    /// Stores entries; the full-text index is updated automatically. A writer of chunks holds
+    /// [`Tx::lock_chunks`]; a writer of another kind calls [`Tx::count_entry_write`].
     pub async fn add_entries(
+        &mut self,
+        space: &Space,
+        kind: OwnerKind,
+        entries: &[NewEntry<'_>],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.insert_entries(space, kind, entries, None, now).await?;
+        Ok(())
+    }
+
+    /// The same; returns the id of each entry by its owner.
+    pub async fn add_entries_for_ids(
         &mut self,
         space: &Space,
         kind: OwnerKind,
@@ -275,6 +286,24 @@ impl Tx {
         now: Timestamp,
     ) -> Result<HashMap<i64, i64>, StoreError> {
         let returning = self.backend.dialect.returning("owner_id, id");
+        let ids = self.insert_entries(space, kind, entries, returning.as_deref(), now);
+        let ids = ids.await?;
+        if returning.is_some() {
+            return Ok(ids);
+        }
+
+        let owners: Vec<i64> = entries.iter().map(|entry| entry.owner_id).collect();
+        self.list_entry_ids(space, kind, &owners).await
+    }
+
+    async fn insert_entries(
+        &mut self,
+        space: &Space,
+        kind: OwnerKind,
+        entries: &[NewEntry<'_>],
+        returning: Option<&str>,
+        now: Timestamp,
+    ) -> Result<HashMap<i64, i64>, StoreError> {
         let mut ids = HashMap::with_capacity(entries.len());
         let mut rest = entries;
         while !rest.is_empty() {
@@ -293,7 +322,7 @@ impl Tx {
             let sql = format!(
                 "INSERT INTO search_entries (space, owner_kind, owner_id, group_id, version_id, created_at, length, \
                  tokens) VALUES {values}{}",
-                returning.as_deref().unwrap_or_default()
+                returning.unwrap_or_default()
             );
 
             let kept = some.len() == self.backend.dialect.bulk() || some.len() == 1;
@@ -314,11 +343,6 @@ impl Tx {
             for row in self.fetch_all(insert).await? {
                 ids.insert(row.try_get("owner_id")?, row.try_get("id")?);
             }
-        }
-
-        if returning.is_none() {
-            let owners: Vec<i64> = entries.iter().map(|entry| entry.owner_id).collect();
-            return self.list_entry_ids(space, kind, &owners).await;
         }
 
         Ok(ids)

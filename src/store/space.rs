@@ -180,7 +180,7 @@ impl Tx {
         self.count_up(space, VOCABULARY_WRITES).await
     }
 
-    /// Counts a write to the search entries of a group, such as the memories of a thread, and locks
+    /// Counts a write to the search entries of a group, such as the memories of a user, and locks
     /// out other writers of this group until this transaction ends; no other writer waits. Chunks
     /// are counted by [`Tx::lock_chunks`].
     pub async fn count_entry_write(

@@ -37,8 +37,7 @@ impl Writer<'_> {
 
         tx.add_entries(self.context.space(), OwnerKind::Source, &[entry], now)
             .await
-            .during("add keywords", "search_entries")?;
-        Ok(())
+            .during("add keywords", "search_entries")
     }
 }
 

@@ -11,13 +11,16 @@ use crate::store::StoreError;
 
 /// How long the size of a space counts before it is read again.
 const MEASURED_FOR: Duration = Duration::from_hours(1);
-/// Maximum bytes of memory per term of a chunk and per chunk; known before any is read.
+/// About so many bytes of memory per term of a chunk and per chunk; known before any is read.
 const TERM_BYTES: u64 = 8;
 const ENTRY_BYTES: u64 = 256;
 /// Memory of one number of a vector.
 const NUMBER_BYTES: u64 = 2;
 /// Memory of the index of one group, besides its entries.
 const GROUP_BYTES: u64 = 1024;
+
+/// With more indexes than this, looking for room takes a while.
+const MANY: usize = 1000;
 
 /// The size of all entries of a kind in a space.
 pub(super) struct WholeSize {
@@ -70,6 +73,8 @@ impl IndexCache {
     /// Evicts the least recently searched indexes until all fit; never the one just requested, which
     /// had so many bytes before.
     pub(super) fn make_room(&self, place: &Place, before: u64) {
+        // Freed after the lock is released.
+        let mut evicted: Vec<Arc<SpaceIndex>> = Vec::new();
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let now = spaces
             .get(place)
@@ -86,31 +91,36 @@ impl IndexCache {
             bytes + place.group.as_ref().map_or(0, |_| GROUP_BYTES)
         };
         let mut all: u64 = spaces.iter().map(size).fold(0, u64::saturating_add);
-        self.held.store(all, Ordering::Relaxed);
-        if all <= self.most_bytes {
-            return;
-        }
+        if all > self.most_bytes {
+            // With many, some more than needed, so that not every search has to look for room.
+            let goal = if spaces.len() > MANY {
+                self.most_bytes / 8 * 7
+            } else {
+                self.most_bytes
+            };
+            let mut others: Vec<(u64, u64, Place)> = spaces
+                .iter()
+                .filter(|(other, _)| *other != place)
+                .map(|(other, entry)| {
+                    let used = entry.used.load(Ordering::Relaxed);
+                    (used, size((other, entry)), other.clone())
+                })
+                .filter(|(_, size, _)| *size > 0)
+                .collect();
+            others.sort_unstable_by_key(|(used, _, _)| *used);
 
-        let mut others: Vec<(u64, u64, Place)> = spaces
-            .iter()
-            .filter(|(other, _)| *other != place)
-            .map(|(other, entry)| {
-                let used = entry.used.load(Ordering::Relaxed);
-                (used, size((other, entry)), other.clone())
-            })
-            .filter(|(_, size, _)| *size > 0)
-            .collect();
-        others.sort_unstable_by_key(|(used, _, _)| *used);
+            for (_, size, oldest) in others {
+                if all <= goal {
+                    break;
+                }
 
-        for (_, size, oldest) in others {
-            if all <= self.most_bytes {
-                return;
+                // A running search still holds it.
+                evicted.extend(spaces.remove(&oldest));
+                all = all.saturating_sub(size);
             }
-
-            // A running search still holds it.
-            spaces.remove(&oldest);
-            all = all.saturating_sub(size);
-            self.held.store(all, Ordering::Relaxed);
         }
+
+        self.held.store(all, Ordering::Relaxed);
+        drop(spaces);
     }
 }

@@ -24,7 +24,8 @@ impl Index {
         for (number, segment) in self.segments.iter().enumerate() {
             let rows = &segment.rows;
             for group in groups.keys().filter_map(|id| rows.group_number(id)) {
-                places.extend(rows.rows_in(group).map(|row| Place::new(number, row)));
+                let some = rows.rows_in(group).take(most + 1);
+                places.extend(some.map(|row| Place::new(number, row)));
                 if places.len() > most {
                     return None;
                 }

@@ -187,3 +187,80 @@ async fn memories_are_found_in_memory_and_in_the_database() {
         both("ann", Kind::Keyword, "hen north", &[1, 2]).await;
     }
 }
+
+/// Stores many memories of a user, each with a word of its own.
+async fn write_many(desk: &Desk, user: &str, ids: std::ops::Range<i64>) {
+    let group = memory_group(user);
+    let (kind, now) = (OwnerKind::Memory, Timestamp::from_micros(1));
+    let tokens: Vec<(i64, String)> = ids
+        .map(|id| (id, terms::of_chunk(&word(id)).tokens))
+        .collect();
+    let mut tx = desk.store.begin().await.unwrap();
+    let entries: Vec<NewEntry<'_>> = tokens
+        .iter()
+        .map(|(id, tokens)| NewEntry {
+            owner_id: *id,
+            group_id: &group,
+            version_id: 0,
+            length: 1,
+            tokens,
+        })
+        .collect();
+    let ids = tx.add_entries_for_ids(&desk.space, kind, &entries, now);
+    assert_eq!(ids.await.unwrap().len(), entries.len());
+    tx.count_entry_write(&desk.space, &group).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+fn word(id: i64) -> String {
+    format!("zeppelin{id}")
+}
+
+#[tokio::test]
+async fn all_memories_of_a_user_with_very_many_are_found() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::at(&database, "64").await;
+        // More than are read at once.
+        write_many(&desk, "ann", 1..20_101).await;
+        for id in [1, 4_000, 4_001, 20_000, 20_001, 20_100] {
+            let found = desk.found("ann", Kind::Keyword, &word(id)).await;
+            assert_eq!(found, [id], "{:?}", database.engine);
+        }
+
+        write_many(&desk, "ann", 20_101..20_103).await;
+        for id in [1, 20_100, 20_102] {
+            let found = desk.found("ann", Kind::Keyword, &word(id)).await;
+            assert_eq!(found, [id], "{:?}", database.engine);
+        }
+    }
+}
+
+#[tokio::test]
+async fn users_are_found_again_after_their_index_was_evicted() {
+    let database = TestDatabase::sqlite();
+    let desk = Desk::at(&database, "1").await;
+    // Ten times as much as fits.
+    for user in 0..60 {
+        write_many(
+            &desk,
+            &format!("u{user}"),
+            user * 1_000 + 1..user * 1_000 + 1_001,
+        )
+        .await;
+    }
+
+    for _ in 0..2 {
+        for user in 0..60 {
+            let (name, own) = (format!("u{user}"), user * 1_000 + 500);
+            let found = desk.found(&name, Kind::Keyword, &word(own)).await;
+            assert_eq!(found, [own]);
+            assert!(
+                desk.found(&name, Kind::Keyword, &word(own + 1_000))
+                    .await
+                    .is_empty()
+            );
+        }
+    }
+
+    assert!(desk.search.index_bytes() <= 1024 * 1024);
+}
