@@ -128,13 +128,16 @@ impl Tx {
              AND e.entry_id = t.id JOIN settings s ON s.space = t.space AND s.name = 'embedding_model' \
              AND e.model = s.value_json";
         const OF_GROUP: &str = "WHERE t.space = ? AND t.owner_kind = 'memory' AND t.group_id = ?";
-        let count = format!("SELECT COUNT(*) AS number {EMBEDDED} {OF_GROUP}");
-        let count = self.backend.dialect.assembled(&count);
-        let count = count.bind(space.as_str()).bind(group_id.to_owned());
-        let row = self.fetch_optional(count).await?;
-        let number: Option<i64> = row.map(|row| row.try_get("number")).transpose()?;
-        let number = number.and_then(|number| usize::try_from(number).ok());
-        let over = number.unwrap_or(0).saturating_sub(limit);
+        // Nearly always few enough, which the entries alone show: with little statistics, PostgreSQL
+        // would read all vectors of the space to count them.
+        let entries = format!("SELECT COUNT(*) AS number FROM search_entries t {OF_GROUP}");
+        if self.count_in_group(&entries, space, group_id).await? <= limit {
+            return Ok(Vec::new());
+        }
+
+        let embedded = format!("SELECT COUNT(*) AS number {EMBEDDED} {OF_GROUP}");
+        let number = self.count_in_group(&embedded, space, group_id).await?;
+        let over = number.saturating_sub(limit);
         if over == 0 {
             return Ok(Vec::new());
         }
@@ -147,6 +150,19 @@ impl Tx {
         let query = query.bind(space.as_str()).bind(group_id.to_owned());
         let rows = self.fetch_all(query).await?;
         rows.iter().map(read_memory).collect()
+    }
+
+    async fn count_in_group(
+        &mut self,
+        sql: &str,
+        space: &Space,
+        group_id: &str,
+    ) -> Result<usize, StoreError> {
+        let count = self.backend.dialect.assembled(sql);
+        let count = count.bind(space.as_str()).bind(group_id.to_owned());
+        let row = self.fetch_optional(count).await?;
+        let number: Option<i64> = row.map(|row| row.try_get("number")).transpose()?;
+        Ok(number.map_or(0, |number| usize::try_from(number).unwrap_or(usize::MAX)))
     }
 
     /// Messages of a thread with one of these contents.
