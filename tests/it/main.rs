@@ -14,6 +14,7 @@ mod architecture;
 mod cli;
 mod config;
 mod conversation;
+mod databases;
 mod ingestion;
 mod jobs;
 mod llm;

@@ -6,6 +6,7 @@ pub mod client;
 pub mod clock;
 pub mod database;
 pub mod door;
+pub mod dump;
 pub mod events;
 pub mod ingest;
 pub mod library;
