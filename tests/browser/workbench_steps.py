@@ -2,6 +2,7 @@
 
 import json
 
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from browser import api
@@ -93,17 +94,23 @@ def a_reply_from_elsewhere_becomes_history():
 
 
 def an_edited_prompt_is_sent_as_it_is_and_its_reply_exported():
+    b.open("#/workbench")
+    b.one("textarea[name='task']")
     b.js(SPY)
     b.write("textarea[name='task']", "When does the ferry to Sør leave?")
     compose()
     block = b.all(".block-text")[-1]
     b.js("arguments[0].focus(); getSelection().selectAllChildren(arguments[0]); getSelection().collapseToEnd()", block)
-    block.send_keys(" Be brief.")
-    b.until("the new estimate", lambda: any(name == "/v1/prompts/estimate" for name, _ in b.js("return window.asked")))
+    block.send_keys(" Be brief.", Keys.ENTER, "Use two", Keys.ENTER, Keys.ENTER, "short lines.")
+    b.until("the new estimate", lambda: any(name == "/v1/prompts/estimate" and "short lines." in body for name, body in b.js("return window.asked")))
     assert "Be brief." in asked("/v1/prompts/estimate")["prompt"] and "token" in b.one(".cost").text
     b.click("button.primary", "Send")
     b.until("the reply", lambda: len(b.one(".reply .answer-text").text) > 3)
     assert asked("/v1/prompts/send")["prompt"] == asked("/v1/prompts/estimate")["prompt"]
+    assert "Sør leave? Be brief.\nUse two\n\nshort lines." in asked("/v1/prompts/send")["prompt"], "lines as they are seen"
+    b.js("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    b.click(".super-prompt button", "Copy")
+    b.until("the copy", lambda: b.js("return window.copied") == asked("/v1/prompts/send")["prompt"])
     b.click("button", "Export as Markdown")
     b.until("the export", lambda: any(name == "/v1/exports" for name, _ in b.js("return window.asked")))
     assert asked("/v1/exports")["answer"].strip() == b.one(".reply .answer-text").text.strip()

@@ -11,7 +11,7 @@ export const BLOCKS = { hard_rules: "Hard rules", project_memory: "Project memor
 
 export function superPrompt(composed, request) {
   const { segments, elements } = editable(composed);
-  const text = () => segments.map((segment) => (typeof segment === "string" ? segment : segment.textContent)).join("");
+  const text = () => segments.map((segment) => (typeof segment === "string" ? segment : typed(segment))).join("");
   const model = request.model ?? composed.estimate.model;
   const cost = h("p.cost", { role: "status" });
   const sendButton = h("button.primary", { type: "button" }, "Send");
@@ -40,6 +40,18 @@ export function superPrompt(composed, request) {
       h("div.row.between.send-row", cost, request.thread_id && h("label.check.keep", keep, h("span", "Add task and reply to the conversation")), sendButton)),
     reply, external(request), transparency(composed, request), shaper(composed), trace(composed),
   ];
+}
+
+/** The text of an editable element as it is seen: browsers write a line break as an element, some also as a line of its
+ * own, and end the text with one that shows nothing. */
+export function typed(element) {
+  const nodes = [...element.childNodes];
+  if (nodes.length > 1 && nodes.at(-1).nodeName === "BR") nodes.pop();
+  return nodes.reduce((text, node) => {
+    if (node.nodeType === Node.TEXT_NODE) return text + node.data;
+    if (node.nodeName === "BR") return `${text}\n`;
+    return text + (text && !text.endsWith("\n") ? "\n" : "") + typed(node);
+  }, "");
 }
 
 /** The prompt as a list of fixed texts and editable blocks, which together are exactly the prompt. */
