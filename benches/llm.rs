@@ -177,7 +177,13 @@ async fn door(model: &ScriptedModel) {
 
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
-    let llm = Llm::new(config.llm, "", store.clone(), Arc::new(SystemClock));
+    let llm = Llm::new(
+        config.llm,
+        config.audit,
+        "",
+        store.clone(),
+        Arc::new(SystemClock),
+    );
     let text: Arc<str> = "The whale surfaced again, and the boats were lowered into the swell. "
         .repeat(25)
         .into();

@@ -96,7 +96,7 @@ async fn open(url: &str, mode: &str, folder: &std::path::Path) -> Llm {
 
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
-    Llm::new(config.llm, "", store, Arc::new(SystemClock))
+    Llm::new(config.llm, config.audit, "", store, Arc::new(SystemClock))
 }
 
 #[tokio::main]

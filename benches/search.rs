@@ -161,7 +161,13 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
 
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
-    let llm = Llm::new(config.llm.clone(), "", store.clone(), Arc::new(SystemClock));
+    let llm = Llm::new(
+        config.llm.clone(),
+        config.audit,
+        "",
+        store.clone(),
+        Arc::new(SystemClock),
+    );
     let search = Search::new(store.clone(), llm.clone(), config.vector.clone());
     let mut dice = Dice(7);
     let (writing, whole) = fill(&store, &search, size, sentences, &mut dice).await;

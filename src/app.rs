@@ -111,6 +111,7 @@ impl App {
 
         let llm = Llm::new(
             config.llm.clone(),
+            config.audit,
             &config.telemetry.otlp_endpoint,
             store.clone(),
             Arc::clone(&clock),

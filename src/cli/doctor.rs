@@ -136,7 +136,13 @@ async fn ask_all(config: &Config, folder: &Path, models: &[&String]) -> Result<b
 
     let store = Store::connect(&throwaway.database).await?;
     store.migrate().await?;
-    let llm = Llm::new(config.llm.clone(), "", store.clone(), Arc::new(SystemClock));
+    let llm = Llm::new(
+        config.llm.clone(),
+        config.audit,
+        "",
+        store.clone(),
+        Arc::new(SystemClock),
+    );
     let mut sound = true;
 
     for model in models {

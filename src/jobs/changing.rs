@@ -1,15 +1,10 @@
 //! Cancels and retries jobs, and deletes the logs of those that end.
 
-use std::time::Duration;
-
 use super::{Jobs, JobsError, parse};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::job::{Claim, Job, JobState};
 use crate::store::{StoreError, Tx};
-
-/// How long after a run ends its last model calls may still be recorded.
-const LATE_RECORDS: Duration = Duration::from_millis(500);
 
 impl Jobs {
     /// Cancels an unfinished job immediately; its worker stops within a second or two and writes
@@ -81,28 +76,6 @@ impl Jobs {
         } else {
             tx.remove_job_record(&claim.space, &claim.id).await
         }
-    }
-
-    /// The same for a job that was cancelled while it ran: calls that were aborted with it are
-    /// recorded a moment later.
-    pub(super) async fn tidy_later(&self, claim: &Claim) -> Result<(), StoreError> {
-        if self.keeps_records {
-            return Ok(());
-        }
-
-        tokio::time::sleep(LATE_RECORDS).await;
-        let found = self.store.find_job(&claim.space, &claim.id).await?;
-        if found.is_none_or(|job| !job.state.is_final()) {
-            return Ok(());
-        }
-
-        self.store
-            .retry("tidy_later", || async {
-                let mut tx = self.store.begin().await?;
-                tx.remove_job_record(&claim.space, &claim.id).await?;
-                tx.commit().await
-            })
-            .await
     }
 
     async fn change(

@@ -20,7 +20,6 @@ use crate::base::fail_point::fail_point;
 use crate::base::ids;
 use crate::model::job::{ClaimedJob, FIRST_FENCE};
 use crate::store::{Store, count_retries};
-use ending::RunEnd;
 use hold::{Holds, Stopped};
 use waiting::Waited;
 
@@ -239,11 +238,6 @@ impl Shared {
         let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
 
         tracing::info!(%job_id, kind, attempt, outcome = outcome.as_str(), ms, "job released");
-        if outcome == RunEnd::Lost
-            && let Err(error) = self.jobs.tidy_later(&claim).await
-        {
-            tracing::warn!(%job_id, %error, "cannot delete the last records of a cancelled job");
-        }
     }
 
     /// Runs the work in its own task, so that a panic or a stop ends only that.

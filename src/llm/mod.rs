@@ -97,6 +97,7 @@ impl Llm {
     /// sent.
     pub fn new(
         settings: config::Llm,
+        audit: config::Audit,
         otlp_endpoint: &str,
         store: Store,
         clock: Arc<dyn Clock>,
@@ -111,7 +112,7 @@ impl Llm {
         };
 
         let profiles = settings.providers.iter().map(profile).collect();
-        let journal = Journal::start(store.clone());
+        let journal = Journal::start(store.clone(), audit.persist);
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
         let (today, recovered) = (Today::default(), watch::Sender::new(0));

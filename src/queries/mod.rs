@@ -72,7 +72,6 @@ use candidates::{LeafReader, milliseconds};
 use page::Cursor;
 use recalling::Reuse;
 use receipt::RunRecord;
-use receipts::Forget;
 use run::{Known, QueryRun};
 use traversal::Hierarchy;
 use visible::VisibleCache;
@@ -214,12 +213,6 @@ impl Queries {
             .traced_by(who.traceparent.clone())
             .within(who.budget.clone())
             .resuming(told.unwrap_or_default());
-
-        let _forgotten = (!inner.audit.persist).then(|| Forget {
-            queries: self.clone(),
-            space: who.space.clone(),
-            id: id.clone(),
-        });
 
         let scope = ask.scope();
         let (map, paths) = match &cursor {

@@ -139,23 +139,3 @@ impl Queries {
         Ok(self.inner.store.list_queries(space, page).await?)
     }
 }
-
-/// Where recording is disabled: deletes the calls of a query when it ends, however it ends.
-pub(super) struct Forget {
-    pub queries: Queries,
-    pub space: Space,
-    pub id: QueryId,
-}
-
-impl Drop for Forget {
-    fn drop(&mut self) {
-        let (queries, space, id) = (self.queries.clone(), self.space.clone(), self.id.clone());
-        self.queries.inner.writes.spawn(async move {
-            let inner = &queries.inner;
-            let written = inner.llm.flush().await;
-            if written.is_err() || inner.store.remove_query_calls(&space, &id).await.is_err() {
-                tracing::warn!("cannot delete the recorded calls of a query");
-            }
-        });
-    }
-}

@@ -397,6 +397,8 @@ fn read_claimed(row: &AnyRow) -> Result<ClaimedJob, StoreError> {
 
 fn read_budget(row: &AnyRow) -> Result<Option<KeyBudget>, StoreError> {
     let budget = read_json(row, "budget_json")?;
+    // A job that was retried may have only what it has spent.
+    let budget = budget.filter(|budget| budget.get("key_id").is_some());
     budget
         .map(serde_json::from_value)
         .transpose()

@@ -146,19 +146,25 @@ impl Tx {
         self.add_batches(&batches).await
     }
 
-    /// Deletes the log of a job that has ended: its batches, its model calls, and its events except
-    /// states, by which watchers see the end.
+    /// Deletes the log of a job that has ended: its batches, events, steps and model calls, also
+    /// those of the query that it ran. Watchers see the end in its row. What it has spent stays
+    /// with its request, so that its caps still hold if it is retried.
     pub async fn remove_job_record(&mut self, space: &Space, id: &JobId) -> Result<(), StoreError> {
+        self.update_spent_before(space, id).await?;
         for sql in [
             "DELETE FROM job_batches WHERE space = ? AND job_id = ?",
-            "DELETE FROM job_events WHERE space = ? AND job_id = ? AND kind <> 'state'",
+            "DELETE FROM job_events WHERE space = ? AND job_id = ?",
+            "DELETE FROM job_checkpoints WHERE space = ? AND job_id = ?",
         ] {
             self.execute(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
                 .await?;
         }
 
-        self.remove_calls_of(space.as_str(), &Payer::Job(id.clone()))
-            .await
+        for payer in [Payer::Job(id.clone()), Payer::Query(id.to_string())] {
+            self.remove_calls_of(space.as_str(), &payer).await?;
+        }
+
+        Ok(())
     }
 
     /// For each claim that still holds, the losses of its job, locked until this transaction ends.

@@ -3,7 +3,9 @@
 //!
 //! The first event of every job is the state `queued`. If the first claim of a job is also its
 //! first change, `running` is the second. Neither has a row, and rows are numbered after them. The
-//! last events of a job that has succeeded are in its log (`job_log`).
+//! last events of a job that has succeeded are in its log (`job_log`). If logs are not kept
+//! (`audit.persist`), a job that has ended has neither: its last state follows from its row and has
+//! the time as its number, which is higher than any before it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +19,7 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Claim, JobEvent, JobState};
+use crate::model::job::{Claim, Job, JobEvent, JobState};
 
 /// The number of the last event after the first claim of a job that nobody changed before.
 pub(super) const AFTER_START: i64 = RUNNING;
@@ -38,8 +40,9 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<JobEvent>, StoreError> {
         // One statement, so that rows and states belong to the same moment.
-        let sql = "SELECT j.state, j.created_at AS queued_at, j.started_at, e.seq, e.kind, e.data_json, e.created_at \
-                   FROM jobs j LEFT JOIN job_events e ON e.space = j.space AND e.job_id = j.id AND e.seq > ? \
+        let sql = "SELECT j.state, j.created_at AS queued_at, j.started_at, j.finished_at, (SELECT MAX(l.seq) \
+                   FROM job_events l WHERE l.space = j.space AND l.job_id = j.id) AS last_seq, \
+                   e.seq, e.kind, e.data_json, e.created_at FROM jobs j LEFT JOIN job_events e ON e.space = j.space AND e.job_id = j.id AND e.seq > ? \
                    WHERE j.space = ? AND j.id = ? ORDER BY e.seq LIMIT ?";
         self.retry("list_job_events", || async {
             let query = self
@@ -60,9 +63,14 @@ impl Store {
             events.extend(stored);
 
             let state: String = first.try_get("state")?;
+            let mut log = None;
             if stored_count < limit && state == JobState::Succeeded.as_str() {
-                let log = self.find_job_log(space, id).await?;
+                log = self.find_job_log(space, id).await?;
                 events.extend(log.iter().flat_map(super::job_log::StoredLog::events));
+            }
+
+            if log.is_none() {
+                events.extend(last_state(first)?);
             }
 
             events.retain(|event| event.seq > after);
@@ -193,14 +201,28 @@ impl Tx {
         data: &Value,
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        self.add_job_event_after(None, space, id, (kind, data), now)
+            .await
+    }
+
+    /// Appends an event; `last` is the number of the last one if that has no row.
+    async fn add_job_event_after(
+        &mut self,
+        last: Option<i64>,
+        space: &Space,
+        id: &JobId,
+        (kind, data): (&str, &Value),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let insert = "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) \
                       SELECT j.space, j.id, COALESCE((SELECT MAX(e.seq) FROM job_events e \
-                      WHERE e.space = j.space AND e.job_id = j.id), \
+                      WHERE e.space = j.space AND e.job_id = j.id), ?, \
                       CASE WHEN j.started_at IS NULL THEN 1 ELSE 2 END) + 1, ?, ?, ? \
                       FROM jobs j WHERE j.space = ? AND j.id = ?";
 
         let insert = self
             .sql(insert)
+            .bind(last)
             .bind(kind)
             .bind(data.to_string())
             .bind(now.as_micros());
@@ -225,7 +247,19 @@ impl Tx {
             .await
     }
 
-    /// The same for jobs that this transaction holds.
+    /// Records that a job that had ended is queued again.
+    pub(super) async fn add_requeued_event(
+        &mut self,
+        job: &Job,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let last = job.finished_at.map(Timestamp::as_micros);
+        let event = ("state", &state_data(JobState::Queued));
+        self.add_job_event_after(last, &job.space, &job.id, event, now)
+            .await
+    }
+
+    /// Appends this state to jobs that this transaction holds.
     pub(super) async fn add_state_events(
         &mut self,
         claims: &[Claim],
@@ -264,6 +298,22 @@ fn first_states(job: &AnyRow, stored: &[JobEvent]) -> Result<Vec<JobEvent>, Stor
     }
 
     Ok(states)
+}
+
+/// The last state of a job whose events were deleted when it ended.
+fn last_state(job: &AnyRow) -> Result<Option<JobEvent>, StoreError> {
+    let last: Option<i64> = job.try_get("last_seq")?;
+    let state: String = job.try_get("state")?;
+    let finished_at: Option<i64> = job.try_get("finished_at")?;
+    Ok(match (JobState::parse(&state), finished_at, last) {
+        (Some(state), Some(finished_at), None) if state.is_final() => Some(JobEvent {
+            seq: finished_at,
+            kind: "state".to_owned(),
+            data: state_data(state),
+            created_at: Timestamp::from_micros(finished_at),
+        }),
+        _ => None,
+    })
 }
 
 /// `None` for a job without rows.

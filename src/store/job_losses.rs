@@ -13,11 +13,12 @@ const RESCUED_AT_ONCE: i64 = 100;
 impl Store {
     /// Takes over jobs whose lease has expired. The attempt is given back, because the death of a
     /// process says nothing about the job. It counts as a loss instead, and `max_losses` without a
-    /// saved step in between end the job. Returns each updated job, with the error that `error`
-    /// makes of it.
+    /// saved step in between end the job, whose log is then deleted unless logs are kept. Returns
+    /// each updated job, with the error that `error` makes of it.
     pub async fn rescue_jobs(
         &self,
         max_losses: i64,
+        keeps_records: bool,
         error: impl Fn(&Job) -> Value,
         now: Timestamp,
     ) -> Result<Vec<Job>, StoreError> {
@@ -72,6 +73,10 @@ impl Store {
                 .await?;
             tx.add_state_event(&job.space, &job.id, job.state, now)
                 .await?;
+            if hopeless && !keeps_records {
+                tx.remove_job_record(&job.space, &job.id).await?;
+            }
+
             tx.commit().await?;
             rescued.push(job);
         }

@@ -255,8 +255,7 @@ impl Tx {
         {
             return Ok(false);
         }
-        self.add_state_event(&job.space, &job.id, JobState::Queued, now)
-            .await?;
+        self.add_requeued_event(job, now).await?;
         Ok(true)
     }
 }

@@ -48,6 +48,8 @@ pub enum CallPart {
     Sums,
     /// Only the row, because the sums have counted it.
     Row,
+    /// Its share of the sums, and a row if it belongs to a job that has not ended.
+    WhileUnended,
 }
 
 enum Message {
@@ -63,11 +65,13 @@ type Recorded = oneshot::Sender<(Result<bool, StoreError>, i64)>;
 #[derive(Clone)]
 pub struct Journal {
     sender: mpsc::UnboundedSender<Message>,
+    keeps_records: bool,
 }
 
 impl Journal {
-    /// Starts the writer, which ends when the last copy of the journal is dropped.
-    pub fn start(store: Store) -> Self {
+    /// Starts the writer, which ends when the last copy of the journal is dropped. Unless it keeps
+    /// records, an attempt has a row only as long as a job may need it.
+    pub fn start(store: Store, keeps_records: bool) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         TaskTracker::new().spawn(
             Writer {
@@ -78,11 +82,23 @@ impl Journal {
             .run(),
         );
 
-        Self { sender }
+        Self {
+            sender,
+            keeps_records,
+        }
     }
 
     /// Adds an attempt; never waits.
-    pub fn add(&self, entry: CallEntry) {
+    pub fn add(&self, mut entry: CallEntry) {
+        if !self.keeps_records {
+            entry.part = match (entry.part, &entry.payer) {
+                // A query that runs as a job has the job's id.
+                (CallPart::Whole, Payer::Job(_) | Payer::Query(_)) => CallPart::WhileUnended,
+                (CallPart::Row, _) => return,
+                _ => CallPart::Sums,
+            };
+        }
+
         let _ = self.sender.send(Message::Write(Box::new(entry)));
     }
 
@@ -209,12 +225,14 @@ impl Writer {
         Ok(())
     }
 
-    /// After an uncertain commit, attempts without a row cannot be recognised, so they are not
-    /// added to the sums again: they are free, and may be missing there rather than count twice.
+    /// After an uncertain commit, attempts without a row cannot be recognised. Free ones are not
+    /// added to the sums again: they may be missing there rather than count twice. Others may count
+    /// twice, so that caps hold.
     fn count_once(&mut self, error: &StoreError, count: usize) {
         if matches!(error, StoreError::Uncertain { .. }) {
             let rest = self.held.split_off(count);
-            self.held.retain(|entry| entry.part != CallPart::Sums);
+            let is_free = |entry: &CallEntry| entry.part == CallPart::Sums && entry.call.is_free();
+            self.held.retain(|entry| !is_free(entry));
             self.held.extend(rest);
         }
     }

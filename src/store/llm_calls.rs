@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::{BindNumber as _, KEPT_ROWS, Statement};
+use super::dialect::{BindNumber as _, Dialect, KEPT_ROWS, Statement};
 use super::jobs::read_json;
 use super::journal::CallPart;
 use super::usage::read_spent;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
+use crate::base::ids::{JobId, Space};
 use crate::model::job::JobRecord;
 use crate::model::llm_call::{LlmCall, Payer, Spent};
 
@@ -83,7 +84,8 @@ impl Store {
         let mut tx = self.begin().await?;
         let mut new = Vec::with_capacity(rows.len());
         for row in rows {
-            if row.3 == CallPart::Sums || tx.add_llm_call(row).await? {
+            let is_listed = !tx.listed(std::slice::from_ref(row)).await?.is_empty();
+            if !is_listed || tx.add_llm_call(row).await? {
                 new.push(*row);
             }
         }
@@ -138,32 +140,93 @@ impl Store {
         space: &Space,
         payer: &Payer,
     ) -> Result<(Spent, i64), StoreError> {
-        let dialect = &self.backend.dialect;
-        let sql = format!(
-            "SELECT COUNT(*) AS calls, {} AS tokens_prompt, {} AS tokens_completion, \
-             COALESCE(SUM(cost_usd), 0.0) AS cost_usd, COALESCE(MAX(seq), 0) AS last_seq FROM llm_calls \
-             WHERE space = ? AND payer_kind = ? AND payer_id = ?",
-            dialect.whole_sum("tokens_prompt"),
-            dialect.whole_sum("tokens_completion"),
-        );
-
         self.retry("find_spent_by", || async {
-            let query = dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(payer.kind())
-                .bind(payer.id().map(str::to_owned));
-
+            let query = spent_by(&self.backend.dialect, space, payer);
             let rows = self.fetch_all(query).await?;
-            rows.first().map_or(Ok((Spent::default(), 0)), |row| {
-                Ok((read_spent(row)?, row.try_get("last_seq")?))
-            })
+            let (spent, last_seq) = rows.first().map_or(Ok((Spent::default(), 0)), |row| {
+                Ok::<_, StoreError>((read_spent(row)?, row.try_get("last_seq")?))
+            })?;
+
+            let Payer::Job(id) = payer else {
+                return Ok((spent, last_seq));
+            };
+            let budget = self.sql(BUDGET).bind(space.as_str().to_owned());
+            let rows = self.fetch_all(budget.bind(id.as_str().to_owned())).await?;
+            let before = rows.first().map(spent_before).transpose()?;
+
+            Ok((spent.plus(before.unwrap_or_default()), last_seq))
         })
         .await
     }
 }
 
+/// What is stored with the request of a job about its caps.
+const BUDGET: &str = "SELECT budget_json FROM job_requests WHERE space = ? AND job_id = ?";
+/// The member of it that holds what the job has spent in calls whose rows were deleted.
+const SPENT: &str = "spent";
+
+fn spent_by(dialect: &Dialect, space: &Space, payer: &Payer) -> Statement {
+    let sql = format!(
+        "SELECT COUNT(*) AS calls, {} AS tokens_prompt, {} AS tokens_completion, \
+         COALESCE(SUM(cost_usd), 0.0) AS cost_usd, COALESCE(MAX(seq), 0) AS last_seq FROM llm_calls \
+         WHERE space = ? AND payer_kind = ? AND payer_id = ?",
+        dialect.whole_sum("tokens_prompt"),
+        dialect.whole_sum("tokens_completion"),
+    );
+
+    dialect
+        .assembled(&sql)
+        .bind(space.as_str().to_owned())
+        .bind(payer.kind())
+        .bind(payer.id().map(str::to_owned))
+}
+
+fn spent_before(row: &AnyRow) -> Result<Spent, StoreError> {
+    let budget = read_json(row, "budget_json")?.unwrap_or_default();
+    let spent = &budget[SPENT];
+    Ok(Spent {
+        calls: spent["calls"].as_i64().unwrap_or(0),
+        tokens: spent["tokens"].as_i64().unwrap_or(0),
+        usd: spent["usd"].as_f64().unwrap_or(0.0),
+    })
+}
+
 impl Tx {
+    /// Stores what a job has spent with its request, if that still exists: its calls are about to
+    /// be deleted.
+    pub(super) async fn update_spent_before(
+        &mut self,
+        space: &Space,
+        id: &JobId,
+    ) -> Result<(), StoreError> {
+        let budget = self.sql(BUDGET).bind(space.as_str().to_owned());
+        let budget = budget.bind(id.as_str().to_owned());
+        let Some(row) = self.fetch_optional(budget).await? else {
+            return Ok(());
+        };
+
+        let query = spent_by(&self.backend.dialect, space, &Payer::Job(id.clone()));
+        let Some(calls) = self.fetch_optional(query).await? else {
+            return Ok(());
+        };
+        let spent = read_spent(&calls)?;
+        if spent.calls == 0 {
+            return Ok(());
+        }
+
+        let spent = spent.plus(spent_before(&row)?);
+        let mut budget = read_json(&row, "budget_json")?.unwrap_or_else(|| json!({}));
+        budget[SPENT] = json!({"calls": spent.calls, "tokens": spent.tokens, "usd": spent.usd});
+        let update = "UPDATE job_requests SET budget_json = ? WHERE space = ? AND job_id = ?";
+        let update = self
+            .sql(update)
+            .bind(budget.to_string())
+            .bind(space.as_str().to_owned())
+            .bind(id.as_str().to_owned());
+
+        self.execute(update).await.map(|_| ())
+    }
+
     /// Deletes the attempts of a payer; the daily totals stay.
     pub(super) async fn remove_calls_of(
         &mut self,
@@ -182,8 +245,7 @@ impl Tx {
 
     /// Writes calls as they are; `false` if not all of them could be written.
     async fn insert_llm_calls(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
-        let listed = rows.iter().filter(|row| row.3 != CallPart::Sums);
-        let listed: Vec<Row<'_>> = listed.copied().collect();
+        let listed = self.listed(rows).await?;
         for some in listed.chunks(AT_ONCE) {
             if !self.hold_jobs(some).await? {
                 return Ok(false);
@@ -205,6 +267,53 @@ impl Tx {
             }
         }
         Ok(true)
+    }
+
+    /// The calls that get a row.
+    async fn listed<'r>(&mut self, rows: &[Row<'r>]) -> Result<Vec<Row<'r>>, StoreError> {
+        let open = self.unended_jobs(rows).await?;
+        let gets_row = |(space, payer, _, part): &Row<'_>| match part {
+            CallPart::Whole | CallPart::Row => true,
+            CallPart::Sums => false,
+            CallPart::WhileUnended => {
+                let id = payer.id().unwrap_or_default();
+                open.contains(&(space.as_str().to_owned(), id.to_owned()))
+            }
+        };
+
+        Ok(rows.iter().filter(|row| gets_row(row)).copied().collect())
+    }
+
+    /// Those jobs that have not ended, of all that pay for calls which need this. They are locked
+    /// until this transaction ends, so that none ends, and deletes its calls, before they are
+    /// written.
+    async fn unended_jobs(
+        &mut self,
+        rows: &[Row<'_>],
+    ) -> Result<BTreeSet<(String, String)>, StoreError> {
+        let jobs: BTreeSet<(&str, &str)> = rows
+            .iter()
+            .filter(|(.., part)| *part == CallPart::WhileUnended)
+            .filter_map(|(space, payer, ..)| Some((space.as_str(), payer.id()?)))
+            .collect();
+
+        if jobs.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+
+        let each = vec!["(space = ? AND id = ?)"; jobs.len()].join(" OR ");
+        let sql = format!(
+            "SELECT space, id FROM jobs WHERE ({each}) AND finished_at IS NULL ORDER BY space, id"
+        );
+        let hold = self.backend.dialect.query_for_share(&sql);
+        let mut hold = hold.persistent(jobs.len() <= KEPT_ROWS);
+        for (space, id) in jobs {
+            hold = hold.bind(space.to_owned()).bind(id.to_owned());
+        }
+
+        let rows = self.fetch_all(hold).await?;
+        let read = |row: &AnyRow| Ok((row.try_get("space")?, row.try_get("id")?));
+        rows.iter().map(read).collect()
     }
 
     /// Locks the jobs that pay for some attempts until this transaction ends; `false` if one was

@@ -128,17 +128,6 @@ impl Store {
         .await
     }
 
-    /// Deletes the calls of a query; the sums of their day stay.
-    pub async fn remove_query_calls(&self, space: &Space, id: &QueryId) -> Result<(), StoreError> {
-        self.retry("remove_query_calls", || async {
-            let mut tx = self.begin().await?;
-            tx.remove_calls_of(space.as_str(), &Payer::Query(id.to_string()))
-                .await?;
-            tx.commit().await
-        })
-        .await
-    }
-
     /// Deletes some older receipts with their calls; the sums of their days stay. Spans spaces.
     pub async fn remove_old_queries(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_old_queries", || async {

@@ -11,6 +11,7 @@
 
 mod api;
 mod architecture;
+mod audit;
 mod cli;
 mod config;
 mod conversation;

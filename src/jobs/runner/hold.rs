@@ -155,7 +155,12 @@ async fn rescue(shared: &Shared) {
 
     match shared
         .store()
-        .rescue_jobs(max_losses, error, shared.clock.now())
+        .rescue_jobs(
+            max_losses,
+            shared.jobs.keeps_records,
+            error,
+            shared.clock.now(),
+        )
         .await
     {
         Ok(rescued) => {

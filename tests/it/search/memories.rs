@@ -29,7 +29,13 @@ impl Desk {
         let config = load(&database.url, &[("VECTOR__MEMORY_MB", memory_mb)]);
         let store = Store::connect(&config.database).await.unwrap();
         store.migrate().await.unwrap();
-        let llm = Llm::new(config.llm, "", store.clone(), Arc::new(SystemClock));
+        let llm = Llm::new(
+            config.llm,
+            config.audit,
+            "",
+            store.clone(),
+            Arc::new(SystemClock),
+        );
         Self {
             search: Search::new(store.clone(), llm, config.vector),
             store,

@@ -80,6 +80,7 @@ impl Door {
         store.migrate().await.unwrap();
         let llm = Llm::new(
             config.llm,
+            config.audit,
             &config.telemetry.otlp_endpoint,
             store.clone(),
             Arc::new(SystemClock),
