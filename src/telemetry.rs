@@ -3,9 +3,14 @@
 //! Logs go to stderr and contain ids, counts, routes and times; never a text, a prompt, a key or a
 //! connection string, because logs are read by people who may not see the data. Metrics are local
 //! counters that are pulled, never pushed.
+//!
+//! A log that cannot be written fails neither a request nor the process (`log_queue`).
+
+mod log_queue;
 
 use std::io::IsTerminal as _;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
@@ -14,6 +19,16 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::base::metrics as names;
 use crate::config::Telemetry;
 use crate::config::telemetry::LogFormat;
+use log_queue::{Entry, LogQueue};
+
+/// Bytes of the log that may wait for a reader, about five thousand lines.
+const MAX_WAITING_BYTES: usize = 1 << 20;
+
+/// How long the end of the process waits for a log that nobody reads.
+const MAX_FLUSH: Duration = Duration::from_secs(1);
+
+/// The log of this process.
+static LOG: LogQueue = LogQueue::new(MAX_WAITING_BYTES);
 
 /// In seconds; the service's own share of a request is well below the first few.
 const DURATION_BUCKETS: &[f64] = &[
@@ -36,14 +51,39 @@ pub fn start_logging(config: &Telemetry) {
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        // It would report them with a macro that panics if stderr cannot be written.
+        .log_internal_errors(false)
+        .with_writer(|| Entry(&LOG));
     let builder = builder.with_target(false).with_ansi(colours);
     let _ = match config.log_format {
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
         LogFormat::Pretty => builder.finish().try_init(),
     };
 
+    static WRITING: Once = Once::new();
+    WRITING.call_once(|| {
+        // Without a thread for it, lines are counted as lost.
+        let _ = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(|| LOG.write_to(std::io::stderr(), report_lost_lines));
+    });
+
     std::panic::set_hook(Box::new(log_panic));
+}
+
+/// Waits until the log is written, but not long for a log that nobody reads. Call it before the
+/// process ends.
+pub fn flush_log() {
+    LOG.flush(MAX_FLUSH);
+}
+
+fn report_lost_lines(lines: u64) -> Vec<u8> {
+    log_queue::captured(|| {
+        tracing::warn!(
+            lines,
+            "log lines were lost, because the log could not be written"
+        );
+    })
 }
 
 /// Logs where a panic happened. Its message is shown only if it is a fixed text, because a
@@ -61,6 +101,8 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
         .unwrap_or("(message withheld)");
 
     tracing::error!(place, message, "panic");
+    // It may end the process.
+    flush_log();
 }
 
 /// The metrics of this process, for rendering.

@@ -66,6 +66,9 @@ pub const QUERIES_FINISHED_TOTAL: &str = "memoir_queries_finished_total";
 /// Seconds that a query took without its model calls; label `strategy`.
 pub const QUERY_OWN_DURATION_SECONDS: &str = "memoir_query_own_duration_seconds";
 
+/// Lines of the log that could not be written.
+pub const LOG_LINES_LOST_TOTAL: &str = "memoir_log_lines_lost_total";
+
 /// Always 1; labels `version`, `engine`.
 pub const BUILD_INFO: &str = "memoir_build_info";
 
@@ -141,6 +144,10 @@ pub const ALL: &[(&str, &str)] = &[
     (
         QUERY_OWN_DURATION_SECONDS,
         "Seconds that a query took, not counting its model calls.",
+    ),
+    (
+        LOG_LINES_LOST_TOTAL,
+        "Lines of the log that could not be written.",
     ),
     (
         BUILD_INFO,

@@ -187,6 +187,7 @@ pub fn run() -> ExitCode {
         Command::ScriptedModel(arguments) => scripted_model::run(&arguments),
     };
 
+    crate::telemetry::flush_log();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

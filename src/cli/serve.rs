@@ -58,6 +58,7 @@ pub fn stop_on_signal() -> Result<CancellationToken, CommandError> {
         stop.cancel();
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 
+        crate::telemetry::flush_log();
         std::process::exit(130);
     });
 

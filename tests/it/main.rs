@@ -19,6 +19,7 @@ mod databases;
 mod ingestion;
 mod jobs;
 mod llm;
+mod log_faults;
 mod logs;
 mod migrations;
 mod openapi;

@@ -1,7 +1,5 @@
 //! A full database: what memoir reports, and that it resumes on its own when there is space again.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,44 +9,7 @@ use serde_json::json;
 use crate::support::app::TestApp;
 use crate::support::binary::{Binary, text};
 use crate::support::database::TestDatabase;
-
-/// A small file system in memory; unmounted when dropped.
-struct SmallDisk {
-    folder: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    /// None if this process may not mount.
-    fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=3m", "memoir-test"])
-            .arg(folder.path())
-            .output()
-            .is_ok_and(|output| output.status.success());
-
-        mounted.then_some(Self { folder })
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Fills all the remaining space.
-    fn fill(&self) -> PathBuf {
-        let filler = self.path().join("filler");
-        let error = std::fs::write(&filler, vec![0; 8 * 1024 * 1024]).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
-        filler
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: the service may still be closing its files.
-        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
-    }
-}
+use crate::support::small_disk::SmallDisk;
 
 #[tokio::test]
 async fn a_full_disk_is_reported_and_recovers_without_a_restart() {

@@ -49,6 +49,11 @@ impl Binary {
         self.command(arguments).output().unwrap()
     }
 
+    /// Runs a command with its own stdout, and returns its exit code and what it wrote to stderr.
+    pub fn run_printing_to(&self, arguments: &[&str], out: impl Into<Stdio>) -> Output {
+        self.command(arguments).stdout(out).output().unwrap()
+    }
+
     /// Starts the service on a free port and waits until it is ready.
     pub fn serve(&self) -> Running {
         let running = self.serve_or_die();
@@ -58,10 +63,15 @@ impl Binary {
 
     /// The same for a service that may die as soon as it claims a job.
     pub fn serve_or_die(&self) -> Running {
+        let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
+        self.serve_logging_to(log)
+    }
+
+    /// The same for a service whose log goes elsewhere.
+    pub fn serve_logging_to(&self, log: impl Into<Stdio>) -> Running {
         let address = free_address();
         let mut command = self.command(&[]);
         command.env("MEMOIR__SERVER__LISTEN", address.to_string());
-        let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let running = Running {
             child: Mutex::new(child),

@@ -13,3 +13,4 @@ pub mod library;
 pub mod postgres;
 pub mod probes;
 pub mod proxy;
+pub mod small_disk;
