@@ -120,7 +120,7 @@ problems! {
     SPEND_CAP_REACHED = 429 "spend_cap_reached", "Spend cap reached",
         "Raise the cap named in context; if it is a setting, restart. A daily cap is reset at 00:00 UTC.";
     TOO_MANY_CONNECTIONS_FROM_ADDRESS = 429 "too_many_connections_from_address", "Too many connections from this address",
-        "Try again shortly, reuse connections, or raise server.max_connections_per_address and restart.";
+        "Try again shortly, reuse connections, or raise server.max_connections_per_peer and restart.";
     HEAD_TOO_LARGE = 431 "head_too_large", "Headers too large",
         "Send fewer or shorter headers and query parameters.";
     INTERNAL_ERROR = 500 "internal_error", "Internal error",

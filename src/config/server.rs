@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Violation, Violations};
 
+/// The most that the limits of connections can be set to.
+const MAX_CONNECTIONS: u64 = 1_000_000;
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
@@ -17,8 +20,30 @@ pub struct Server {
     pub body_timeout: u64,
     pub write_timeout: u64,
     pub max_connections: u64,
-    pub max_connections_per_address: u64,
+    #[serde(deserialize_with = "per_peer")]
+    max_connections_per_peer: PerPeer,
     pub cors_origins: Vec<String>,
+}
+
+/// How many connections one peer may have.
+#[derive(Debug, Clone, Copy)]
+enum PerPeer {
+    /// A quarter of all.
+    Quarter,
+    /// 0: any number.
+    Most(u64),
+}
+
+fn per_peer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PerPeer, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text == "quarter" {
+        return Ok(PerPeer::Quarter);
+    }
+
+    let most = text.trim().parse().ok();
+    most.filter(|most| *most <= MAX_CONNECTIONS)
+        .map(PerPeer::Most)
+        .ok_or_else(|| D::Error::custom("\"quarter\", or a whole number from 0 to 1000000"))
 }
 
 /// Parses an address; `localhost` is the only name that needs no lookup.
@@ -41,6 +66,15 @@ impl Server {
         self.listen.ip().to_canonical().is_loopback()
     }
 
+    /// How many connections one peer may have; 0: any number.
+    #[must_use]
+    pub fn max_connections_per_peer(&self) -> u64 {
+        match self.max_connections_per_peer {
+            PerPeer::Quarter => (self.max_connections / 4).max(1),
+            PerPeer::Most(most) => most,
+        }
+    }
+
     pub fn validate(&self, violations: &mut Violations) {
         violations.check_range("server.shutdown_grace", self.shutdown_grace, 0..=3600, 25);
         violations.check_range("server.header_timeout", self.header_timeout, 1..=3600, 30);
@@ -49,16 +83,8 @@ impl Server {
         violations.check_range(
             "server.max_connections",
             self.max_connections,
-            1..=1_000_000,
+            1..=MAX_CONNECTIONS,
             1024,
-        );
-
-        let per_address = self.max_connections_per_address;
-        violations.check_range(
-            "server.max_connections_per_address",
-            per_address,
-            0..=1_000_000,
-            0,
         );
 
         for origin in &self.cors_origins {

@@ -23,8 +23,8 @@ pub enum Admission {
 pub enum Refusal {
     /// Every slot is busy with a request.
     Full { most: usize },
-    /// The address has reached its limit, and all its connections are busy with a request.
-    Address { most: usize },
+    /// The peer has reached its limit, and all its connections are busy with a request.
+    Peer { most: usize },
 }
 
 impl Refusal {
@@ -36,7 +36,7 @@ impl Refusal {
                 problems::TOO_MANY_CONNECTIONS,
                 format!("all {most} connections are busy"),
             ),
-            Self::Address { most } => ApiError::new(
+            Self::Peer { most } => ApiError::new(
                 problems::TOO_MANY_CONNECTIONS_FROM_ADDRESS,
                 format!("this address already has {most} connections, all of them busy"),
             ),
@@ -51,7 +51,7 @@ pub async fn admit(request: Request, next: Next) -> Response {
     let Some(refusal) = refusal(&request) else {
         return next.run(request).await;
     };
-    let mut response = if request.uri().path().starts_with("/health/") {
+    let mut response = if is_probe(&request) {
         next.run(request).await
     } else {
         refusal.problem().into_response()
@@ -61,6 +61,11 @@ pub async fn admit(request: Request, next: Next) -> Response {
         .headers_mut()
         .insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+/// Whether a request is a health probe.
+pub fn is_probe<B>(request: &axum::http::Request<B>) -> bool {
+    request.uri().path().starts_with("/health/")
 }
 
 /// Why the connection of this request has no regular slot, if it has none.

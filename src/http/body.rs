@@ -20,7 +20,10 @@ use crate::base::problems;
 /// If more than this is unread, the connection is closed instead.
 const DRAIN_BYTES: usize = 64 << 20;
 pub const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// For a request that anybody may send: it must not hold its connection.
 pub const SHORT_DRAIN_TIME: Duration = Duration::from_millis(200);
+/// A client that sends nothing for this long is not about to finish its body.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The error for data that exceeds the maximum size.
 pub fn too_large(what: &str, most: usize) -> ApiError {
@@ -146,12 +149,13 @@ impl Rest {
         let drained = Limited::new(rest, DRAIN_BYTES);
         let mut drained = std::pin::pin!(drained);
         let all = async {
-            while let Some(frame) = drained.as_mut().frame().await {
-                if frame.is_err() {
-                    return false;
+            loop {
+                match tokio::time::timeout(MAX_PAUSE, drained.as_mut().frame()).await {
+                    Ok(Some(Ok(_))) => {}
+                    Ok(None) => return true,
+                    Ok(Some(Err(_))) | Err(_) => return false,
                 }
             }
-            true
         };
 
         tokio::time::timeout(time, all).await.unwrap_or(false)

@@ -24,6 +24,15 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 /// The route label of requests that match no route.
 const UNMATCHED: &str = "(unmatched)";
 
+/// What a client without a key is told before its body is read.
+const NEEDS_NO_KEY: [StatusCode; 5] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::UNAUTHORIZED,
+    StatusCode::FORBIDDEN,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+];
+
 /// The outermost layer.
 pub async fn envelope(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
@@ -32,19 +41,19 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     request.extensions_mut().insert(identity.clone());
     let method = request.method().clone();
 
-    // The few reserved connections are needed again soon.
-    let drain_time = if admission::refusal(&request).is_some() {
-        body::SHORT_DRAIN_TIME
-    } else {
-        body::DRAIN_TIME
-    };
-
+    let is_refused = admission::refusal(&request).is_some();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
 
     let (parts, body) = request.into_parts();
     let (body, rest) = Rest::of(body);
     let mut response = next.run(Request::from_parts(parts, body)).await;
+    let drain_time = if is_refused || NEEDS_NO_KEY.contains(&response.status()) {
+        body::SHORT_DRAIN_TIME
+    } else {
+        body::DRAIN_TIME
+    };
+
     let drained = match rest {
         Some(rest) => rest.drain(drain_time).await,
         None => true,

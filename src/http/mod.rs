@@ -200,6 +200,7 @@ pub fn router(state: AppState) -> Router {
 
     router
         .layer(from_fn_with_state(state.clone(), origin::check))
+        .layer(from_fn(host::check_form))
         .layer(from_fn(admission::admit))
         .layer(from_fn_with_state(state, middleware::envelope))
 }

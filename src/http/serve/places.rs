@@ -3,11 +3,14 @@
 //!
 //! If every slot is taken, the connection that has been idle longest is closed for the new one.
 //! Idle means that no request is in progress: nothing was sent yet, an incomplete head, or nothing
-//! since the last response. If no connection is idle, the new one gets a reserved slot, which
-//! serves only `/health/…` unless a regular slot is free by the time its request arrives.
+//! since the last response. One peer gets a part of the slots; a peer that has used it up gives one
+//! of its own idle connections for the new one. If no connection is idle, the new one gets a
+//! reserved slot, which serves only `/health/…` unless a regular slot is free by the time its
+//! request arrives. A request that is refused then releases its reserved slot at once, so that slow
+//! clients cannot fill the reserve.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,17 +22,29 @@ use crate::config::Server;
 use crate::http::admission::{Admission, Refusal};
 
 /// Connections above the limit, for probes.
-const RESERVE: usize = 16;
+const RESERVE: usize = 64;
 
 /// A connection is evicted only after this long without a request: a newly opened one is about to
 /// send its own.
 const SETTLED: Duration = Duration::from_millis(500);
 
+/// The same for a reserved slot: a probe sends its request at once, and another one may need it.
+const SETTLED_IN_RESERVE: Duration = Duration::from_millis(100);
+
 pub struct Places {
+    main: Limits,
+    reserve: Limits,
+    inner: Mutex<Inner>,
+}
+
+/// The limits of one kind of slots.
+#[derive(Clone, Copy)]
+struct Limits {
     most: usize,
     /// 0 means no limit.
-    most_per_address: usize,
-    inner: Mutex<Inner>,
+    per_peer: usize,
+    /// How long a connection has to be idle before it may be evicted.
+    settled: Duration,
 }
 
 #[derive(Default)]
@@ -38,8 +53,6 @@ struct Inner {
     seats: HashMap<u64, State>,
     main: Row,
     reserve: Row,
-    /// Connections of each address in regular slots; reserved ones do not count.
-    of_address: HashMap<IpAddr, usize>,
 }
 
 /// The slots of one kind.
@@ -48,10 +61,11 @@ struct Row {
     taken: usize,
     /// Connections without a request, the one idle longest first.
     idle: BTreeSet<(Instant, u64)>,
+    of_peer: HashMap<IpAddr, usize>,
 }
 
 struct State {
-    address: IpAddr,
+    peer: IpAddr,
     reserved: bool,
     idle_since: Option<Instant>,
     signals: Signals,
@@ -74,6 +88,18 @@ pub struct Seat {
     busy: AtomicBool,
 }
 
+/// Whose connections count together: an IPv4 address, or an IPv6 network of 64 bits, because one
+/// machine has all addresses of such a network.
+fn peer_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & !u128::from(u64::MAX);
+            Ipv6Addr::from_bits(network).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 /// A request in progress; over when dropped.
 pub struct Turn {
     seat: Arc<Seat>,
@@ -83,33 +109,43 @@ pub struct Turn {
 impl Places {
     pub fn new(config: &Server) -> Arc<Self> {
         let number = |setting: u64| usize::try_from(setting).unwrap_or(usize::MAX);
+        let per_peer = number(config.max_connections_per_peer());
         Arc::new(Self {
-            most: number(config.max_connections),
-            most_per_address: number(config.max_connections_per_address),
+            main: Limits {
+                most: number(config.max_connections),
+                per_peer,
+                settled: SETTLED,
+            },
+            reserve: Limits {
+                most: RESERVE,
+                per_peer: if per_peer == 0 { 0 } else { RESERVE / 2 },
+                settled: SETTLED_IN_RESERVE,
+            },
             inner: Mutex::default(),
         })
     }
 
     /// A slot for a new connection.
     pub fn seat(self: &Arc<Self>, address: IpAddr) -> Result<Arc<Seat>, Refusal> {
-        let address = address.to_canonical();
+        let peer = peer_of(address);
         let now = Instant::now();
         let mut inner = self.lock();
 
-        let reserved = match self.make_room(&mut inner, address, now) {
+        let reserved = match self.make_room(&mut inner, false, peer, now) {
             Ok(()) => false,
-            Err(_) if inner.reserve.taken < RESERVE || inner.evict(true, None, now) => true,
+            Err(_) if self.make_room(&mut inner, true, peer, now).is_ok() => true,
             Err(refusal) => return Err(refusal),
         };
 
         inner.last_id += 1;
         let (id, signals) = (inner.last_id, Signals::default());
-        inner.count_in(address, reserved);
-        inner.row(reserved).idle.insert((now, id));
+        let row = inner.row(reserved);
+        row.count_in(peer);
+        row.idle.insert((now, id));
         inner.seats.insert(
             id,
             State {
-                address,
+                peer,
                 reserved,
                 idle_since: Some(now),
                 signals: signals.clone(),
@@ -124,18 +160,26 @@ impl Places {
         }))
     }
 
-    /// Makes room for one more connection of this address.
-    fn make_room(&self, inner: &mut Inner, address: IpAddr, now: Instant) -> Result<(), Refusal> {
-        let of_address = inner.of_address.get(&address).copied().unwrap_or(0);
-        let too_many = self.most_per_address > 0 && of_address >= self.most_per_address;
-        if too_many && !inner.evict(false, Some(address), now) {
-            return Err(Refusal::Address {
-                most: self.most_per_address,
+    /// Makes room for one more connection of this peer.
+    fn make_room(
+        &self,
+        inner: &mut Inner,
+        reserved: bool,
+        peer: IpAddr,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let limits = if reserved { self.reserve } else { self.main };
+        let latest = now.checked_sub(limits.settled);
+        let of_peer = inner.row(reserved).of_peer.get(&peer).copied().unwrap_or(0);
+        let too_many = limits.per_peer > 0 && of_peer >= limits.per_peer;
+        if too_many && !inner.evict(reserved, Some(peer), latest) {
+            return Err(Refusal::Peer {
+                most: limits.per_peer,
             });
         }
 
-        if inner.main.taken >= self.most && !inner.evict(false, None, now) {
-            return Err(Refusal::Full { most: self.most });
+        if inner.row(reserved).taken >= limits.most && !inner.evict(reserved, None, latest) {
+            return Err(Refusal::Full { most: limits.most });
         }
 
         Ok(())
@@ -155,36 +199,18 @@ impl Inner {
         }
     }
 
-    fn count_in(&mut self, address: IpAddr, reserved: bool) {
-        self.row(reserved).taken += 1;
-        if !reserved {
-            *self.of_address.entry(address).or_default() += 1;
-        }
-    }
-
-    fn count_out(&mut self, address: IpAddr, reserved: bool) {
-        self.row(reserved).taken -= 1;
-        if !reserved && let Some(count) = self.of_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_address.remove(&address);
-            }
-        }
-    }
-
-    /// Evicts the connection that has been idle longest, of this address if given; returns whether
-    /// there was one.
-    fn evict(&mut self, reserved: bool, of: Option<IpAddr>, now: Instant) -> bool {
+    /// Evicts the connection that has been idle longest, and since `latest` at least, of this peer
+    /// if given; returns whether there was one.
+    fn evict(&mut self, reserved: bool, of: Option<IpAddr>, latest: Option<Instant>) -> bool {
         let row = if reserved { &self.reserve } else { &self.main };
         let fits = |seat: &State| {
-            of.is_none_or(|address| seat.address == address)
-                && !seat.signals.unread.load(Ordering::Relaxed)
+            of.is_none_or(|peer| seat.peer == peer) && !seat.signals.unread.load(Ordering::Relaxed)
         };
 
         let settled = row
             .idle
             .iter()
-            .take_while(|(since, _)| now.saturating_duration_since(*since) >= SETTLED);
+            .take_while(|(since, _)| latest.is_some_and(|latest| *since <= latest));
 
         let found = settled
             .map(|(_, id)| *id)
@@ -205,18 +231,35 @@ impl Inner {
             self.row(seat.reserved).idle.remove(&(since, id));
         }
 
-        self.count_out(seat.address, seat.reserved);
+        self.row(seat.reserved).count_out(seat.peer);
         Some(seat)
     }
 }
 
+impl Row {
+    fn count_in(&mut self, peer: IpAddr) {
+        self.taken += 1;
+        *self.of_peer.entry(peer).or_default() += 1;
+    }
+
+    fn count_out(&mut self, peer: IpAddr) {
+        self.taken -= 1;
+        if let Some(count) = self.of_peer.get_mut(&peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_peer.remove(&peer);
+            }
+        }
+    }
+}
+
 impl Seat {
-    /// A request has arrived.
-    pub fn begin(self: &Arc<Self>) -> Turn {
+    /// A request has arrived: a health probe, or another one.
+    pub fn begin(self: &Arc<Self>, is_probe: bool) -> Turn {
         self.busy.store(true, Ordering::Relaxed);
         Turn {
             seat: Arc::clone(self),
-            admission: self.admit(),
+            admission: self.admit(is_probe),
         }
     }
 
@@ -224,13 +267,13 @@ impl Seat {
         self.busy.load(Ordering::Relaxed)
     }
 
-    fn admit(&self) -> Admission {
+    fn admit(&self, is_probe: bool) -> Admission {
         let mut inner = self.places.lock();
         // A request that arrives at the moment of eviction is still answered.
         let Some(seat) = inner.seats.get_mut(&self.id) else {
             return Admission::All;
         };
-        let (address, reserved, idle_since) = (seat.address, seat.reserved, seat.idle_since.take());
+        let (peer, reserved, idle_since) = (seat.peer, seat.reserved, seat.idle_since.take());
         if let Some(since) = idle_since {
             inner.row(reserved).idle.remove(&(since, self.id));
         }
@@ -239,12 +282,17 @@ impl Seat {
             return Admission::All;
         }
 
-        if let Err(refusal) = self.places.make_room(&mut inner, address, Instant::now()) {
+        let now = Instant::now();
+        if let Err(refusal) = self.places.make_room(&mut inner, false, peer, now) {
+            if !is_probe {
+                inner.remove(self.id);
+            }
+
             return Admission::ProbesOnly(refusal);
         }
 
-        inner.count_out(address, true);
-        inner.count_in(address, false);
+        inner.reserve.count_out(peer);
+        inner.main.count_in(peer);
         if let Some(seat) = inner.seats.get_mut(&self.id) {
             seat.reserved = false;
         }
@@ -275,5 +323,20 @@ impl Drop for Turn {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.places.lock().remove(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_an_address_or_a_network_of_ipv6() {
+        let peer = |text: &str| peer_of(text.parse().unwrap());
+        assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:0:0:2"));
+        assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
+        assert_eq!(peer("::ffff:10.0.0.1"), peer("10.0.0.1"));
+        assert_ne!(peer("::ffff:10.0.0.1"), peer("::ffff:10.0.0.2"));
+        assert_ne!(peer("127.0.0.1"), peer("127.0.0.2"));
     }
 }

@@ -35,7 +35,7 @@ async fn ask_until(app: &TestApp, path: &str, status: &str) -> String {
     }
 }
 
-fn problem(answer: &str) -> serde_json::Value {
+pub fn problem(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap()
 }
 
@@ -44,6 +44,7 @@ async fn the_longest_idle_connection_is_closed_first() {
     // No connection reaches its timeout while this test runs.
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "8"),
+        ("SERVER__MAX_CONNECTIONS_PER_PEER", "0"),
         ("SERVER__HEADER_TIMEOUT", "3600"),
     ])
     .await;
@@ -85,7 +86,11 @@ async fn the_longest_idle_connection_is_closed_first() {
 
 #[tokio::test]
 async fn running_requests_keep_their_connection_and_health_probes_are_answered() {
-    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS", "3")]).await;
+    let app = TestApp::with(&[
+        ("SERVER__MAX_CONNECTIONS", "3"),
+        ("SERVER__MAX_CONNECTIONS_PER_PEER", "0"),
+    ])
+    .await;
     let mut working = [
         busy(&app, 12).await,
         busy(&app, 12).await,
@@ -123,13 +128,15 @@ async fn running_requests_keep_their_connection_and_health_probes_are_answered()
 async fn idle_connections_do_not_use_up_the_reserve() {
     let app = TestApp::with(&[
         ("SERVER__MAX_CONNECTIONS", "2"),
+        ("SERVER__MAX_CONNECTIONS_PER_PEER", "0"),
         ("SERVER__HEADER_TIMEOUT", "3600"),
     ])
     .await;
 
     let working = [busy(&app, 12).await, busy(&app, 12).await];
     let mut idle = Vec::new();
-    for _ in 0..40 {
+    // More than the reserve has.
+    for _ in 0..100 {
         idle.push(open(&app, b"GET /health/li").await);
     }
 
@@ -142,8 +149,8 @@ async fn idle_connections_do_not_use_up_the_reserve() {
 }
 
 #[tokio::test]
-async fn connections_per_address_can_be_limited() {
-    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS_PER_ADDRESS", "2")]).await;
+async fn connections_per_peer_can_be_limited() {
+    let app = TestApp::with(&[("SERVER__MAX_CONNECTIONS_PER_PEER", "2")]).await;
     let working = [busy(&app, 12).await, busy(&app, 12).await];
     let answer = ask(&app, "/v1/info").await;
     assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
