@@ -18,7 +18,7 @@ use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::Space;
 use memoir::config::{Config, Origin};
 use memoir::jobs::{JobContext, JobError, Jobs, Outcome, Runner, Work};
-use memoir::model::job::NewJob;
+use memoir::model::job::{Lane, NewJob};
 use memoir::store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -152,6 +152,7 @@ async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
     let space = Space::default();
     let new = NewJob {
         kind: "nothing",
+        lane: Lane::Requested,
         user_id: "default".to_owned(),
         source_id: None,
         request: serde_json::json!({"text": "x".repeat(1000)}).to_string(),

@@ -15,7 +15,7 @@ use crate::config::llm::LOCAL;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::llm::tasks::enrich::{ClassifiedMessage, EnrichMany, EnrichOne, NamedEntity};
 use crate::llm::{LlmError, Session};
-use crate::model::job::{NewJob, Record};
+use crate::model::job::{Lane, NewJob, Record};
 use crate::model::llm_call::LlmCall;
 use crate::model::memory::{Classification, EnrichmentState, Memory};
 use crate::model::search::OwnerKind;
@@ -79,6 +79,7 @@ pub fn new_job(user_id: &str, max_attempts: i64) -> NewJob {
     NewJob {
         group_size: 1,
         kind: KIND,
+        lane: Lane::Background,
         user_id: user_id.to_owned(),
         source_id: None,
         request: json!({}).to_string(),

@@ -14,7 +14,7 @@ use crate::base::ids::{MemoryId, Space};
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::Session;
 use crate::llm::tasks::extract::{Extract, ExtractedFact};
-use crate::model::job::{NewJob, Record};
+use crate::model::job::{Lane, NewJob, Record};
 use crate::model::memory::{
     EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
 };
@@ -48,6 +48,7 @@ pub fn new_job(user_id: &str, message_ids: &[&str], max_attempts: i64) -> NewJob
     NewJob {
         group_size: 1,
         kind: KIND,
+        lane: Lane::Background,
         user_id: user_id.to_owned(),
         source_id: None,
         request: json!({"message_ids": message_ids}).to_string(),

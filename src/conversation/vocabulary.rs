@@ -7,7 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{JobId, Space};
 use crate::base::text::{char_count, has_control};
-use crate::model::job::NewJob;
+use crate::model::job::{Lane, NewJob};
 use crate::model::memory::USER_PREFERENCE;
 use crate::model::vocabulary::{Suggestion, SuggestionKind, Terms, Vocabulary};
 use crate::store::{StoreError, Tx};
@@ -146,6 +146,7 @@ impl Conversation {
         let new = NewJob {
             group_size: 1,
             kind: backfill::KIND,
+            lane: Lane::Background,
             user_id: String::new(),
             source_id: None,
             request: request.to_string(),

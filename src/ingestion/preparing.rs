@@ -10,7 +10,7 @@ use super::{Ingestion, IngestionError, KIND};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space, new_uuid};
-use crate::model::job::NewJob;
+use crate::model::job::{Lane, NewJob};
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
 use crate::store::StoreError;
@@ -120,6 +120,7 @@ impl Ingestion {
 
         Ok(NewJob {
             kind: KIND,
+            lane: Lane::Requested,
             user_id,
             source_id,
             request,

@@ -135,7 +135,7 @@ impl Jobs {
             return Ok(cancelled);
         }
 
-        if !tx.has_room(&job.space, self.max_queued()).await? {
+        if !tx.has_room(job, self.max_queued()).await? {
             return Err(self.queue_full(1));
         }
 

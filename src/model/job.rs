@@ -131,10 +131,21 @@ impl Job {
     }
 }
 
+/// Whose work a job is. Each lane of a space has its own places in the queue and its own order, so
+/// that neither keeps the other waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// A caller asked for it.
+    Requested,
+    /// It follows from something that is stored already, such as the classification of a message.
+    Background,
+}
+
 /// A job to queue.
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub kind: &'static str,
+    pub lane: Lane,
     pub user_id: String,
     pub source_id: Option<String>,
     /// The request, as JSON.

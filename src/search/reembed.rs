@@ -12,7 +12,7 @@ use super::vectors::to_bytes;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::jobs::{JobContext, JobError, Jobs, JobsError, Outcome, Work};
-use crate::model::job::{JobFilter, NewJob, Record};
+use crate::model::job::{JobFilter, Lane, NewJob, Record};
 use crate::model::search::{OwnerKind, Unembedded};
 use crate::store::{JobPage, NewEmbedding};
 
@@ -78,6 +78,7 @@ impl Search {
             let request = json!({"from": old, "to": inner.settings.model}).to_string();
             let new = NewJob {
                 kind: KIND,
+                lane: Lane::Background,
                 user_id: String::new(),
                 source_id: None,
                 request,

@@ -12,11 +12,12 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::dialect::{KEPT_ROWS, Statement};
+use super::job_queue::{moment_of, turns};
 use super::jobs::{COLUMNS, check_transition, read_job, read_json};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
-use crate::model::job::{Claim, ClaimedJob, FIRST_FENCE, JobState, Report};
+use crate::model::job::{Claim, ClaimedJob, FIRST_FENCE, JobState, Lane, Report};
 use crate::model::llm_call::KeyBudget;
 
 /// How many jobs at the head of the queue one claim examines. Several processes see the same head,
@@ -71,7 +72,7 @@ impl Store {
         Ok(claimed.into_values().collect())
     }
 
-    /// The head of the queue. Jobs for one source run in the order in which the database received
+    /// The heads of both lanes of the queue. Jobs for one source run in the order in which the database received
     /// them, so that the last text becomes the latest version; a job that awaits its user does not
     /// block the others.
     async fn list_waiting(
@@ -79,9 +80,9 @@ impl Store {
         kinds: &[&'static str],
         workers: usize,
     ) -> Result<Vec<Waiting>, StoreError> {
-        let sql = format!(
-            "SELECT j.space, j.id, j.fence, j.group_size FROM jobs j WHERE j.state = 'queued' AND j.finished_at IS NULL AND j.run_after <= @now \
-             AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
+        let lane = format!(
+            "SELECT j.space, j.id, j.fence, j.group_size, j.turn FROM jobs j WHERE j.state = 'queued' AND j.finished_at IS NULL \
+             AND j.turn BETWEEN ? AND ? AND j.run_after <= @now AND j.kind IN ({}) AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.space = j.space \
              AND o.source_id = j.source_id AND o.state IN ('queued', 'running') AND o.source_seq <= j.source_seq \
              AND (o.source_seq < j.source_seq OR o.id < j.id)) \
              ORDER BY j.turn, j.id LIMIT {}",
@@ -89,18 +90,29 @@ impl Store {
             CANDIDATES.max(2 * workers)
         );
 
+        let sql = format!("SELECT * FROM ({lane}) a UNION ALL SELECT * FROM ({lane}) b");
         let mut query = self.backend.dialect.assembled(&sql);
-        for kind in kinds {
-            query = query.bind(*kind);
+        for lane in [Lane::Requested, Lane::Background] {
+            let (first, last) = turns(lane);
+            query = query.bind(first).bind(last);
+            for kind in kinds {
+                query = query.bind(*kind);
+            }
         }
 
         let read = |row: &AnyRow| {
-            Ok(Waiting {
+            let waiting = Waiting {
                 claim: read_claim(row)?,
                 group_size: usize::try_from(row.try_get::<i64, _>("group_size")?).unwrap_or(1),
-            })
+            };
+            Ok((moment_of(row.try_get("turn")?), waiting))
         };
-        self.fetch_all(query).await?.iter().map(read).collect()
+
+        let rows = self.fetch_all(query).await?;
+        let mut waiting: Vec<(i64, Waiting)> =
+            rows.iter().map(read).collect::<Result<_, StoreError>>()?;
+        waiting.sort_by(|(a, one), (b, other)| (a, &one.claim.id).cmp(&(b, &other.claim.id)));
+        Ok(waiting.into_iter().map(|(_, waiting)| waiting).collect())
     }
 
     async fn count_running(&self) -> Result<HashMap<String, i64>, StoreError> {

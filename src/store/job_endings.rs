@@ -192,7 +192,7 @@ impl Tx {
                 .bind(error.to_string())
                 .bind(now.as_micros()),
             Ending::Retried { error, after } => {
-                let turn = self.next_turn(&claim.space).await?;
+                let turn = self.next_turn(&claim.space, &claim.id).await?;
                 self.sql(RETRIED)
                     .bind(error.to_string())
                     .bind(turn)

@@ -2,7 +2,9 @@
 //!
 //! `turn` orders the queue: it is the time of queueing, or one hour after the last waiting or
 //! running job of the space, whichever is later. So the jobs of a busy space reach far into the
-//! future, and a single job of another space comes before all but the first of them.
+//! future, and a single job of another space comes before all but the first of them. Background work
+//! has turns of its own, far above all others: each lane of a space has its own order and its own
+//! number of places, and claims read the heads of both.
 //!
 //! Jobs for one source have their own order, `source_seq`: one more than the highest among them
 //! when the job is queued. The database counts it, because the clocks of hosts differ, and with
@@ -17,18 +19,21 @@ use super::job_details::ROWS;
 use super::{StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
-use crate::model::job::{Job, JobState, NewJob};
+use crate::model::job::{Job, JobState, Lane, NewJob};
 use crate::model::llm_call::KeyBudget;
 
 /// The distance between two jobs of one space in the queue, in microseconds: one hour, longer than
 /// any job takes.
 const TURN: i64 = 3_600_000_000;
+/// The first turn of background work, beyond any time.
+const BACKGROUND: i64 = 1 << 62;
 /// Characters of requests per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;
 
 impl Tx {
-    /// Queues jobs in their order, unless more than `most` would then wait in their space: then
-    /// none of them, and `None`. Their model calls count towards the caps of `payer`.
+    /// Queues jobs of one lane in their order, unless more than `most` would then wait in that lane
+    /// of their space: then none of them, and `None`. Their model calls count towards the caps of
+    /// `payer`.
     pub async fn add_jobs(
         &mut self,
         space: &Space,
@@ -37,7 +42,8 @@ impl Tx {
         most: i64,
         now: Timestamp,
     ) -> Result<Option<Vec<Job>>, StoreError> {
-        let queue = self.look_at_queue(space).await?;
+        let lane = new.first().map_or(Lane::Requested, |new| new.lane);
+        let queue = self.look_at_queue(space, lane).await?;
         if !self.fits(space, &queue, new.len(), most).await? {
             return Ok(None);
         }
@@ -146,14 +152,15 @@ impl Tx {
         Ok(())
     }
 
-    /// Whether fewer than `most` jobs wait in a space; jobs being queued at this moment may not
-    /// count.
-    pub async fn has_room(&mut self, space: &Space, most: i64) -> Result<bool, StoreError> {
-        let queue = self.look_at_queue(space).await?;
-        self.fits(space, &queue, 1, most).await
+    /// Whether fewer than `most` jobs wait in the lane of a job, so that it can be queued again; jobs
+    /// being queued at this moment may not count.
+    pub async fn has_room(&mut self, job: &Job, most: i64) -> Result<bool, StoreError> {
+        let lane = self.lane_of(&job.space, &job.id).await?;
+        let queue = self.look_at_queue(&job.space, lane).await?;
+        self.fits(&job.space, &queue, 1, most).await
     }
 
-    /// Whether at most `most` jobs wait in a space after `more` are added.
+    /// Whether at most `most` jobs wait in a lane of a space after `more` are added.
     async fn fits(
         &mut self,
         space: &Space,
@@ -168,10 +175,11 @@ impl Tx {
             return Ok(true);
         }
 
-        let sql = "SELECT COUNT(*) AS jobs FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' LIMIT ?) AS waiting";
-        let row = self
-            .fetch_optional(self.sql(sql).bind(space.as_str()).bind(most))
-            .await?;
+        let sql = "SELECT COUNT(*) AS jobs FROM (SELECT id FROM jobs WHERE space = ? AND state = 'queued' \
+                   AND turn BETWEEN ? AND ? LIMIT ?) AS waiting";
+        let (first, last) = turns(queue.lane);
+        let query = self.sql(sql).bind(space.as_str()).bind(first).bind(last);
+        let row = self.fetch_optional(query.bind(most)).await?;
         let waiting: i64 = row.map(|row| row.try_get("jobs")).transpose()?.unwrap_or(0);
         Ok(waiting.saturating_add(more) <= most)
     }
@@ -238,26 +246,42 @@ impl Tx {
         Ok(last.unwrap_or(0) + 1)
     }
 
-    pub(super) async fn next_turn(&mut self, space: &Space) -> Result<i64, StoreError> {
-        Ok(self.look_at_queue(space).await?.next_turn())
+    /// The turn of a job that is queued again, in the lane that it had.
+    pub(super) async fn next_turn(&mut self, space: &Space, id: &JobId) -> Result<i64, StoreError> {
+        let lane = self.lane_of(space, id).await?;
+        Ok(self.look_at_queue(space, lane).await?.next_turn())
     }
 
-    async fn look_at_queue(&mut self, space: &Space) -> Result<Queue, StoreError> {
+    async fn lane_of(&mut self, space: &Space, id: &JobId) -> Result<Lane, StoreError> {
+        let query = self.sql("SELECT turn FROM jobs WHERE space = ? AND id = ?");
+        let query = query.bind(space.as_str()).bind(id.as_str());
+        let row = self.fetch_optional(query).await?;
+        let turn: Option<i64> = row.map(|row| row.try_get("turn")).transpose()?;
+        Ok(if turn.is_some_and(|turn| turn >= BACKGROUND) {
+            Lane::Background
+        } else {
+            Lane::Requested
+        })
+    }
+
+    async fn look_at_queue(&mut self, space: &Space, lane: Lane) -> Result<Queue, StoreError> {
         // One select each, because SQLite uses the index only for a single MIN or MAX.
         let sql = "SELECT @now AS moment, \
-                   (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued') AS first_turn, \
-                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued') AS last_turn, \
-                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running') AS running_turn";
-        let query = self
-            .sql(sql)
-            .bind(space.as_str())
-            .bind(space.as_str())
-            .bind(space.as_str());
+                   (SELECT MIN(turn) FROM jobs WHERE space = ? AND state = 'queued' AND turn BETWEEN ? AND ?) AS first_turn, \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'queued' AND turn BETWEEN ? AND ?) AS last_turn, \
+                   (SELECT MAX(turn) FROM jobs WHERE space = ? AND state = 'running' AND turn BETWEEN ? AND ?) AS running_turn";
+        let (first, last) = turns(lane);
+        let query = (0..3).fold(self.sql(sql), |query, _| {
+            query.bind(space.as_str()).bind(first).bind(last)
+        });
 
         let Some(row) = self.fetch_optional(query).await? else {
-            return Ok(Queue::default());
+            return Err(StoreError::Broken {
+                cause: "a select without a table returned no row".to_owned(),
+            });
         };
         Ok(Queue {
+            lane,
             now: row.try_get("moment")?,
             first: row.try_get("first_turn")?,
             last: row.try_get("last_turn")?,
@@ -266,9 +290,22 @@ impl Tx {
     }
 }
 
-/// The first and last turn in the queue of a space.
-#[derive(Default)]
+/// The first and last turn of a lane.
+pub(super) fn turns(lane: Lane) -> (i64, i64) {
+    match lane {
+        Lane::Requested => (0, BACKGROUND - 1),
+        Lane::Background => (BACKGROUND, i64::MAX),
+    }
+}
+
+/// A turn, comparable with those of the other lane.
+pub(super) fn moment_of(turn: i64) -> i64 {
+    turn % BACKGROUND
+}
+
+/// The first and last turn in a lane of a space.
 struct Queue {
+    lane: Lane,
     now: i64,
     first: Option<i64>,
     last: Option<i64>,
@@ -278,9 +315,10 @@ struct Queue {
 
 impl Queue {
     fn next_turn(&self) -> i64 {
+        let earliest = turns(self.lane).0.saturating_add(self.now);
         self.last
             .max(self.running)
-            .map_or(self.now, |last| self.now.max(last.saturating_add(TURN)))
+            .map_or(earliest, |last| earliest.max(last.saturating_add(TURN)))
     }
 
     /// How many turns lie between the first and the last waiting job.

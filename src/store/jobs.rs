@@ -238,7 +238,7 @@ impl Tx {
     /// Queues a job again that has ended or awaits its user, with all its checkpoints.
     pub async fn requeue_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Queued)?;
-        let turn = self.next_turn(&job.space).await?;
+        let turn = self.next_turn(&job.space, &job.id).await?;
         let update = "UPDATE jobs SET state = 'queued', phase = NULL, attempt = 0, losses = 0, error_json = NULL, \
                       finished_at = NULL, waiting_since = NULL, waits = 0, turn = ?, run_after = @now, fence = fence + 1 \
                       WHERE space = ? AND id = ? AND state = ? AND fence = ?";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
-use memoir::model::job::{Claim, Job, JobRecord, NewJob, Record};
+use memoir::model::job::{Claim, Job, JobRecord, Lane, NewJob, Record};
 use memoir::model::source::Source;
 use memoir::store::{SourceFilter, SourceKey, SourcePage, Store, StoreError, StoredAnswer};
 use serde_json::json;
@@ -251,6 +251,7 @@ async fn records_of_jobs(store: &Store) {
     let at = Timestamp::from_micros(1);
     let new = || NewJob {
         kind: "story",
+        lane: Lane::Requested,
         user_id: "ann".to_owned(),
         source_id: None,
         request: "{}".to_owned(),

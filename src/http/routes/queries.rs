@@ -25,7 +25,7 @@ use crate::http::page;
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
 use crate::llm::Llm;
-use crate::model::job::NewJob;
+use crate::model::job::{Lane, NewJob};
 use crate::model::query::StoredQuery;
 use crate::queries::{KIND, Queries, QueryResult, QuerySettings, ReplayInput, Who};
 use crate::store::QueryPage;
@@ -166,6 +166,7 @@ async fn queue(
     let user_id = ask.user_id.clone().unwrap_or_else(|| "default".to_owned());
     let new = NewJob {
         kind: KIND,
+        lane: Lane::Requested,
         user_id,
         source_id: None,
         request: request.to_string(),

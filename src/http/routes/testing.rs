@@ -12,7 +12,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
 use crate::http::idempotency::Idempotency;
 use crate::http::state::AppState;
-use crate::model::job::NewJob;
+use crate::model::job::{Lane, NewJob};
 use crate::probe::{KIND, ProbeRequest};
 
 /// The router with these routes, if the settings ask for them.
@@ -59,6 +59,7 @@ pub async fn create_probe(
     let max_attempts = state.jobs.max_attempts();
     let new = NewJob {
         kind: KIND,
+        lane: Lane::Requested,
         user_id: "default".to_owned(),
         source_id: None,
         request,

@@ -2,6 +2,7 @@
 
 mod engine;
 mod kills;
+mod lanes;
 mod losses;
 mod order;
 mod outages;
