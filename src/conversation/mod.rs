@@ -102,6 +102,16 @@ impl AsStoreError for ConversationError {
 }
 
 impl ConversationError {
+    /// The error in words for a caller, without what the database says.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Store(error)
+            | Self::Jobs(JobsError::Store(error))
+            | Self::Search(SearchError::Store(error)) => error.reason().to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     pub fn invalid(field: &str, rule: impl Into<String>) -> Self {
         Self::Invalid(vec![FieldError::new(field, rule)])
     }

@@ -13,6 +13,9 @@ const MOST_QUOTED: usize = 80;
 /// Maximum number of errors that are listed; more do not help the model.
 pub const MOST_FAULTS: usize = 20;
 
+/// What a model is told about a character that PostgreSQL cannot store.
+const NUL: &str = "the answer contains a NUL character";
+
 /// The verdict on an answer.
 pub enum Verdict<O> {
     /// The whole answer is valid.
@@ -39,7 +42,11 @@ pub fn judge<T: Task>(
 ) -> (Verdict<T::Output>, Option<Value>) {
     if let Some(output) = task.read_text(text) {
         // Not recorded: it belongs to its caller alone.
-        let faults = task.check(&output);
+        let faults = if text.contains('\0') {
+            vec![Fault::whole(NUL)]
+        } else {
+            task.check(&output)
+        };
         let verdict = if faults.is_empty() {
             Verdict::Good(output)
         } else {
@@ -52,19 +59,19 @@ pub fn judge<T: Task>(
     else {
         return (bad(vec![Fault::whole(no_json(text))]), None);
     };
-    let nul = holds_nul(&value);
+    let storable = match T::ITEMS {
+        _ if !holds_nul(&value) => Some(value.clone()),
+        Some(items) => without_nul(value.clone(), items),
+        None => None,
+    };
+
     let verdict = match T::ITEMS {
-        Some(items) => judge_items(task, validator, value.clone(), items),
-        None if nul => bad(vec![Fault::whole("the answer contains a NUL character")]),
+        _ if storable.is_none() => bad(vec![Fault::whole(NUL)]),
+        Some(items) => judge_items(task, validator, value, items),
         None => judge_whole(task, validator, &value),
     };
 
-    let read = match T::ITEMS {
-        Some(items) if nul => without_nul(value, items),
-        _ => (!nul).then_some(value),
-    };
-
-    (verdict, read)
+    (verdict, storable)
 }
 
 /// The part of an answer that can be stored: items with a NUL are omitted. A replay finds them

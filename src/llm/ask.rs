@@ -310,7 +310,7 @@ impl<T: Task> Round<T> {
             (CallOutcome::Refused, Finish::Refused(reason)) => Err(LlmError::Refused {
                 model: target.name(),
                 stage: T::STAGE,
-                reason,
+                reason: reason.replace('\0', ""),
             }),
             (CallOutcome::Truncated, _) => self.smaller(verdict, target),
             _ => self.judged(verdict, target),

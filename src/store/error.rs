@@ -46,6 +46,23 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The error in words of our own, for callers, who must not see what the database says.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } | Self::CannotOpen { .. } => "the database is unreachable",
+            Self::Uncertain { .. } => {
+                "the connection to the database failed during the commit, so it is unknown \
+                 whether it took effect"
+            }
+            Self::Contended { .. } => "it kept conflicting with other work in the database",
+            Self::Full { .. } => "the disk of the database is full",
+            Self::Conflict { .. } => "it exists already",
+            Self::NotADatabase { .. } | Self::Schema(_) | Self::Broken { .. } => {
+                "a database statement failed; the log has its cause"
+            }
+        }
+    }
+
     pub(super) fn cannot_open(place: &str, cause: &str) -> Self {
         Self::CannotOpen {
             place: place.to_owned(),

@@ -22,6 +22,7 @@ use crate::conversation::messages::{Appended, MOST_CHARS, NewMessage, PreparedMe
 use crate::llm::tasks::send::SendPrompt;
 use crate::llm::{Llm, Session, TextListener, Written};
 use crate::model::llm_call::KeyBudget;
+use crate::store::AsStoreError as _;
 
 /// Maximum characters of a prompt and of an instruction.
 const MOST_PROMPT_CHARS: usize = 4_000_000;
@@ -221,7 +222,11 @@ impl Workbench {
             // An external reply costs nothing, so nothing is lost.
             Err(error) if external => return Err(error.into()),
             Err(error) => {
-                warnings.push(format!("the reply was not stored: {error}"));
+                if let Some(error) = error.as_store_error() {
+                    tracing::error!(%error, "the reply to a prompt was not stored");
+                }
+
+                warnings.push(format!("the reply was not stored: {}", error.reason()));
                 Vec::new()
             }
         };

@@ -8,6 +8,7 @@ mod faults;
 mod fuzz;
 mod history;
 mod layers;
+mod nul;
 mod sending;
 mod workspace;
 
