@@ -49,9 +49,14 @@ class Service:
                 time.sleep(0.1)
         sys.exit(f"memoir does not start; see {log.name}")
 
+    def get(self, path, space):
+        return self.send(path, None, space)
+
     def post(self, path, body, space):
+        return self.send(path, json.dumps(body).encode(), space)
+
+    def send(self, path, data, space):
         headers = {"content-type": "application/json", "x-memoir-space": space}
-        data = json.dumps(body).encode()
         request = urllib.request.Request(f"http://{self.address}{path}", data, headers)
         with urllib.request.urlopen(request, timeout=300) as reply:
             return json.load(reply)
