@@ -71,6 +71,10 @@ problems! {
         "Change or delete its entry in auth.keys and restart.";
     FIRST_KEY = 409 "first_key", "First key must be an admin key",
         "Create a key with the role \"admin\" and the space \"*\" first, then use it to create the others.";
+    MEMORY_SUPERSEDED = 409 "memory_superseded", "Memory already superseded",
+        "Supersede the memory that replaced it (context.superseded_by), or restore the old one first (PATCH /v1/memories/{id} with restore).";
+    SUMMARY_IN_PROGRESS = 409 "summary_in_progress", "Summary in progress",
+        "Wait for the time given in Retry-After, then list the summaries of the thread (GET /v1/memories?type=summary&thread_id=…).";
     REPLAY_DIVERGED = 409 "replay_diverged", "Replay diverged",
         "Replay with mode live, which calls the models again.";
     RUN_CANCELLED = 409 "run_cancelled", "Run cancelled",

@@ -15,6 +15,8 @@ use crate::llm::Session;
 /// Maximum tokens of a context, unless the request sets another.
 pub const USUAL_TOKENS: usize = 2000;
 const TOKEN_LIMITS: std::ops::RangeInclusive<usize> = 10..=200_000;
+/// Messages that a search adds on each side of a message found.
+const MAX_EXPAND: usize = 1;
 
 /// A request for a context.
 #[derive(Debug, Clone, Default)]
@@ -30,14 +32,13 @@ pub struct ContextInput {
     pub expand: usize,
 }
 
-/// How memories are found. `staged`: by the terms of the vocabulary, in three stages; `search`: by
-/// keyword and meaning.
+/// How memories are found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rank {
-    /// By the three stages.
-    #[default]
+    /// By the terms of the vocabulary, in three stages.
     Staged,
-    /// By a search over all memories of the user.
+    /// By keyword and meaning, over all memories of the user.
+    #[default]
     Search,
 }
 
@@ -71,6 +72,32 @@ pub struct Context {
     pub timings: Timings,
 }
 
+impl ContextInput {
+    /// Checks how large the context may become.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`].
+    pub fn check_size(&self) -> Result<(), ConversationError> {
+        if self
+            .max_tokens
+            .is_some_and(|tokens| !TOKEN_LIMITS.contains(&tokens))
+        {
+            let rule = format!(
+                "must be from {} to {}",
+                TOKEN_LIMITS.start(),
+                TOKEN_LIMITS.end()
+            );
+            return Err(ConversationError::invalid("max_tokens", rule));
+        }
+
+        if self.expand > MAX_EXPAND {
+            return Err(ConversationError::invalid("expand", "must be 0 or 1"));
+        }
+
+        Ok(())
+    }
+}
+
 impl Conversation {
     /// Assembles a context.
     ///
@@ -86,16 +113,8 @@ impl Conversation {
     ) -> Result<Context, ConversationError> {
         let begun = Instant::now();
         check_query(&input.query)?;
+        input.check_size()?;
         let max_tokens = input.max_tokens.unwrap_or(USUAL_TOKENS);
-        if !TOKEN_LIMITS.contains(&max_tokens) {
-            let rule = format!(
-                "must be from {} to {}",
-                TOKEN_LIMITS.start(),
-                TOKEN_LIMITS.end()
-            );
-            return Err(ConversationError::invalid("max_tokens", rule));
-        }
-
         let thread = match &input.thread_id {
             Some(id) => Some(self.thread(space, id, Some(&input.user_id)).await?),
             None => None,

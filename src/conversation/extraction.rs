@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::{Value, json};
 
 use super::enrichment::is_of_message;
+use super::memories::Replacing;
 use super::{Conversation, ConversationError, fact_check};
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
@@ -196,11 +197,15 @@ impl Conversation {
         let now = context.clock().now();
         let kept = self.store.retry("keep_facts", || async {
             let mut tx = self.store.begin().await?;
-            let mut counts = counts;
+            let (mut counts, mut facts) = (counts, facts.clone());
             let there = tx.hold_memories(space, &[message.id.to_string()]).await?;
             if !there.is_empty() {
-                for fact in &facts {
-                    counts.replaced += self.mark_replaced(&mut tx, space, fact, now).await?;
+                for fact in &mut facts {
+                    match self.mark_replaced(&mut tx, space, fact, now).await? {
+                        Replacing::Marked => counts.replaced += 1,
+                        // Replaced or deleted since it was read: the fact stands on its own.
+                        _ => forget_replaced(fact),
+                    }
                 }
 
                 self.write_memories(&mut tx, space, &facts, &prepared, now)
@@ -288,6 +293,12 @@ fn checked(
         updated_at: now,
         last_access_at: None,
     })
+}
+
+fn forget_replaced(fact: &mut Memory) {
+    if let Some(evidence) = &mut fact.evidence {
+        evidence.supersedes = None;
+    }
 }
 
 /// Facts that are new, each once: none of the known ones has the same words.

@@ -7,12 +7,12 @@ use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::sha256_hex;
-use crate::base::ids::{MemoryId, Space};
+use crate::base::ids::{MemoryId, Space, ThreadId};
 use crate::llm::Session;
 use crate::model::memory::{
     EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
 };
-use crate::store::{MemoryFilter, MemoryPage, StoreError, Tx};
+use crate::store::{MemoryFilter, MemoryPage, StoreError, TurnPage, Tx};
 
 use super::writing::PreparedMemories;
 
@@ -56,6 +56,21 @@ pub struct MemoryChange {
 pub struct PreparedMemory {
     pub memory: Memory,
     prepared: PreparedMemories,
+}
+
+/// What became of the memory that another one replaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Replacing {
+    /// There is none.
+    Nothing,
+    Marked,
+    /// It was deleted meanwhile.
+    Gone(String),
+    /// Another memory had replaced it.
+    Before {
+        id: String,
+        by: String,
+    },
 }
 
 impl Conversation {
@@ -112,7 +127,7 @@ impl Conversation {
     /// Stores it inside the caller's transaction; the memory that it replaces is marked and kept.
     ///
     /// # Errors
-    /// The store's.
+    /// [`ConversationError::Superseded`]: another memory was faster, or the store's.
     pub async fn add_memory(
         &self,
         tx: &mut Tx,
@@ -121,39 +136,48 @@ impl Conversation {
         now: Timestamp,
     ) -> Result<(), ConversationError> {
         let memory = &ready.memory;
-        self.mark_replaced(tx, space, memory, now).await?;
+        match self.mark_replaced(tx, space, memory, now).await? {
+            Replacing::Nothing | Replacing::Marked => {}
+            Replacing::Gone(id) => return Err(ConversationError::no_memory(&id)),
+            Replacing::Before { id, by } => return Err(ConversationError::Superseded { id, by }),
+        }
+
         let one = std::slice::from_ref(memory);
         Ok(self
             .write_memories(tx, space, one, &ready.prepared, now)
             .await?)
     }
 
-    /// Marks the memory that another one replaces, and counts the change.
+    /// Marks the memory that another one replaces. It is locked first, so of several that want to
+    /// replace it, one does.
     pub(super) async fn mark_replaced(
         &self,
         tx: &mut Tx,
         space: &Space,
         memory: &Memory,
         now: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Replacing, StoreError> {
         let replaced = memory
             .evidence
             .as_ref()
             .and_then(|evidence| evidence.supersedes.clone());
-        let Some(replaced) = replaced else {
-            return Ok(0);
+        let Some(id) = replaced else {
+            return Ok(Replacing::Nothing);
         };
 
-        let mut marked = 0;
-        for mut old in tx.hold_memories(space, &[replaced]).await? {
-            old.superseded_by = Some(memory.id.to_string());
-            old.superseded_at = Some(memory.created_at);
-            old.updated_at = now;
-            tx.update_memory(space, &old, false).await?;
-            marked += 1;
+        let held = tx.hold_memories(space, std::slice::from_ref(&id)).await?;
+        let Some(mut old) = held.into_iter().next() else {
+            return Ok(Replacing::Gone(id));
+        };
+        if let Some(by) = old.superseded_by {
+            return Ok(Replacing::Before { id, by });
         }
 
-        Ok(marked)
+        old.superseded_by = Some(memory.id.to_string());
+        old.superseded_at = Some(memory.created_at);
+        old.updated_at = now;
+        tx.update_memory(space, &old, false).await?;
+        Ok(Replacing::Marked)
     }
 
     /// A memory; if a user is named, only one of theirs.
@@ -184,6 +208,19 @@ impl Conversation {
         page: &MemoryPage,
     ) -> Result<Vec<Memory>, ConversationError> {
         Ok(self.store.list_memories(space, filter, page).await?)
+    }
+
+    /// A page of a thread's messages, in the order of the conversation.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list_messages(
+        &self,
+        space: &Space,
+        thread_id: &ThreadId,
+        page: &TurnPage,
+    ) -> Result<Vec<Memory>, ConversationError> {
+        Ok(self.store.list_messages(space, thread_id, page).await?)
     }
 
     /// Changes a memory if `unchanged` accepts its current state.

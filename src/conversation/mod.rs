@@ -77,6 +77,9 @@ pub enum ConversationError {
     /// 409: the vocabulary already has the term or the version.
     #[error("{0}")]
     VocabularyConflict(String),
+    /// 409: another memory has replaced the one that this one should replace.
+    #[error("the memory {id} was already replaced, by the memory {by}")]
+    Superseded { id: String, by: String },
     /// 412: the resource has changed since it was read.
     #[error("the {0} has changed since you read it")]
     Changed(&'static str),

@@ -11,8 +11,8 @@ use super::{Conversation, ConversationError};
 use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::memory::Memory;
-use crate::search::Kind;
 use crate::search::memories::{MemoryQuery, NEIGHBOUR};
+use crate::search::{Kind, SearchError};
 
 /// The weight of the search in a score; the score of the stages has the rest.
 const SEARCH: f64 = 0.6;
@@ -32,7 +32,7 @@ impl Conversation {
     /// The memories of a user that match a question best, best first.
     ///
     /// # Errors
-    /// The model's, or the store's.
+    /// The store's.
     pub async fn recall(
         &self,
         session: &Session,
@@ -57,7 +57,18 @@ impl Conversation {
             since: intent.since(scope.now),
             exclude: scope.exclude,
         };
-        let found = self.search.find_memories(session, space, asked).await?;
+        let found = match self.search.find_memories(session, space, asked).await {
+            // Without its embedding model, a search finds the words.
+            Err(SearchError::Llm(error)) => {
+                tracing::warn!(%error, "a context is found by keyword only");
+                let words = MemoryQuery {
+                    kind: Kind::Keyword,
+                    ..asked
+                };
+                self.search.find_memories(session, space, words).await?
+            }
+            found => found?,
+        };
         let best = found.items.first().map_or(0.0, |one| one.standing);
         let mut recalled: Vec<Recalled> = found
             .items

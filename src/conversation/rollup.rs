@@ -1,21 +1,25 @@
 //! Summarises the oldest messages of a thread, with a title. The messages are kept, and the last
 //! turns are never summarised.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::memories::{NewMemory, PreparedMemory};
 use super::window::USUAL_TURNS;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
+use crate::base::ids::{Space, ThreadId};
 use crate::llm::Session;
 use crate::llm::tasks::rollup::Rollup;
 use crate::model::memory::{Evidence, Memory, MemoryKind};
-use crate::store::{MemoryFilter, MemoryPage};
+use crate::store::{MemoryFilter, MemoryPage, TurnPage};
 
 /// Maximum messages of one summary.
 const MOST_MESSAGES: usize = 200;
 const USUAL_CHARS: usize = 1200;
+/// Maximum summaries of a thread that are read, and messages that are read at once.
+const MAX_SUMMARIES: usize = 10_000;
+const PAGE: usize = 1000;
 
 /// Which messages to summarise.
 #[derive(Debug, Clone, Default)]
@@ -26,8 +30,40 @@ pub struct RollupInput {
     pub pinned: bool,
 }
 
+/// What became of a request for a summary.
+pub enum RolledUp {
+    /// A new summary, to be stored.
+    New(Box<PreparedMemory>),
+    /// Another request has summarised the same messages meanwhile.
+    Meanwhile(Box<Memory>),
+}
+
 impl Conversation {
-    /// Asks the model for a summary of the oldest messages that no summary covers yet.
+    /// The summaries of a thread, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn summaries(
+        &self,
+        space: &Space,
+        thread_id: &ThreadId,
+    ) -> Result<Vec<Memory>, ConversationError> {
+        let filter = MemoryFilter {
+            thread_id: Some(thread_id.clone()),
+            kinds: vec![MemoryKind::Summary.as_str()],
+            ..MemoryFilter::default()
+        };
+        let page = MemoryPage {
+            from: None,
+            newest_first: false,
+            limit: MAX_SUMMARIES,
+        };
+        self.list_memories(space, &filter, &page).await
+    }
+
+    /// Asks the model for a summary of the oldest messages that no summary covers yet. `before` has
+    /// the summaries that the caller knows: if nothing is left because of one that is not among
+    /// them, that one is returned. Only one caller at a time may do this for a thread.
     ///
     /// # Errors
     /// [`ConversationError::Invalid`]: there is nothing to summarise. The model's, or the store's.
@@ -35,12 +71,12 @@ impl Conversation {
         &self,
         session: &Session,
         space: &Space,
-        thread_id: &str,
-        user_id: Option<&str>,
+        thread_id: &ThreadId,
         input: &RollupInput,
+        before: &[Memory],
         now: Timestamp,
-    ) -> Result<PreparedMemory, ConversationError> {
-        let thread = self.thread(space, thread_id, user_id).await?;
+    ) -> Result<RolledUp, ConversationError> {
+        let thread = self.thread(space, thread_id.as_str(), None).await?;
         let max_chars = input.max_chars.unwrap_or(USUAL_CHARS);
         if !(100..=10_000).contains(&max_chars) {
             return Err(ConversationError::invalid(
@@ -50,38 +86,16 @@ impl Conversation {
         }
 
         let last = (thread.turn_count - USUAL_TURNS).min(input.until_turn.unwrap_or(i64::MAX));
-        let read = async |kind: MemoryKind| {
-            let filter = MemoryFilter {
-                thread_id: Some(thread.id.clone()),
-                kinds: vec![kind.as_str()],
-                ..MemoryFilter::default()
-            };
-            let page = MemoryPage {
-                from: None,
-                newest_first: false,
-                limit: 10_000,
-            };
-            self.store.list_memories(space, &filter, &page).await
-        };
-
-        let summaries = read(MemoryKind::Summary).await?;
-        let covered = |message: &Memory| {
-            let evidence = summaries
-                .iter()
-                .filter_map(|summary| summary.evidence.as_ref());
-            evidence
-                .flat_map(|evidence| &evidence.message_ids)
-                .any(|id| id == message.id.as_str())
-        };
-        let mut messages = read(MemoryKind::Message).await?;
-        messages.retain(|message| message.turn_index <= last && !covered(message));
-        messages.truncate(MOST_MESSAGES);
+        let summaries = self.summaries(space, &thread.id).await?;
+        let messages = self
+            .oldest_uncovered(space, &thread.id, last, &summaries)
+            .await?;
         if messages.is_empty() {
-            let rule = format!(
-                "there is nothing to summarise: the last {USUAL_TURNS} turns stay as they are, and all \
-                 messages before them have a summary"
-            );
-            return Err(ConversationError::invalid("until_turn", rule));
+            let known = |summary: &Memory| before.iter().any(|one| one.id == summary.id);
+            let meanwhile = summaries.into_iter().rfind(|summary| !known(summary));
+            return meanwhile
+                .map(|summary| RolledUp::Meanwhile(Box::new(summary)))
+                .ok_or_else(nothing_left);
         }
 
         let task = Rollup {
@@ -112,6 +126,53 @@ impl Conversation {
                 .collect(),
             ..Evidence::default()
         });
-        Ok(ready)
+        Ok(RolledUp::New(Box::new(ready)))
     }
+
+    /// The oldest messages up to a turn that none of the summaries covers, at most as many as one
+    /// summary takes.
+    async fn oldest_uncovered(
+        &self,
+        space: &Space,
+        thread_id: &ThreadId,
+        last: i64,
+        summaries: &[Memory],
+    ) -> Result<Vec<Memory>, ConversationError> {
+        let covered: HashSet<&str> = summaries
+            .iter()
+            .filter_map(|summary| summary.evidence.as_ref())
+            .flat_map(|evidence| &evidence.message_ids)
+            .map(String::as_str)
+            .collect();
+
+        let mut found = Vec::new();
+        let mut page = TurnPage {
+            from: None,
+            newest_first: false,
+            limit: PAGE,
+        };
+        loop {
+            let messages = self.list_messages(space, thread_id, &page).await?;
+            let end = messages.last().map(|last| (last.turn_index, last.seq));
+            let is_last = messages.len() < PAGE || end.is_none_or(|(turn, _)| turn > last);
+            found.extend(messages.into_iter().filter(|message| {
+                message.turn_index <= last && !covered.contains(message.id.as_str())
+            }));
+
+            if is_last || found.len() >= MOST_MESSAGES {
+                found.truncate(MOST_MESSAGES);
+                return Ok(found);
+            }
+
+            page.from = end;
+        }
+    }
+}
+
+fn nothing_left() -> ConversationError {
+    let rule = format!(
+        "there is nothing to summarise: the last {USUAL_TURNS} turns stay as they are, and all \
+         messages before them have a summary"
+    );
+    ConversationError::invalid("until_turn", rule)
 }

@@ -162,7 +162,8 @@ impl Conversation {
 
         tx.add_embeddings(space, OwnerKind::Memory, model, &rows, now)
             .await?;
-        self.evict_vectors(tx, space, user_id, seqs, now).await
+        self.evict_vectors(tx, space, (user_id, model), seqs, now)
+            .await
     }
 
     /// Removes the vectors of a user's least important memories, if there are too many. These
@@ -171,7 +172,7 @@ impl Conversation {
         &self,
         tx: &mut Tx,
         space: &Space,
-        user_id: &str,
+        (user_id, model): (&str, &str),
         written: &[i64],
         now: Timestamp,
     ) -> Result<(), StoreError> {
@@ -183,7 +184,7 @@ impl Conversation {
 
         let group = memory_group(user_id);
         let evicted = tx
-            .list_least_important(space, &group, self.max_vectors)
+            .list_least_important(space, &group, model, self.max_vectors)
             .await?;
         if evicted.is_empty() {
             return Ok(());

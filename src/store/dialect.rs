@@ -242,6 +242,20 @@ impl Dialect {
         }
     }
 
+    /// Joins one row of a table to each row before it, by a unique index. PostgreSQL has no hints:
+    /// without statistics, right after an import, it would read the whole table for each row. What
+    /// has an offset is planned by itself, and so can use only what `on` names.
+    pub fn look_up(&self, table: &str, alias: &str, on: &str) -> String {
+        match self.engine {
+            Engine::Postgres => format!(
+                " CROSS JOIN LATERAL (SELECT * FROM {table} {alias} WHERE {on} OFFSET 0) {alias}"
+            ),
+            Engine::Sqlite | Engine::Mysql => {
+                format!(" {} {table} {alias} ON {on}", self.join_in_order())
+            }
+        }
+    }
+
     /// The ordered values of a column, joined by [`JOINT`], which no text of ours contains.
     pub fn joined(&self, column: &str, order: &str) -> String {
         match self.engine {

@@ -1,6 +1,7 @@
 //! Rows of `memories` and of the tables that describe them: written, and read one by one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -29,6 +30,8 @@ const ROWS: usize = 50;
 const BYTES: usize = 1_000_000;
 /// Ids per statement.
 const AT_ONCE: usize = 500;
+/// Memories that lose their vectors in one transaction: more than one request can store.
+const MAX_EVICTED: usize = 2000;
 
 impl Tx {
     /// Stores memories with their descriptions; returns the number of each by its id.
@@ -116,51 +119,52 @@ impl Tx {
         Ok(all)
     }
 
-    /// The memories of a group that have vectors beyond the limit: the least important first, then
-    /// the oldest.
+    /// The memories of a group that have vectors of a model beyond the limit: the least important
+    /// first, then the oldest; at most as many as one transaction should change.
     pub async fn list_least_important(
         &mut self,
         space: &Space,
         group_id: &str,
+        model: &str,
         limit: usize,
     ) -> Result<Vec<Memory>, StoreError> {
-        const EMBEDDED: &str = "FROM search_entries t JOIN embeddings e ON e.space = t.space AND e.owner_kind = 'memory' \
-             AND e.entry_id = t.id JOIN settings s ON s.space = t.space AND s.name = 'embedding_model' \
-             AND e.model = s.value_json";
         const OF_GROUP: &str = "WHERE t.space = ? AND t.owner_kind = 'memory' AND t.group_id = ?";
-        // Nearly always few enough, which the entries alone show: with little statistics, PostgreSQL
-        // would read all vectors of the space to count them.
+        // Nearly always few enough, which the entries alone show.
         let entries = format!("SELECT COUNT(*) AS number FROM search_entries t {OF_GROUP}");
-        if self.count_in_group(&entries, space, group_id).await? <= limit {
+        let query = self.backend.dialect.assembled(&entries);
+        let query = query.bind(space.as_str()).bind(group_id.to_owned());
+        if self.count(query).await? <= limit {
             return Ok(Vec::new());
         }
 
-        let embedded = format!("SELECT COUNT(*) AS number {EMBEDDED} {OF_GROUP}");
-        let number = self.count_in_group(&embedded, space, group_id).await?;
-        let over = number.saturating_sub(limit);
+        let backend = Arc::clone(&self.backend);
+        let dialect = &backend.dialect;
+        let vector =
+            "e.space = ? AND e.owner_kind = 'memory' AND e.entry_id = t.id AND e.model = ?";
+        let vectors = dialect.look_up("embeddings", "e", vector);
+        let memories = dialect.look_up("memories", "m", "m.seq = t.owner_id");
+        let of_group = |sql: &str| {
+            let query = dialect.assembled(sql).persistent(false);
+            let query = query.bind(space.as_str()).bind(model.to_owned());
+            query.bind(space.as_str()).bind(group_id.to_owned())
+        };
+        let number = format!("SELECT COUNT(*) AS number FROM search_entries t{vectors} {OF_GROUP}");
+        let over = self.count(of_group(&number)).await?.saturating_sub(limit);
         if over == 0 {
             return Ok(Vec::new());
         }
 
-        let sql = format!(
-            "SELECT {COLUMNS} {EMBEDDED} JOIN memories m ON m.seq = t.owner_id {OF_GROUP} \
-             ORDER BY COALESCE(m.importance, 0.5), m.created_at, m.seq LIMIT {over}"
+        let list = format!(
+            "SELECT {COLUMNS} FROM search_entries t{vectors}{memories} {OF_GROUP} \
+             ORDER BY COALESCE(m.importance, 0.5), m.created_at, m.seq LIMIT {}",
+            over.min(MAX_EVICTED)
         );
-        let query = self.backend.dialect.assembled(&sql).persistent(false);
-        let query = query.bind(space.as_str()).bind(group_id.to_owned());
-        let rows = self.fetch_all(query).await?;
+        let rows = self.fetch_all(of_group(&list)).await?;
         rows.iter().map(read_memory).collect()
     }
 
-    async fn count_in_group(
-        &mut self,
-        sql: &str,
-        space: &Space,
-        group_id: &str,
-    ) -> Result<usize, StoreError> {
-        let count = self.backend.dialect.assembled(sql);
-        let count = count.bind(space.as_str()).bind(group_id.to_owned());
-        let row = self.fetch_optional(count).await?;
+    async fn count(&mut self, query: Statement) -> Result<usize, StoreError> {
+        let row = self.fetch_optional(query).await?;
         let number: Option<i64> = row.map(|row| row.try_get("number")).transpose()?;
         Ok(number.map_or(0, |number| usize::try_from(number).unwrap_or(usize::MAX)))
     }
@@ -244,15 +248,7 @@ impl Tx {
             return Ok(());
         }
 
-        for table in [
-            "DELETE FROM memory_topics WHERE space = ? AND memory_id = ?",
-            "DELETE FROM memory_entities WHERE space = ? AND memory_id = ?",
-            "DELETE FROM memory_tags WHERE space = ? AND memory_id = ?",
-        ] {
-            let delete = self.sql(table).bind(space.as_str());
-            self.execute(delete.bind(memory.id.as_str())).await?;
-        }
-
+        self.remove_labels(space, memory).await?;
         self.add_labels(space, std::slice::from_ref(memory)).await
     }
 
@@ -303,66 +299,6 @@ impl Tx {
         }
 
         Ok(removed)
-    }
-
-    async fn add_labels(&mut self, space: &Space, memories: &[Memory]) -> Result<(), StoreError> {
-        let mut topics = Vec::new();
-        let mut tags = Vec::new();
-        let mut entities = Vec::new();
-        for memory in memories {
-            let id = memory.id.as_str();
-            topics.extend(
-                (0_i64..)
-                    .zip(&memory.labels.topics)
-                    .map(|(at, topic)| (id, at, topic)),
-            );
-            tags.extend(
-                (0_i64..)
-                    .zip(&memory.labels.tags)
-                    .map(|(at, tag)| (id, at, tag)),
-            );
-            entities.extend(
-                (0_i64..)
-                    .zip(&memory.labels.entities)
-                    .map(|(at, one)| (id, at, one)),
-            );
-        }
-
-        let listed = [
-            (
-                "INSERT INTO memory_topics (space, memory_id, position, topic) VALUES (?, ?, ?, ?)",
-                topics,
-            ),
-            (
-                "INSERT INTO memory_tags (space, memory_id, position, tag) VALUES (?, ?, ?, ?)",
-                tags,
-            ),
-        ];
-        for (sql, rows) in listed {
-            for some in rows.chunks(ROWS) {
-                let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-                let insert = some.iter().fold(insert, |insert, (id, at, name)| {
-                    let insert = insert.bind(space.as_str()).bind((*id).to_owned());
-                    insert.bind(*at).bind((*name).clone())
-                });
-                self.execute(insert).await?;
-            }
-        }
-
-        for some in entities.chunks(ROWS) {
-            let sql = "INSERT INTO memory_entities (space, memory_id, position, type, value) VALUES (?, ?, ?, ?, ?)";
-            let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
-            let insert = some.iter().fold(insert, |insert, (id, at, one)| {
-                let insert = insert.bind(space.as_str()).bind((*id).to_owned());
-                insert
-                    .bind(*at)
-                    .bind(one.kind.clone())
-                    .bind(one.value.clone())
-            });
-            self.execute(insert).await?;
-        }
-
-        Ok(())
     }
 }
 

@@ -46,6 +46,15 @@ pub struct MemoryPage {
     pub limit: usize,
 }
 
+/// A page of a thread's messages in the order of the conversation, after or before a turn and a
+/// number in it.
+#[derive(Debug, Clone)]
+pub struct TurnPage {
+    pub from: Option<(i64, i64)>,
+    pub newest_first: bool,
+    pub limit: usize,
+}
+
 /// Turns of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turns {
@@ -152,12 +161,7 @@ impl Store {
             StatementBuilder::of(&format!("SELECT {COLUMNS} FROM memories m WHERE "));
         statement.text("m.space = ?", space.as_str());
         statement.memories(filter);
-        let (edge, beyond, order) = if page.newest_first {
-            ("<=", "<", " DESC")
-        } else {
-            (">=", ">", "")
-        };
-
+        let (edge, beyond, order) = direction(page.newest_first);
         if let Some((created_at, id)) = &page.from {
             let micros = created_at.as_micros();
             statement.number(&format!(" AND m.created_at {edge} ?"), micros);
@@ -228,6 +232,35 @@ impl Store {
         Ok(all)
     }
 
+    /// Messages of a thread by turn, and within a turn as they were stored. The times that an import
+    /// gives them may be equal or in any order.
+    pub async fn list_messages(
+        &self,
+        space: &Space,
+        thread_id: &ThreadId,
+        page: &TurnPage,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut statement =
+            StatementBuilder::of(&format!("SELECT {COLUMNS} FROM memories m WHERE "));
+        statement.text("m.space = ?", space.as_str());
+        statement.text(" AND m.thread_id = ?", thread_id.as_str());
+        statement.push(" AND m.type = 'message' AND m.superseded_by IS NULL");
+        let (edge, beyond, order) = direction(page.newest_first);
+        if let Some((turn, seq)) = page.from {
+            statement.number(&format!(" AND m.turn_index {edge} ?"), turn);
+            statement.number(&format!(" AND (m.turn_index {beyond} ?"), turn);
+            statement.number(&format!(" OR m.seq {beyond} ?)"), seq);
+        }
+
+        let order = format!(" ORDER BY m.turn_index{order}, m.seq{order}");
+        statement.limit(&order, page.limit);
+        self.retry("list_messages", || async {
+            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
+            rows.iter().map(read_memory).collect()
+        })
+        .await
+    }
+
     /// The messages of a thread in its newest turns, oldest first.
     pub async fn list_last_turns(
         &self,
@@ -247,6 +280,15 @@ impl Store {
             rows.iter().map(read_memory).collect()
         })
         .await
+    }
+}
+
+/// How a page compares with the place where it begins, and how it is sorted.
+fn direction(newest_first: bool) -> (&'static str, &'static str, &'static str) {
+    if newest_first {
+        ("<=", "<", " DESC")
+    } else {
+        (">=", ">", "")
     }
 }
 

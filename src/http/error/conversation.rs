@@ -14,6 +14,8 @@ impl From<ConversationError> for ApiError {
             ConversationError::ThreadExists(_) | ConversationError::VocabularyConflict(_) => {
                 Self::new(problems::CONFLICT, detail)
             }
+            ConversationError::Superseded { by, .. } => Self::new(problems::MEMORY_SUPERSEDED, detail)
+                .with("superseded_by", by),
             ConversationError::Changed(what) => Self::new(problems::PRECONDITION_FAILED, detail)
                 .fix(format!("Get the {what} again and repeat the change with its new ETag.")),
             ConversationError::Jobs(error) => error.into(),

@@ -99,6 +99,30 @@ impl Held {
 }
 
 impl Idempotency {
+    /// A key of the service's own for what one request at a time may do, in all processes. No header
+    /// can name it, because the keys of clients have no spaces.
+    pub fn alone(route: &'static str, what: &str) -> Self {
+        Self {
+            key: Some(format!("{route} {what}")),
+            route,
+            body_hash: String::new(),
+        }
+    }
+
+    /// The turn to run, once no other request does; `None` if that takes longer than `patience`.
+    /// For a key from [`Idempotency::alone`], which never has a response.
+    pub async fn exclusive(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        patience: Duration,
+    ) -> Result<Option<Run>, ApiError> {
+        match self.wait_for_turn(state, caller, patience).await? {
+            Some(Turn::Mine(run)) => Ok(Some(run)),
+            Some(Turn::Answered(_)) | None => Ok(None),
+        }
+    }
+
     /// The turn to run, or the response of the request that ran; waits for it for at most
     /// `patience`.
     pub async fn turn(
@@ -107,6 +131,16 @@ impl Idempotency {
         caller: &Caller,
         patience: Duration,
     ) -> Result<Turn, ApiError> {
+        let turn = self.wait_for_turn(state, caller, patience).await?;
+        turn.ok_or_else(still_running)
+    }
+
+    async fn wait_for_turn(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        patience: Duration,
+    ) -> Result<Option<Turn>, ApiError> {
         let mut run = Run {
             runs: state.runs.clone(),
             store: state.store.clone(),
@@ -114,7 +148,7 @@ impl Idempotency {
         };
 
         let Some(key) = &self.key else {
-            return Ok(Turn::Mine(run));
+            return Ok(Some(Turn::Mine(run)));
         };
         let held = || Held {
             space: caller.space.clone(),
@@ -142,12 +176,12 @@ impl Idempotency {
                 .claim_idempotency_run(wanted, caller.now, expired)
                 .await?
             {
-                RunClaim::Mine => return Ok(Turn::Mine(run)),
+                RunClaim::Mine => return Ok(Some(Turn::Mine(run))),
                 RunClaim::Answered(answer) => {
                     run.held = None;
                     // Visible as soon as it is committed, which may be before it is on disk.
                     state.store.settle().await?;
-                    return Ok(Turn::Answered(self.replay(&answer)?));
+                    return Ok(Some(Turn::Answered(self.replay(&answer)?)));
                 }
 
                 RunClaim::Running(_) => run.held = None,
@@ -155,7 +189,7 @@ impl Idempotency {
 
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(still_running());
+                return Ok(None);
             }
 
             let _ = tokio::time::timeout(pause.min(left), ended).await;

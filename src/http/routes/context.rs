@@ -53,9 +53,9 @@ pub struct ContextRequest {
     #[serde(default)]
     #[schema(max_length = 100_000)]
     pub thread_context: Option<String>,
-    /// `staged` (the default): by the terms of the vocabulary, in three stages. `search`: by
-    /// keyword and meaning, over all memories of the user; neighbouring messages and the aliases of
-    /// the lexicon count too.
+    /// `search` (the default): by keyword and meaning, over all memories of the user; neighbouring
+    /// messages and the aliases of the lexicon count too. `staged`: by the terms of the vocabulary,
+    /// in three stages.
     #[serde(default)]
     pub rank: Option<ContextRank>,
     /// With `rank: search`: 1 adds the messages before and after each message found; 0 (the
@@ -86,13 +86,22 @@ pub struct AnalyzeRequest {
     pub thread_context: Option<String>,
 }
 
-/// How memories are found. `staged`: by the terms of the vocabulary, in three stages; `search`: by
-/// keyword and meaning.
+/// How memories are found. `search`: by keyword and meaning; `staged`: by the terms of the
+/// vocabulary, in three stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextRank {
-    Staged,
     Search,
+    Staged,
+}
+
+impl From<ContextRank> for Rank {
+    fn from(rank: ContextRank) -> Self {
+        match rank {
+            ContextRank::Search => Self::Search,
+            ContextRank::Staged => Self::Staged,
+        }
+    }
 }
 
 /// A context.
@@ -173,12 +182,14 @@ pub struct AnalyzeTimingsResponse {
 pub struct ContextMemoryResponse {
     #[serde(flatten)]
     pub memory: MemoryResponse,
-    /// The stage that found it: `current_thread`, `cross_thread` (the user's other threads) or
-    /// `expansion` (preferences and other important memories).
+    /// Where it was found: `current_thread`, `cross_thread` (the user's other threads) or
+    /// `expansion` (preferences and other important memories; with `rank: search`, memories that
+    /// belong to no thread).
     pub retrieval_source: &'static str,
     /// The title of its thread.
     pub thread_title: Option<String>,
-    /// The score that its stage ranked it by; null in the last stage, which ranks by importance.
+    /// The score that its stage ranked it by, or that the stage of other threads would have; null in
+    /// the last stage, which ranks by importance.
     pub relevance_score: Option<f64>,
     pub relevance_parts: Option<RelevancePartsResponse>,
     /// The final score, at most 100: memories with higher scores come first in the text.
@@ -255,12 +266,13 @@ pub struct ContextTimingsResponse {
 
 /// Assemble a context
 ///
-/// Classifies the question in terms of the vocabulary (its intent), finds memories in three places
-/// (the current thread, the user's other threads, preferences and other important memories), scores
-/// them, and returns those that fit into `max_tokens` as text with section titles. The response
-/// shows the scores of every memory, and why a memory was left out. If no model can classify the
-/// question, memoir returns the context anyway, with an intent that has
-/// no topics and no category (`intent_fallback`).
+/// Classifies the question in terms of the vocabulary (its intent), finds up to 20 memories, scores
+/// them, and returns those that fit into `max_tokens` as text with section titles. Memories are
+/// found by a search over all memories of the user or, with `rank: staged`, by their topics in three
+/// places: the current thread, the user's other threads, and preferences and other important
+/// memories. The response shows the scores of every memory, and why a memory was left out. If no
+/// model can classify the question, memoir returns the context anyway, with an intent that has no
+/// topics and no category (`intent_fallback`).
 #[utoipa::path(
     post, path = "/v1/context", tag = "conversations", operation_id = "create_context", request_body = ContextRequest,
     responses(
@@ -274,17 +286,9 @@ pub async fn create_context(
     Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<ContextRequest>,
 ) -> Result<Json<ContextResponse>, ApiError> {
-    let expand = request.expand.unwrap_or(0);
-    if expand > 1 {
-        return Err(ApiError::invalid_field("expand", "must be 0 or 1"));
-    }
-
     let input = ContextInput {
-        rank: match request.rank {
-            Some(ContextRank::Search) => Rank::Search,
-            _ => Rank::Staged,
-        },
-        expand,
+        rank: request.rank.map(Rank::from).unwrap_or_default(),
+        expand: request.expand.unwrap_or_default(),
         query: request.query,
         user_id: checked_user(request.user_id)?,
         thread_id: request.thread_id,

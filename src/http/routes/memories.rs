@@ -193,7 +193,8 @@ pub struct ListMemoriesQuery {
 /// Create a memory
 ///
 /// Stores a fact, a preference or a summary about an end user. With `supersedes`, it replaces an
-/// earlier memory, which is kept but no longer used. Send an `Idempotency-Key` to make the request
+/// earlier memory, which is kept but no longer used; if another memory has already replaced that one,
+/// returns 409. Send an `Idempotency-Key` to make the request
 /// safe to retry.
 #[utoipa::path(
     post, path = "/v1/memories", tag = "conversations", operation_id = "create_memory", request_body = CreateMemoryRequest,
@@ -201,6 +202,7 @@ pub struct ListMemoriesQuery {
     responses(
         (status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The URL of the new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
 pub async fn create_memory(

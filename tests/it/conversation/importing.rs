@@ -2,9 +2,13 @@
 
 use std::process::Command;
 
+use memoir::config::database::Engine;
+use memoir::scripted_model::Reply as ModelReply;
 use serde_json::{Value, json};
 
 use super::Desk;
+use crate::support::database::TestDatabase;
+use crate::support::ingest::count;
 
 fn import(desk: &Desk, file: &std::path::Path, more: &[&str]) -> (bool, String, String) {
     let server = format!("http://{}", desk.app.address);
@@ -101,4 +105,97 @@ async fn a_chat_between_people_keeps_who_spoke() {
         assert!(problem.contains(word), "{problem}");
     }
     desk.app.finish().await;
+}
+
+#[tokio::test]
+async fn the_messages_of_a_thread_are_listed_by_turn_whatever_their_times() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let thread = desk.thread("ann", None).await;
+        let (late, early) = ("2025-05-01T10:00:00Z", "2024-05-01T10:00:00Z");
+        let said = json!([
+            {"content": "one", "created_at": late},
+            {"role": "assistant", "content": "one, answered", "created_at": early},
+            {"content": "two", "created_at": late},
+            {"role": "assistant", "content": "two, answered", "created_at": late},
+            {"content": "three", "created_at": early},
+        ]);
+        desk.say(&thread, &json!({"messages": said, "enrich": false}))
+            .await;
+        desk.say(&thread, &json!({"content": "four", "enrich": false}))
+            .await;
+
+        let mut order = [
+            "one",
+            "one, answered",
+            "two",
+            "two, answered",
+            "three",
+            "four",
+        ];
+        for newest_first in [false, true] {
+            let mut listed = Vec::new();
+            let mut cursor = String::new();
+            loop {
+                let path = format!(
+                    "/v1/threads/{thread}/messages?limit=2&newest_first={newest_first}{cursor}"
+                );
+                let page = desk.app.get(&path).await.json();
+                let items = page["items"].as_array().unwrap().iter();
+                listed.extend(items.map(|one| one["content"].as_str().unwrap().to_owned()));
+                match page["next_cursor"].as_str() {
+                    Some(next) => cursor = format!("&cursor={next}"),
+                    None => break,
+                }
+            }
+
+            assert_eq!(listed, order);
+            order.reverse();
+        }
+
+        // A summary takes the oldest turns, too.
+        let more: Vec<Value> = (5..9).map(|n| json!({"content": format!("{n}")})).collect();
+        desk.say(&thread, &json!({"messages": more, "enrich": false}))
+            .await;
+        desk.model.set_rule(|seen| match seen.stage.as_str() {
+            "rollup" => ModelReply::json(json!({"title": "Early", "summary": "One."})),
+            _ => ModelReply::sensible(seen),
+        });
+        let path = format!("/v1/threads/{thread}/summaries");
+        let reply = desk.app.post(&path, &json!({"until_turn": 1})).await;
+        assert_eq!(reply.status.as_u16(), 201, "{}", reply.text);
+        let asked = desk.seen("rollup").pop().unwrap();
+        assert!(
+            asked.user.find("one").unwrap() < asked.user.find("one, answered").unwrap()
+                && !asked.user.contains("two"),
+            "{}",
+            asked.user
+        );
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_import_of_more_vectors_than_allowed_is_stored_on_postgres() {
+    // Its plans are the worst right after an import; the other engines take the order that is named.
+    let all = TestDatabase::each().await.into_iter();
+    for database in all.filter(|database| database.engine == Engine::Postgres) {
+        let desk = Desk::on(database, &[]).await;
+        let thread = desk.thread("ann", None).await;
+        for batch in 0..6 {
+            let said: Vec<Value> = (0..1000)
+                .map(|n| json!({"content": format!("Note {batch} {n}"), "created_at": "2025-05-01T10:00:00Z"}))
+                .collect();
+            let stored = desk
+                .say(&thread, &json!({"messages": said, "enrich": false}))
+                .await;
+            assert_eq!(stored["stored"], 1000);
+        }
+
+        let vectors = "SELECT COUNT(*) FROM embeddings WHERE owner_kind = 'memory'";
+        assert_eq!(count(&desk.app.database, vectors).await, 5000);
+        let entries = "SELECT COUNT(*) FROM search_entries WHERE owner_kind = 'memory'";
+        assert_eq!(count(&desk.app.database, entries).await, 6000);
+        desk.app.finish().await;
+    }
 }

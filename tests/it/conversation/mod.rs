@@ -14,6 +14,8 @@ mod layers;
 mod plans;
 mod searching;
 mod storing;
+mod summarising;
+mod superseding;
 mod vocabulary;
 
 use std::time::Duration;
@@ -98,6 +100,13 @@ impl Desk {
         let reply = self.app.post("/v1/context", body).await;
         assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
         reply.json()
+    }
+
+    /// A context found in three stages.
+    pub async fn staged(&self, body: &Value) -> Value {
+        let mut body = body.clone();
+        body["rank"] = json!("staged");
+        self.context(&body).await
     }
 
     pub async fn patch(&self, path: &str, body: &Value) -> Reply {

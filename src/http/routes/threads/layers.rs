@@ -1,15 +1,18 @@
 //! What a thread holds ready for a prompt: its window, and summaries of what is older.
 
+use std::time::Duration;
+
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ThreadResponse, UserQuery};
+use crate::base::problems;
 use crate::conversation::Conversation;
-use crate::conversation::rollup::RollupInput;
+use crate::conversation::rollup::{RolledUp, RollupInput};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
@@ -19,6 +22,9 @@ use crate::http::routes::context::context_session;
 use crate::http::routes::memories::MemoryResponse;
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
+
+/// How long a request waits for another one that summarises the same thread.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How much of a thread to return.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
@@ -111,12 +117,14 @@ pub async fn get_window(
 ///
 /// Has a model summarise the oldest messages that no summary covers yet, and stores the result as a
 /// memory of the type `summary` with a title. The messages are kept. The last four turns are never
-/// summarised.
+/// summarised. If another request is summarising the thread, this one waits for it: it returns the
+/// same summary if that leaves nothing to summarise, and 409 if it takes more than a minute.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/summaries", tag = "conversations", operation_id = "create_summary", request_body = CreateSummaryRequest,
     params(("id" = String, Path, description = "The thread's id."), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
         (status = 201, description = "The summary.", body = MemoryResponse, headers(("Location" = String, description = "The URL of the summary."))),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),
     )
@@ -145,16 +153,34 @@ pub async fn create_summary(
         max_chars: request.max_chars,
         pinned: request.pinned.unwrap_or(false),
     };
-    let user_id = query.user_id.as_deref();
     let thread = state
         .conversation
-        .thread(&caller.space, &id, user_id)
+        .thread(&caller.space, &id, query.user_id.as_deref())
         .await?;
-    let (_, session) = context_session(&caller, &identity, &thread.user_id);
-    let ready = state
+    let before = state
         .conversation
-        .roll_up(&session, &caller.space, &id, user_id, &input, caller.now)
+        .summaries(&caller.space, &thread.id)
         .await?;
+    let alone = Idempotency::alone("create_summary", thread.id.as_str());
+    let Some(run) = alone.exclusive(&state, &caller, PATIENCE).await? else {
+        return Err(in_progress());
+    };
+
+    let (_, session) = context_session(&caller, &identity, &thread.user_id);
+    let conversation = &state.conversation;
+    let rolled = conversation.roll_up(
+        &session,
+        &caller.space,
+        &thread.id,
+        &input,
+        &before,
+        caller.now,
+    );
+    let rolled = run.during(rolled).await?;
+    let memory = match &rolled {
+        RolledUp::New(ready) => &ready.memory,
+        RolledUp::Meanwhile(memory) => memory,
+    };
 
     let created = state.store.retry_as("create_summary", || async {
         let mut tx = match idempotency.begin(&state.store, &caller).await? {
@@ -162,11 +188,13 @@ pub async fn create_summary(
             Begun::Fresh(tx) => tx,
         };
 
-        state
-            .conversation
-            .add_memory(&mut tx, &caller.space, &ready, caller.now)
-            .await?;
-        let body = MemoryResponse::of(&ready.memory, caller.now);
+        if let RolledUp::New(ready) = &rolled {
+            conversation
+                .add_memory(&mut tx, &caller.space, ready, caller.now)
+                .await?;
+        }
+
+        let body = MemoryResponse::of(memory, caller.now);
         let headers = [
             location(&format!("/v1/memories/{}", body.id))?,
             (header::ETAG, etag::etag(&body)),
@@ -177,4 +205,10 @@ pub async fn create_summary(
     });
 
     Ok(created.await?)
+}
+
+fn in_progress() -> ApiError {
+    let detail = "another request is still summarising this thread";
+    ApiError::new(problems::SUMMARY_IN_PROGRESS, detail)
+        .header(header::RETRY_AFTER, HeaderValue::from_static("10"))
 }

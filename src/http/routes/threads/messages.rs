@@ -11,21 +11,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::base::ids::MemoryId;
 use crate::conversation::Conversation;
-use crate::conversation::context::ContextInput;
+use crate::conversation::context::{ContextInput, Rank};
+use crate::conversation::intent::MOST_QUERY_CHARS;
 use crate::conversation::messages::{Appended, NewMessage, Wanted};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonListBody, PathId, QueryParams, moment, object_list, objects};
 use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
-use crate::http::routes::context::{ContextResponse, context_session};
+use crate::http::routes::context::{ContextRank, ContextResponse, context_session};
 use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
-use crate::model::memory::{FileHint, Memory, MemoryKind};
-use crate::store::{MemoryFilter, MemoryPage};
+use crate::model::memory::{FileHint, Memory};
+use crate::store::TurnPage;
 
 /// A message.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -122,6 +122,15 @@ pub struct CreateMessagesRequest {
     #[serde(default)]
     #[schema(minimum = 10, maximum = 200_000)]
     pub max_tokens: Option<usize>,
+    /// How the memories of that context are found, as for `POST /v1/context`: `search` (the default)
+    /// or `staged`.
+    #[serde(default)]
+    pub rank: Option<ContextRank>,
+    /// For that context, with `rank: search`: 1 adds the messages before and after each message
+    /// found; 0 (the default) adds none.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
+    pub expand: Option<usize>,
 }
 
 /// The body: an object, or a list of messages.
@@ -159,6 +168,8 @@ impl<'de> Deserialize<'de> for MessagesBody {
                     extract: None,
                     with_context: None,
                     max_tokens: None,
+                    rank: None,
+                    expand: None,
                 })
             }
         }
@@ -260,8 +271,15 @@ pub async fn create_messages(
         ));
     }
 
-    let max_tokens = request.max_tokens;
-    let content = request.content.clone();
+    let asked = ContextInput {
+        query: request.content.clone().unwrap_or_default(),
+        max_tokens: request.max_tokens,
+        rank: request.rank.map(Rank::from).unwrap_or_default(),
+        expand: request.expand.unwrap_or_default(),
+        ..ContextInput::default()
+    };
+    // Before the message is stored: a refused request leaves nothing behind.
+    asked.check_size()?;
     let wanted = Wanted {
         enrich: request.enrich.unwrap_or(true),
         extract: request.extract.unwrap_or(false),
@@ -315,13 +333,13 @@ pub async fn create_messages(
         return Ok(response);
     }
 
-    let asked = (content.unwrap_or_default(), max_tokens);
     add_context(&caller, &state, &identity, response, asked).await
 }
 
 /// List messages
 ///
-/// Returns the messages of a thread, oldest first unless `newest_first` is set.
+/// Returns the messages of a thread in the order of the conversation: by turn, and within a turn as
+/// they were stored, whatever their `created_at`. The newest come first if `newest_first` is set.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/messages", tag = "conversations", operation_id = "list_messages",
     params(("id" = String, Path, description = "The thread's id."), ListMessagesQuery),
@@ -338,23 +356,17 @@ pub async fn list_messages(
         .await?;
     let limit = page::limit(query.limit)?;
     let newest_first = query.newest_first.unwrap_or(false);
-    let fingerprint = format!("messages|{}|{newest_first}", thread.id);
-    let from = page::decode_place::<MemoryId>(query.cursor.as_deref(), &fingerprint)?;
-    let filter = MemoryFilter {
-        thread_id: Some(thread.id),
-        kinds: vec![MemoryKind::Message.as_str()],
-        ..MemoryFilter::default()
-    };
-    let page = MemoryPage {
-        from,
+    let fingerprint = format!("messages by turn|{}|{newest_first}", thread.id);
+    let page = TurnPage {
+        from: page::decode_numbers(query.cursor.as_deref(), &fingerprint)?,
         newest_first,
         limit: limit + 1,
     };
     let found = conversation
-        .list_memories(&caller.space, &filter, &page)
+        .list_messages(&caller.space, &thread.id, &page)
         .await?;
 
-    let key = |memory: &Memory| (memory.created_at.as_micros(), memory.id.to_string());
+    let key = |memory: &Memory| (memory.turn_index, memory.seq);
     let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
     let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
     Ok(Json(MemoryListResponse {
@@ -436,7 +448,7 @@ async fn add_context(
     state: &AppState,
     identity: &RequestIdentity,
     response: Response,
-    (query, max_tokens): (String, Option<usize>),
+    asked: ContextInput,
 ) -> Result<Response, ApiError> {
     let (parts, body) = response.into_parts();
     let bytes = to_bytes(body, usize::MAX)
@@ -446,12 +458,11 @@ async fn add_context(
         serde_json::from_slice(&bytes).map_err(|error| ApiError::internal(error.to_string()))?;
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let input = ContextInput {
-        query: query.chars().take(4000).collect(),
+        query: asked.query.chars().take(MOST_QUERY_CHARS).collect(),
         user_id: text("user_id"),
         thread_id: Some(text("thread_id")),
-        max_tokens,
         exclude_message_id: Some(text("id")),
-        ..ContextInput::default()
+        ..asked
     };
 
     let (id, session) = context_session(caller, identity, &input.user_id);
