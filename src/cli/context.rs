@@ -10,7 +10,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   memoir context \"What about my order?\" --user U-123     the text for a prompt
   memoir context \"…\" --user U-123 --thread ID            with the current thread
-  memoir context \"…\" --user U-123 --rank search --json   found by search, with every score";
+  memoir context \"…\" --user U-123 --rank staged --json   found in three stages, with every score";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -23,8 +23,8 @@ pub struct Arguments {
     /// The current thread
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// How memories are found: by the vocabulary in three stages (`staged`, the default), or by
-    /// keyword and meaning (`search`)
+    /// How memories are found: by keyword and meaning (`search`, the default), or by the vocabulary
+    /// in three stages (`staged`)
     #[arg(long, value_name = "NAME")]
     rank: Option<String>,
     /// Maximum tokens of the text; by default, 2000

@@ -27,6 +27,8 @@ const RECENCY: f64 = 0.20;
 const IMPORTANCE: f64 = 0.15;
 /// Turns after which recency has fallen to 37 %.
 const FADING_TURNS: f64 = 20.0;
+/// Days after which the recency of another thread has fallen to a half.
+const FADING_DAYS: f64 = 30.0;
 /// An item whose scores for meaning and lexicon are below this is off topic.
 const ON_TOPIC: f64 = 0.15;
 /// After a pause of this many days, items older than this many days score less.
@@ -109,9 +111,8 @@ impl Conversation {
             let age = now.as_micros() - memory.created_at.as_micros();
             let distance = distance(&memory, &thread);
             let damped = gap > GAP_DAYS * DAY_MICROS && age > OLD_DAYS * DAY_MICROS;
-            #[expect(clippy::cast_precision_loss, reason = "a few thousand turns")]
-            let recency =
-                (-(distance as f64) / FADING_TURNS).exp() * if damped { DAMPING } else { 1.0 };
+            let fading = fading(&memory, &thread, distance, age);
+            let recency = fading * if damped { DAMPING } else { 1.0 };
             Episode {
                 parts: [
                     SEMANTIC * cosine,
@@ -132,7 +133,7 @@ impl Conversation {
         episodes.sort_by(|a, b| {
             b.score()
                 .total_cmp(&a.score())
-                .then_with(|| b.memory.seq.cmp(&a.memory.seq))
+                .then_with(|| nearness(&b.memory, &thread).cmp(&nearness(&a.memory, &thread)))
         });
         Ok(episodes)
     }
@@ -165,6 +166,35 @@ fn distance(memory: &Memory, thread: &Thread) -> i64 {
     } else {
         thread.turn_count + 1
     }
+}
+
+/// How recent a memory is, from 1 down to 0: by its turns in the current thread. Turns of other
+/// threads cannot be counted together, so they fade by their age too.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a few thousand turns, and microseconds of a few decades"
+)]
+fn fading(memory: &Memory, thread: &Thread, distance: i64, age: i64) -> f64 {
+    let by_turns = (-(distance as f64) / FADING_TURNS).exp();
+    if memory.thread_id.as_ref() == Some(&thread.id) {
+        return by_turns;
+    }
+
+    let days = age.max(0) as f64 / DAY_MICROS as f64;
+    by_turns / (1.0 + days / FADING_DAYS)
+}
+
+/// Sorts memories with the same score: those of the current thread are nearer than all others and
+/// go by their places, which an import with odd times keeps; the others go by time.
+fn nearness(memory: &Memory, thread: &Thread) -> (bool, i64, i64) {
+    let here = memory.thread_id.as_ref() == Some(&thread.id);
+    let time = if here {
+        0
+    } else {
+        memory.created_at.as_micros()
+    };
+
+    (here, time, memory.seq)
 }
 
 /// Keeps the best that fit; a larger budget adds items and removes none. What is barred is dropped

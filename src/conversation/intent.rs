@@ -8,7 +8,7 @@ use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::base::text::char_count;
-use crate::llm::tasks::analyze::Analyze;
+use crate::llm::tasks::analyze::{ANY_TIME, Analyze};
 use crate::llm::tasks::enrich::NamedEntity;
 use crate::llm::{LlmError, Session};
 use crate::model::memory::Entity;
@@ -33,7 +33,7 @@ impl Intent {
         Self {
             topics: Vec::new(),
             category: None,
-            time_scope: "all".to_owned(),
+            time_scope: ANY_TIME.to_owned(),
             entities: Vec::new(),
             search_current_thread_only: false,
         }

@@ -68,7 +68,7 @@ pub fn judge<T: Task>(
     let verdict = match T::ITEMS {
         _ if storable.is_none() => bad(vec![Fault::whole(NUL)]),
         Some(items) => judge_items(task, validator, value, items),
-        None => judge_whole(task, validator, &value),
+        None => judge_whole(task, validator, value),
     };
 
     (verdict, storable)
@@ -91,9 +91,10 @@ fn bad<O>(faults: Vec<Fault>) -> Verdict<O> {
     }
 }
 
-fn judge_whole<T: Task>(task: &T, validator: &Validator, value: &Value) -> Verdict<T::Output> {
+fn judge_whole<T: Task>(task: &T, validator: &Validator, mut value: Value) -> Verdict<T::Output> {
+    task.complete(&mut value);
     let faults: Vec<Fault> = validator
-        .iter_errors(value)
+        .iter_errors(&value)
         .take(MOST_FAULTS)
         .map(|error| Fault::whole(explain(&error)))
         .collect();
@@ -102,7 +103,7 @@ fn judge_whole<T: Task>(task: &T, validator: &Validator, value: &Value) -> Verdi
         return bad(faults);
     }
 
-    let output: T::Output = match serde_json::from_value(value.clone()) {
+    let output: T::Output = match serde_json::from_value(value) {
         Ok(output) => task.settle(output),
         Err(error) => return bad(vec![Fault::whole(error.to_string())]),
     };

@@ -69,6 +69,9 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
     /// limits.
     fn bound(&self, _schema: &mut Value) {}
 
+    /// Fills in what an answer may leave out, before it is checked by the schema.
+    fn complete(&self, _answer: &mut Value) {}
+
     /// Normalises an answer before it is checked.
     fn settle(&self, output: Self::Output) -> Self::Output {
         output

@@ -107,8 +107,9 @@ impl Store {
             statement.text(" AND m.id <> ?", id);
         }
 
-        // A missing importance is last, as on the engines that would put it first.
-        let order = " ORDER BY COALESCE(m.importance, -1.0) DESC, m.access_count DESC, m.created_at DESC, m.id DESC";
+        // A missing importance is first, as on PostgreSQL, which the other engines would put last.
+        let order = " ORDER BY (m.importance IS NULL) DESC, m.importance DESC, m.access_count DESC, m.created_at DESC, \
+                     m.id DESC";
         statement.limit(order, query.limit);
         self.retry("list_expansion", || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;

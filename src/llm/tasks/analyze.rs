@@ -12,7 +12,9 @@ use crate::model::vocabulary::Terms;
 
 const MOST_TOPICS: usize = 3;
 /// The time ranges of a search.
-pub const TIME_SCOPES: [&str; 5] = ["today", "yesterday", "last_week", "last_month", "all"];
+pub const TIME_SCOPES: [&str; 5] = ["today", "yesterday", "last_week", "last_month", ANY_TIME];
+/// The time range of a question that names none.
+pub const ANY_TIME: &str = "all";
 
 /// A question to the memories.
 #[derive(Debug, Clone)]
@@ -89,6 +91,25 @@ If they ask about 'this conversation' or recent context, set it to true.";
             },
             "required": ["topics", "time_scope", "search_current_thread_only"],
         }))
+    }
+
+    fn complete(&self, answer: &mut Value) {
+        let Some(fields) = answer.as_object_mut() else {
+            return;
+        };
+
+        for (name, usual) in [
+            ("topics", json!([])),
+            ("category", Value::Null),
+            ("time_scope", json!(ANY_TIME)),
+            ("entities", json!([])),
+            ("search_current_thread_only", json!(false)),
+        ] {
+            let field = fields.entry(name).or_insert(Value::Null);
+            if field.is_null() {
+                *field = usual;
+            }
+        }
     }
 
     fn check(&self, output: &SearchParams) -> Vec<Fault> {

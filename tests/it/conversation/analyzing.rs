@@ -72,6 +72,48 @@ async fn a_question_is_analysed_with_the_exact_tool() {
 }
 
 #[tokio::test]
+async fn a_partial_answer_is_completed_with_defaults() {
+    let desk = Desk::open().await;
+    let neutral = json!({"topics": [], "category": null, "time_scope": "all", "entities": [], "search_current_thread_only": false});
+    for (answer, given) in [
+        (json!({}), json!({})),
+        (json!({"topics": ["refund"]}), json!({"topics": ["refund"]})),
+        (
+            json!({"topics": null, "time_scope": "today", "entities": null}),
+            json!({"time_scope": "today"}),
+        ),
+        (
+            json!({"search_current_thread_only": true}),
+            json!({"search_current_thread_only": true}),
+        ),
+    ] {
+        desk.model.clear();
+        desk.model
+            .set_rule(answering(|_| classified(&[], 0.5), answer.clone()));
+        let ask = json!({"query": "Where is my order?"});
+        let found = desk.app.post("/v1/context/analyze", &ask).await.json();
+        let mut wanted = neutral.clone();
+        for (name, value) in given.as_object().unwrap() {
+            wanted[name] = value.clone();
+        }
+
+        assert_eq!(found["intent"], wanted, "{answer}");
+        assert_eq!(found["intent_fallback"], false, "{answer}: {found}");
+        assert_eq!(desk.seen("extract_search_params").len(), 1, "{answer}");
+    }
+
+    // What is given must still be right.
+    let wrong = json!({"topics": ["no topic of the vocabulary"]});
+    desk.model
+        .set_rule(answering(|_| classified(&[], 0.5), wrong));
+    let ask = json!({"query": "Where is my order?"});
+    let found = desk.app.post("/v1/context/analyze", &ask).await.json();
+    assert_eq!(found["intent"], neutral);
+    assert_eq!(found["intent_fallback"], true);
+    desk.app.finish().await;
+}
+
+#[tokio::test]
 async fn recency_falls_for_thirty_days_and_never_below_a_fifth() {
     let desk = Desk::open().await;
     desk.model
@@ -88,7 +130,7 @@ async fn recency_falls_for_thirty_days_and_never_below_a_fifth() {
     }
 
     let ask = json!({"query": "hours", "user_id": "ann", "thread_id": thread});
-    let found = desk.context(&ask).await;
+    let found = desk.staged(&ask).await;
     let memories = found["memories"].as_array().unwrap();
     for (text, recency, tier) in [
         ("0 hours ago", 20.0, 1.2),

@@ -58,7 +58,7 @@ async fn each_time_scope_ends_at_its_border() {
         desk.model
             .set_rule(answering(|_| classified(&[], 0.5), asked));
         let ask = json!({"query": "what", "user_id": "ann", "thread_id": thread});
-        let found = desk.context(&ask).await;
+        let found = desk.staged(&ask).await;
         let mut shown = texts(&found);
         shown.sort_unstable();
         let mut inside: Vec<&str> = said[..wanted].iter().map(|one| one.0).collect();
@@ -66,6 +66,42 @@ async fn each_time_scope_ends_at_its_border() {
         assert_eq!(shown, inside, "{scope}");
     }
     desk.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_missing_importance_is_first_among_what_always_matters_on_every_engine() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        desk.model.set_rule(answering(
+            |_| classified(&["shipping"], 0.5),
+            intent(&["shipping"], false),
+        ));
+        let thread = desk.thread("ann", None).await;
+        let many: Vec<Value> = (0..20)
+            .map(|n| json!({"content": format!("parcel {n}")}))
+            .collect();
+        tell(&desk, &thread, &json!(many)).await;
+        for (text, importance) in [
+            ("prefers mail", json!(0.95)),
+            ("prefers tea", json!(0.9)),
+            ("prefers trains", json!(null)),
+            ("prefers cats", json!(0.85)),
+        ] {
+            let preference = json!({"user_id": "ann", "type": "preference", "content": text, "importance": importance});
+            let reply = desk.app.post("/v1/memories", &preference).await;
+            assert_eq!(reply.status.as_u16(), 201, "{}", reply.text);
+        }
+
+        // The stages leave room for three of the four.
+        let ask = json!({"query": "parcels", "user_id": "ann"});
+        let found = desk.staged(&ask).await;
+        let memories = found["memories"].as_array().unwrap().iter();
+        let kept = memories.filter(|one| one["retrieval_source"] == "expansion");
+        let mut kept: Vec<&str> = kept.map(|one| one["content"].as_str().unwrap()).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, ["prefers mail", "prefers tea", "prefers trains"]);
+        desk.app.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -98,7 +134,7 @@ async fn each_filter_excludes_and_ties_have_an_order_on_every_engine() {
         .await;
         tell(&desk, &foreign, &json!([{"content": "parcel of bob"}])).await;
         let ask = json!({"query": "parcels", "user_id": "ann", "thread_id": here});
-        let found = desk.context(&ask).await;
+        let found = desk.staged(&ask).await;
 
         // Both are too old to differ in recency: the score is the same, and the older one is first.
         assert_eq!(texts(&found), ["parcel of 2024", "parcel of 2025"]);
@@ -112,7 +148,7 @@ async fn each_filter_excludes_and_ties_have_an_order_on_every_engine() {
         tell(&desk, &here, &json!(many)).await;
         desk.model
             .set_rule(answering(classify, intent(&["shipping"], true)));
-        let found = desk.context(&ask).await;
+        let found = desk.staged(&ask).await;
         let mut shown = texts(&found);
         shown.sort_unstable();
         let newest: Vec<String> = (15..35).map(|n| format!("parcel {n}")).collect();
@@ -134,7 +170,7 @@ async fn frequent_use_raises_the_importance_and_makes_a_memory_long_term() {
     let ask = json!({"query": "parcels", "user_id": "ann", "thread_id": thread});
     let importance = async || desk.memory(&id).await["importance"].as_f64().unwrap();
     for _ in 0..10 {
-        desk.context(&ask).await;
+        desk.staged(&ask).await;
     }
     assert_eq!(desk.memory(&id).await["access_count"], 10);
     assert!((importance().await - 0.6).abs() < 1e-9);
@@ -143,24 +179,24 @@ async fn frequent_use_raises_the_importance_and_makes_a_memory_long_term() {
     asked["topics"] = json!(["refund"]);
     let other = answering(|_| classified(&["shipping"], 0.5), asked);
     desk.model.set_rule(other);
-    assert!(texts(&desk.context(&ask).await).is_empty());
+    assert!(texts(&desk.staged(&ask).await).is_empty());
     let parcels = answering(
         |_| classified(&["shipping"], 0.5),
         intent(&["shipping"], false),
     );
     desk.model.set_rule(parcels);
-    desk.context(&ask).await;
+    desk.staged(&ask).await;
     let refund = answering(
         |_| classified(&["shipping"], 0.5),
         intent(&["refund"], false),
     );
     desk.model.set_rule(refund);
-    let found = desk.context(&ask).await;
+    let found = desk.staged(&ask).await;
     assert_eq!(texts(&found), ["The parcel goes to Bonn"]);
     assert_eq!(found["memories"][0]["retrieval_source"], "expansion");
 
     for _ in 0..40 {
-        desk.context(&ask).await;
+        desk.staged(&ask).await;
     }
     assert!((importance().await - 0.8).abs() < 1e-9, "the limit");
     let mark = json!({"important": true});
@@ -187,7 +223,7 @@ async fn a_line_shows_300_characters_and_the_first_100_decide_about_duplicates()
         desk.say(&thread, &body).await;
     }
     let ask = json!({"query": "what", "user_id": "ann", "thread_id": thread});
-    let found = desk.context(&ask).await;
+    let found = desk.staged(&ask).await;
     // White space at the beginning counts among the first hundred characters.
     let wanted = format!(
         "## Current Conversation:\n- [user] {}\n- [user] {}\n- [user] {}",
@@ -199,7 +235,7 @@ async fn a_line_shows_300_characters_and_the_first_100_decide_about_duplicates()
 
     let again = json!({"content": format!("{same}three"), "created_at": "2026-01-19T00:00:00Z", "enrich": false});
     desk.say(&thread, &again).await;
-    let found = desk.context(&ask).await;
+    let found = desk.staged(&ask).await;
     assert_eq!(found["context"], wanted);
     assert_eq!(found["left_out"][0]["reason"], "duplicate");
     desk.app.finish().await;

@@ -83,7 +83,7 @@ async fn the_example_of_order_5678_comes_out_to_the_character() {
 
         desk.model.clear();
         let query = "What did we discuss about my order #5678 in our previous conversations?";
-        let found = desk.context(&json!({"query": query, "user_id": "U-123", "thread_id": current, "max_tokens": 1500})).await;
+        let found = desk.staged(&json!({"query": query, "user_id": "U-123", "thread_id": current, "max_tokens": 1500})).await;
         assert_eq!(
             found["context"],
             "## Current Conversation:\n\
@@ -164,7 +164,7 @@ async fn a_denied_refund_prefers_no_refund() {
     tell(&desk, &there, &json!([{"content": "the policy elsewhere"}])).await;
     let query = "I'm not here about the refund, I just want to understand your policy";
     let found = desk
-        .context(&json!({"query": query, "user_id": "ann", "thread_id": here}))
+        .staged(&json!({"query": query, "user_id": "ann", "thread_id": here}))
         .await;
     assert_eq!(
         found["context"],
@@ -205,7 +205,7 @@ async fn the_stages_keep_their_budget_and_scores_on_every_engine() {
         tell(&desk, &here, &some("here", 15)).await;
         tell(&desk, &there, &some("there", 15)).await;
         let ask = json!({"query": "parcels", "user_id": "ann", "thread_id": here});
-        let found = desk.context(&ask).await;
+        let found = desk.staged(&ask).await;
         let memories = found["memories"].as_array().unwrap();
         let of = |name: &str| {
             memories
@@ -252,7 +252,7 @@ async fn the_stages_keep_their_budget_and_scores_on_every_engine() {
             .map(|n| json!({"content": format!("old {n}"), "created_at": "2026-01-20T00:00:00Z"}))
             .collect();
         tell(&desk, &past, &json!(old)).await;
-        let found = desk.context(&ask).await;
+        let found = desk.staged(&ask).await;
         let memories = found["memories"].as_array().unwrap();
         let count = |name: &str| {
             memories
@@ -278,7 +278,7 @@ async fn the_stages_keep_their_budget_and_scores_on_every_engine() {
 
         asked["search_current_thread_only"] = json!(true);
         desk.model.set_rule(answering(classify, asked));
-        let only = desk.context(&ask).await;
+        let only = desk.staged(&ask).await;
         assert!(
             only["memories"]
                 .as_array()
@@ -326,7 +326,7 @@ async fn time_scopes_and_expansion_have_exact_borders() {
             201
         );
         let found = desk
-            .context(&json!({"query": "what", "user_id": "ann"}))
+            .staged(&json!({"query": "what", "user_id": "ann"}))
             .await;
         assert_eq!(
             found["context"],
@@ -344,7 +344,7 @@ async fn without_a_model_the_intent_is_neutral() {
     let thread = desk.thread("ann", None).await;
     desk.say(&thread, &json!({"content": "unclassified"})).await;
     let found = desk
-        .context(&json!({"query": "refund today", "user_id": "ann", "thread_id": thread}))
+        .staged(&json!({"query": "refund today", "user_id": "ann", "thread_id": thread}))
         .await;
     assert_eq!(found["intent_fallback"], true);
     assert_eq!(
@@ -371,7 +371,7 @@ async fn a_message_and_its_context_take_one_request() {
         let both = desk
             .say(
                 &thread,
-                &json!({"content": "where is it?", "with_context": true, "max_tokens": 500}),
+                &json!({"content": "where is it?", "with_context": true, "max_tokens": 500, "rank": "staged"}),
             )
             .await;
         assert_eq!(both["content"], "where is it?");
@@ -388,7 +388,7 @@ async fn a_message_and_its_context_take_one_request() {
             .await;
         desk.model.clear_faults();
         let other = json!({"query": "and?", "user_id": "ann", "thread_id": thread, "thread_context": "user: hi"});
-        let found = desk.context(&other).await;
+        let found = desk.staged(&other).await;
         let shown = found["memories"]
             .as_array()
             .unwrap()
@@ -417,7 +417,7 @@ async fn a_long_context_is_cut_with_its_marker() {
         .collect();
     tell(&desk, &thread, &json!(texts)).await;
     let found = desk
-        .context(&json!({"query": "x", "user_id": "ann", "thread_id": thread, "max_tokens": 100}))
+        .staged(&json!({"query": "x", "user_id": "ann", "thread_id": thread, "max_tokens": 100}))
         .await;
     let text = found["context"].as_str().unwrap();
     assert!(text.ends_with("\n[truncated]"));

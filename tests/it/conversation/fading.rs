@@ -61,6 +61,59 @@ async fn nearer_turns_score_higher_and_a_larger_budget_only_adds() {
 }
 
 #[tokio::test]
+async fn of_the_same_text_in_other_threads_the_newer_is_chosen() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let here = desk.thread("ann", None).await;
+        desk.say(&here, &json!({"content": "Hello again.", "enrich": false}))
+            .await;
+        // Now is 2026-01-31T12:00:00Z. The oldest is stored last.
+        for (text, at) in [
+            ("The kite is on the roof.", "2025-10-23T12:00:00Z"),
+            ("The kite is on the roof.", "2025-04-06T12:00:00Z"),
+            ("A red kite flies over the beach.", "2025-10-23T12:00:00Z"),
+            ("A red kite flies over the beach", "2025-04-06T12:00:00Z"),
+        ] {
+            let other = desk.thread("ann", None).await;
+            let said = json!({"content": text, "created_at": at, "enrich": false});
+            desk.say(&other, &said).await;
+        }
+
+        let ask = json!({"query": "Where is the kite?", "k": 1, "max_tokens": 10_000});
+        let items = select(&desk.app, &here, &ask).await;
+        let of = |start: &str| {
+            let found = items.iter().filter(|one| {
+                let content = one["content"].as_str().unwrap();
+                content.starts_with(start)
+            });
+            found.collect::<Vec<_>>()
+        };
+        let roof = of("The kite is");
+        assert_eq!(roof.len(), 2, "{items:?}");
+        assert_eq!(roof[0]["created_at"], "2025-10-23T12:00:00.000000Z");
+        assert!(part(roof[0], "recency") > part(roof[1], "recency"));
+        assert_eq!(roof[0]["kept"], true);
+        assert_eq!(roof[1]["reason"], "dropped: duplicate");
+        let beach = of("A red kite");
+        assert_eq!(beach[0]["created_at"], "2025-10-23T12:00:00.000000Z");
+        assert!(part(beach[0], "recency") > part(beach[1], "recency"));
+
+        // What the current thread says is nearer than any other thread.
+        desk.say(&here, &json!({"content": "The kite is on the roof.", "created_at": "2024-01-01T00:00:00Z", "enrich": false}))
+            .await;
+        desk.say(&here, &json!({"content": "Good night.", "enrich": false}))
+            .await;
+        let items = select(&desk.app, &here, &ask).await;
+        let roof = items
+            .iter()
+            .find(|one| one["content"] == "The kite is on the roof.")
+            .unwrap();
+        assert_eq!(roof["thread_id"], here);
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_long_gap_damps_what_is_very_old() {
     let desk = Desk::open().await;
     let thread = desk.thread("ann", None).await;

@@ -3,7 +3,7 @@
 use memoir::scripted_model::{Reply, Seen};
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::{Desk, answering, busy, classified, intent};
 use crate::support::database::TestDatabase;
 
 /// A source, and messages of two users about the same thing.
@@ -94,6 +94,96 @@ async fn a_search_of_memories_finds_those_of_one_user_on_every_engine() {
         assert!(search(&desk, &before).await.is_empty());
         desk.app.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_context_is_found_by_search_unless_stages_are_named() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        // The stages would look for a topic that nothing here has.
+        desk.model.set_rule(answering(
+            |_| classified(&["shipping"], 0.5),
+            intent(&["refund"], false),
+        ));
+        let (here, there) = (
+            desk.thread("ann", None).await,
+            desk.thread("ann", None).await,
+        );
+        let said = json!([
+            {"content": "When did you see the zeppelin museum?"},
+            {"role": "assistant", "content": "Yes, last Tuesday"},
+        ]);
+        desk.say(&there, &json!({"messages": said, "enrich": false}))
+            .await;
+
+        let found = |context: &Value, text: &str| {
+            let memories = context["memories"].as_array().unwrap();
+            memories.iter().any(|one| one["content"] == text)
+        };
+        let museum = "When did you see the zeppelin museum?";
+        let ask = json!({"query": "zeppelin museum", "user_id": "ann", "thread_id": here});
+        let context = desk.context(&ask).await;
+        assert!(found(&context, museum), "{context}");
+        assert!(context["memories"][0]["score_parts"]["search"].is_number());
+        assert_eq!(context["intent"]["topics"], json!(["refund"]));
+        assert!(!found(&desk.staged(&ask).await, museum));
+
+        // A message with its context takes the same options.
+        let say = json!({"content": "the zeppelin museum", "with_context": true, "enrich": false});
+        let with = async |more: Value| {
+            let mut say = say.clone();
+            for (name, value) in more.as_object().unwrap() {
+                say[name] = value.clone();
+            }
+            desk.say(&here, &say).await["context"].clone()
+        };
+        assert!(found(&with(json!({})).await, museum));
+        assert!(found(&with(json!({"rank": "search"})).await, museum));
+        assert!(!found(&with(json!({"rank": "staged"})).await, museum));
+        let around = with(json!({"expand": 1})).await;
+        assert!(found(&around, "Yes, last Tuesday"), "{around}");
+
+        // What is refused is not stored.
+        let path = format!("/v1/threads/{here}");
+        let before = desk.app.get(&path).await.json()["message_count"].clone();
+        for (field, value) in [
+            ("expand", json!(2)),
+            ("max_tokens", json!(1)),
+            ("rank", json!("best")),
+        ] {
+            let mut bad = say.clone();
+            bad[field] = value;
+            let reply = desk.app.post(&format!("{path}/messages"), &bad).await;
+            reply.assert_problem(422, "invalid_request");
+            assert_eq!(reply.json()["errors"][0]["field"], field, "{}", reply.text);
+        }
+        assert_eq!(desk.app.get(&path).await.json()["message_count"], before);
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_context_needs_no_model_at_all() {
+    let desk = Desk::on(
+        TestDatabase::sqlite(),
+        &[("VECTOR__MODEL", "stub:text-embedding-3-small")],
+    )
+    .await;
+    desk.model.always(busy());
+    let thread = desk.thread("ann", None).await;
+    desk.say(
+        &thread,
+        &json!({"content": "The zeppelin museum opens at nine", "enrich": false}),
+    )
+    .await;
+    let ask = json!({"query": "zeppelin museum", "user_id": "ann"});
+    let found = desk.context(&ask).await;
+    assert_eq!(found["intent_fallback"], true);
+    assert_eq!(
+        found["memories"][0]["content"],
+        "The zeppelin museum opens at nine"
+    );
+    desk.app.finish().await;
 }
 
 #[tokio::test]

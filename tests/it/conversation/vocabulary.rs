@@ -63,7 +63,7 @@ async fn writing_and_reading_use_the_same_lists_after_a_change() {
             "2024-01-15"
         );
         let context = desk
-            .context(&json!({"query": "plants?", "user_id": "ann"}))
+            .staged(&json!({"query": "plants?", "user_id": "ann"}))
             .await;
         assert_eq!(context["vocabulary_version"], "2026-01-31.2");
         let enum_of = |tool: &str| {
