@@ -216,17 +216,18 @@ impl Ingestion {
     ) -> Result<Identity, IngestionError> {
         let parsed = id.parse::<SourceId>().ok();
         let found = parsed.and_then(|id| known.by_id.get(id.as_str()));
-        // A malformed id, which may be long, is treated as not found.
+        let is_own = |source: &&Source| {
+            let user = new.user_id.as_deref().map(str::trim);
+            user.is_none_or(|user| source.user_id == user)
+        };
+        // A malformed id, which may be long, and a source of another user are treated as not found.
+        let found = found.filter(is_own);
         let found = found.ok_or_else(|| SourceError::NotFound(id.chars().take(64).collect()))?;
 
-        for (field, given, own) in [
-            ("path", &new.path, &found.path),
-            ("user_id", &new.user_id, &found.user_id),
-        ] {
-            if given.as_ref().is_some_and(|given| given != own) {
-                let rule = format!("does not match the source given by source_id: {own:?}");
-                return Err(IngestionError::Invalid(vec![FieldError::new(field, rule)]));
-            }
+        if new.path.as_ref().is_some_and(|path| *path != found.path) {
+            let own = &found.path;
+            let rule = format!("does not match the source given by source_id: {own:?}");
+            return Err(IngestionError::Invalid(vec![FieldError::new("path", rule)]));
         }
 
         Ok(Identity {

@@ -198,17 +198,32 @@ impl LeafReader {
 
     /// The helpers shown to the selecting model, if the query names a few sources.
     pub async fn described(&self) -> Result<Option<Arc<str>>, QueryError> {
-        let Self::Stored { scope, .. } = self else {
+        let Self::Stored {
+            store,
+            space,
+            scope,
+        } = self
+        else {
             return Ok(None);
         };
         if scope.source_ids.is_empty() || scope.source_ids.len() > MOST_DESCRIBED {
             return Ok(None);
         }
 
-        let helpers = self.helpers(&scope.source_ids).await?;
+        let mut ids = scope.source_ids.clone();
+        if let Some(user) = &scope.user_id {
+            let sources = store.list_sources_by_id(space, &ids).await?;
+            let is_own = |id: &SourceId| {
+                sources
+                    .iter()
+                    .any(|one| one.id == *id && one.user_id == *user)
+            };
+            ids.retain(is_own);
+        }
+
+        let helpers = self.helpers(&ids).await?;
         let of = |id: &SourceId| helpers.iter().find(|helper| helper.source_id == *id);
-        let texts: Vec<String> = scope
-            .source_ids
+        let texts: Vec<String> = ids
             .iter()
             .filter_map(of)
             .map(|helper| one_line(&helper.text))

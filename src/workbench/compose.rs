@@ -188,8 +188,11 @@ impl<'a> Composing<'a> {
         let (scope, off) = eligibility::check(input.scope(), &input.off_source_ids)?;
         let injected = if workspace.agents.files {
             let limits = files::Limits::of(&workspace);
-            let (sources, space) = (tools.sources, tools.space);
-            files::inject(sources, space, &input.files, limits, tools.counter).await?
+            let owner = files::Owner {
+                space: tools.space,
+                user_id: input.user_id.as_deref(),
+            };
+            files::inject(tools.sources, owner, &input.files, limits, tools.counter).await?
         } else {
             Vec::new()
         };

@@ -81,10 +81,18 @@ pub async fn pool(
         });
     }
 
-    let (sources, eligible) = tokio::try_join!(
+    let (mut sources, eligible) = tokio::try_join!(
         tools.store.list_sources_by_id(tools.space, &off),
         tools.store.list_sources_in(tools.space, &scope)
     )?;
+    // A source of another user is treated as not found.
+    let is_own = |source: &Source| {
+        scope
+            .user_id
+            .as_ref()
+            .is_none_or(|user| source.user_id == *user)
+    };
+    sources.retain(is_own);
     let off: HashSet<&str> = off.iter().map(SourceId::as_str).collect();
     let left = eligible
         .into_iter()

@@ -14,7 +14,7 @@ use crate::base::headings::headings;
 use crate::base::ids::Space;
 use crate::base::tokens::TokenCounter;
 use crate::model::source::Source;
-use crate::sources::Sources;
+use crate::sources::{SourceError, Sources};
 use crate::store::{SourceFilter, SourcePage};
 
 /// Maximum number of injected files.
@@ -41,7 +41,8 @@ impl FileMode {
     }
 }
 
-/// A file to inject, by the id or the path of its source.
+/// A file to inject, by the id or the path of its source. If the request names an end user, only
+/// their sources are found.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptFile {
@@ -112,21 +113,30 @@ impl Limits {
     }
 }
 
+/// Whose files may be injected.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    pub space: &'a Space,
+    /// Only files of this end user; those of all users if `None`.
+    pub user_id: Option<&'a str>,
+}
+
 /// Reads the files in their order.
 ///
 /// # Errors
 /// [`WorkbenchError::Invalid`], that of a source that is not found, or the store's.
 pub async fn inject(
     sources: &Sources,
-    space: &Space,
+    owner: Owner<'_>,
     wanted: &[PromptFile],
     limits: Limits,
     counter: TokenCounter,
 ) -> Result<Vec<InjectedFile>, WorkbenchError> {
     check(wanted)?;
+    let space = owner.space;
     let mut files: Vec<InjectedFile> = Vec::with_capacity(wanted.len());
     for file in wanted {
-        let source = find(sources, space, file).await?;
+        let source = find(sources, owner, file).await?;
         let id = source.id.as_str();
         let found = sources
             .version_as_of(space, id, file.version, None)
@@ -198,23 +208,30 @@ fn check(wanted: &[PromptFile]) -> Result<(), WorkbenchError> {
 
 async fn find(
     sources: &Sources,
-    space: &Space,
+    owner: Owner<'_>,
     file: &PromptFile,
 ) -> Result<Source, WorkbenchError> {
     if let Some(id) = &file.source_id {
-        return Ok(sources.find(space, id).await?);
+        let found = sources.find(owner.space, id).await?;
+        // A source of another user is treated as not found.
+        return if owner.user_id.is_none_or(|user| found.user_id == user) {
+            Ok(found)
+        } else {
+            Err(SourceError::NotFound(found.id.to_string()).into())
+        };
     }
 
     let path = file.path.clone().unwrap_or_default();
     let filter = SourceFilter {
         path: Some(path.clone()),
+        user_id: owner.user_id.map(str::to_owned),
         ..SourceFilter::default()
     };
     let page = SourcePage {
         limit: 1,
         ..SourcePage::default()
     };
-    let found = sources.list(space, &filter, &page).await?;
+    let found = sources.list(owner.space, &filter, &page).await?;
     found
         .into_iter()
         .next()

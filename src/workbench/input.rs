@@ -71,8 +71,8 @@ pub struct ComposeInput {
     /// ignored.
     #[schema(max_items = 100)]
     pub off_source_ids: Vec<String>,
-    /// Only sources of this end user; sources of all users if omitted. With `thread_id`, it must be
-    /// the owner of the thread.
+    /// Only sources and files of this end user; those of all users if omitted. With `thread_id`, it
+    /// must be the owner of the thread.
     pub user_id: Option<String>,
     /// The thread that the task belongs to.
     pub thread_id: Option<String>,

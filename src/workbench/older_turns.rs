@@ -54,14 +54,22 @@ impl Workbench {
         off: &[String],
         now: Timestamp,
     ) -> Result<OlderTurns, WorkbenchError> {
-        let (scope, off) = eligibility::check(ScopeInput::default(), off)?;
+        let scope = ScopeInput {
+            user_id: turns.user_id.map(str::to_owned),
+            ..ScopeInput::default()
+        };
+        let (scope, off) = eligibility::check(scope, off)?;
         let tools = self.tools(session, space, None, now);
         let injected = if files.is_empty() {
             Vec::new()
         } else {
             let workspace = self.workspaces.current(space).await?.workspace;
             let limits = files::Limits::of(&workspace);
-            files::inject(tools.sources, space, files, limits, tools.counter).await?
+            let owner = files::Owner {
+                space,
+                user_id: turns.user_id,
+            };
+            files::inject(tools.sources, owner, files, limits, tools.counter).await?
         };
         let pool = eligibility::pool(&tools, scope, off).await?;
 

@@ -19,4 +19,5 @@ mod sources;
 mod spaces;
 mod tokens;
 mod transport;
+mod user_walls;
 mod web;
