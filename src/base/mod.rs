@@ -5,6 +5,8 @@ pub mod backoff;
 pub mod clock;
 pub mod fail_point;
 pub mod field_error;
+pub mod folding;
+pub mod framing;
 pub mod hash;
 pub mod headings;
 pub mod ids;

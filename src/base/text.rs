@@ -134,28 +134,6 @@ fn sentence_end(text: &str) -> usize {
     text.len()
 }
 
-/// A text inside a delimited block of a prompt, which its own `"""` must not end. Every quote of a
-/// run of three or more is escaped: if a longer run were escaped in threes, the rest could still
-/// end the block together with what follows.
-#[must_use]
-pub fn quoted(text: &str) -> String {
-    if !text.contains("\"\"\"") {
-        return text.to_owned();
-    }
-
-    let mut escaped = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(at) = rest.find("\"\"\"") {
-        let (before, run) = rest.split_at(at);
-        let length = run.len() - run.trim_start_matches('"').len();
-        escaped.push_str(before);
-        escaped.push_str(&"\\\"".repeat(length));
-        rest = &run[length..];
-    }
-    escaped.push_str(rest);
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,49 +183,6 @@ mod tests {
             ("", vec![]),
         ] {
             assert_eq!(sentences(text).collect::<Vec<_>>(), wanted);
-        }
-    }
-
-    #[test]
-    fn quotes_cannot_end_their_block() {
-        assert_eq!(quoted("a \"\"\" b \"\" c"), "a \\\"\\\"\\\" b \"\" c");
-        assert_eq!(
-            quoted("\"\"\"\"\"x\"\"\"\""),
-            "\\\"\\\"\\\"\\\"\\\"x\\\"\\\"\\\"\\\""
-        );
-    }
-
-    /// All texts of up to seven of these characters: an exhaustive property test.
-    #[test]
-    fn no_text_ends_its_block_and_plain_texts_stay_unchanged() {
-        let alphabet = ['"', '\\', '\n', 'x'];
-        for length in 0..=7_u32 {
-            for number in 0..alphabet.len().pow(length) {
-                let digit =
-                    |place: u32| alphabet[number / alphabet.len().pow(place) % alphabet.len()];
-                let text: String = (0..length).map(digit).collect();
-                let sent = quoted(&text);
-                assert!(!sent.contains("\"\"\""), "{text:?} {sent:?}");
-                if !text.contains("\"\"\"") {
-                    assert_eq!(sent, text);
-                }
-
-                // As in a prompt: one line opens the block and one closes it.
-                let framed = format!("\"\"\"\n{sent}\n\"\"\"\n");
-                assert_eq!(framed.matches("\"\"\"").count(), 2, "{text:?}");
-                assert_eq!(
-                    framed
-                        .lines()
-                        .filter(|line| line.contains("\"\"\""))
-                        .count(),
-                    2,
-                    "{text:?}"
-                );
-            }
-        }
-
-        for length in 0..100 {
-            assert!(!quoted(&"\"".repeat(length)).contains("\"\"\""), "{length}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::scoring::Scored;
 use super::stages::RetrievalSource;
+use crate::base::framing;
 use crate::base::text::char_count;
 use crate::policy::steps::budget::{characters, cut};
 use crate::policy::steps::deduplicate::FirstOfKey;
@@ -120,9 +121,9 @@ pub fn compose(unique: &[&Scored], max_tokens: usize) -> Composed {
 
 fn line(one: &Scored, show_thread: bool) -> String {
     let content: String = one.memory.content.chars().take(SHOWN_CHARS).collect();
-    let role = one.memory.label();
+    let (role, content) = (one.memory.label(), framing::entry(&content));
     if show_thread {
-        let thread = one.thread_title.as_deref().unwrap_or("Untitled");
+        let thread = framing::name(one.thread_title.as_deref().unwrap_or("Untitled"));
         return format!("- [{role}] (from: {thread}) {content}");
     }
 

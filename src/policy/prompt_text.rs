@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::candidate::{Entry, MemoryType};
 use crate::base::clock::Timestamp;
+use crate::base::framing;
 
 /// Empty without entries; otherwise one group for each type that occurs, in a fixed order.
 pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {
@@ -21,7 +22,8 @@ pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {
             let candidate = &entry.candidate;
             let speaker = candidate.speaker.map_or("user", super::Speaker::as_str);
             let time = utc_seconds(candidate.timestamp);
-            let _ = writeln!(text, "[{time}] {speaker}: {}", candidate.content);
+            let content = framing::entry(&candidate.content);
+            let _ = writeln!(text, "[{time}] {speaker}: {content}");
         },
     );
     group(
@@ -30,7 +32,7 @@ pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {
         MemoryType::Fact,
         "### Known Facts",
         |text, entry| {
-            let (content, score) = (entry.content(), entry.candidate.score);
+            let (content, score) = (framing::entry(entry.content()), entry.candidate.score);
             let _ = writeln!(text, "- {content} (confidence: {score:.2})");
         },
     );
@@ -40,7 +42,7 @@ pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {
         MemoryType::Summary,
         "### Conversation Summaries",
         |text, entry| {
-            let _ = writeln!(text, "- {}", entry.content());
+            let _ = writeln!(text, "- {}", framing::entry(entry.content()));
         },
     );
 

@@ -10,6 +10,7 @@ use super::candidate::Candidate;
 use super::condenser::CondensedContext;
 use super::files::InjectedFile;
 use super::shaper::Headers;
+use crate::base::framing::{body, entry, name};
 use crate::model::memory::Memory;
 
 /// One block of a prompt.
@@ -56,13 +57,10 @@ pub fn build(parts: &Parts<'_>) -> Vec<Block> {
         header: header.to_owned(),
         text,
     };
+    let (rules, memory) = (body(parts.hard_rules), body(parts.project_memory));
     let blocks = [
-        block("hard_rules", "[Hard Rules]", parts.hard_rules.to_owned()),
-        block(
-            "project_memory",
-            "[Project Memory]",
-            parts.project_memory.to_owned(),
-        ),
+        block("hard_rules", "[Hard Rules]", rules.into_owned()),
+        block("project_memory", "[Project Memory]", memory.into_owned()),
         block("files", "[❖ FILES]", files(parts.files)),
         block("s_ctx", "[S_ctx]", context(parts.context, parts.candidates)),
         block(TASK, "[Task/Mode]", task(parts)),
@@ -92,8 +90,8 @@ fn context(context: &CondensedContext, candidates: &[Candidate]) -> String {
             let _ = writeln!(
                 text,
                 "- {}: {} {}",
-                fact.id,
-                fact.text,
+                name(&fact.id),
+                entry(&fact.text),
                 cited(&fact.citations)
             );
         }
@@ -101,14 +99,14 @@ fn context(context: &CondensedContext, candidates: &[Candidate]) -> String {
     if !context.constraints.is_empty() {
         text.push_str("Constraints:\n");
         for one in &context.constraints {
-            let line = format!("- {} {}", one.text, cited(&one.citations));
+            let line = format!("- {} {}", entry(&one.text), cited(&one.citations));
             let _ = writeln!(text, "{}", line.trim_end());
         }
     }
     if !context.open_issues.is_empty() {
         text.push_str("Open Issues:\n");
         for one in &context.open_issues {
-            let _ = writeln!(text, "- {}", one.text);
+            let _ = writeln!(text, "- {}", entry(&one.text));
         }
     }
 
@@ -121,8 +119,8 @@ fn context(context: &CondensedContext, candidates: &[Candidate]) -> String {
     }
     for one in used {
         let heading = one.heading.as_deref();
-        let heading = heading.map_or_else(String::new, |heading| format!(", {heading}"));
-        let (path, version) = (&one.found.path, one.found.source_version);
+        let heading = heading.map_or_else(String::new, |heading| format!(", {}", name(heading)));
+        let (path, version) = (name(&one.found.path), one.found.source_version);
         let _ = writeln!(
             text,
             "[chunk {}] {path} (version {version}{heading})",
@@ -146,7 +144,7 @@ fn task(parts: &Parts<'_>) -> String {
     if !parts.history.is_empty() {
         text.push_str("RECENT HISTORY\n");
         for message in parts.history {
-            let _ = writeln!(text, "{}: {}", message.role, message.content);
+            let _ = writeln!(text, "{}: {}", message.role, entry(&message.content));
         }
         text.push('\n');
     }
@@ -164,7 +162,7 @@ fn task(parts: &Parts<'_>) -> String {
     } = parts.headers;
     let artifacts = artifacts.join(", ");
     let mut has_headers = false;
-    for (name, value) in [
+    for (label, value) in [
         ("Role", role.as_str()),
         ("Intent", intent),
         ("Domain", domain),
@@ -178,7 +176,7 @@ fn task(parts: &Parts<'_>) -> String {
     ] {
         if !value.trim().is_empty() {
             has_headers = true;
-            let _ = writeln!(text, "{name}: {value}");
+            let _ = writeln!(text, "{label}: {}", entry(value));
         }
     }
 
@@ -186,6 +184,6 @@ fn task(parts: &Parts<'_>) -> String {
         text.push('\n');
     }
     text.push_str("Task:\n");
-    text.push_str(parts.task);
+    text.push_str(&body(parts.task));
     text
 }

@@ -10,6 +10,7 @@ use super::likeness::Compared;
 use super::workspace::Workspace;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
+use crate::base::framing;
 use crate::base::headings::headings;
 use crate::base::ids::Space;
 use crate::base::tokens::TokenCounter;
@@ -80,17 +81,13 @@ pub struct InjectedFile {
 }
 
 impl InjectedFile {
-    /// The file in the prompt, between two lines that name it.
+    /// The file in the prompt: fenced, between two lines that name it.
     #[must_use]
     pub fn framed(&self) -> String {
+        let (path, text) = (framing::name(&self.path), framing::fenced(&self.text));
+        let (version, mode, sha256) = (self.version, self.mode.as_str(), &self.sha256);
         format!(
-            "File: {} (version {}, {}, sha256 {})\n{}\nEnd of file: {}",
-            self.path,
-            self.version,
-            self.mode.as_str(),
-            self.sha256,
-            self.text,
-            self.path
+            "File: {path} (version {version}, {mode}, sha256 {sha256})\n{text}\nEnd of file: {path}"
         )
     }
 }
@@ -156,6 +153,7 @@ pub async fn inject(
                 (FileMode::Full, content, tokens)
             }
             FileMode::Pack => {
+                let content = framing::body(&content);
                 let (text, tokens) = pack(&content, limits.pack_tokens, counter);
                 (FileMode::Pack, text, tokens)
             }

@@ -22,6 +22,7 @@ use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::send::SendPrompt;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use super::embedded_prompts;
+use crate::base::framing::next_line;
 use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
 use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;
@@ -282,8 +283,11 @@ fn reply_to(task: &SendPrompt) -> String {
     };
     let history = history.strip_prefix(HISTORY_HEADER).unwrap_or_default();
 
-    let lines = known.lines().chain([""]).chain(history.lines());
-    let (cited, rest): (Vec<&str>, Vec<&str>) = lines.partition(|line| cited_line(line).is_some());
+    let entries = entries(known.lines().chain([""]).chain(history.lines()));
+    let (cited, rest): (Vec<&str>, Vec<&str>) = entries
+        .iter()
+        .map(String::as_str)
+        .partition(|entry| cited_line(entry).is_some());
     let rest = rest.into_iter().filter(|line| !is_label(line.trim()));
     let rest = rest.collect::<Vec<_>>().join("\n");
     let mut chunks: Vec<AnswerChunk<'_>> = cited
@@ -309,7 +313,22 @@ fn reply_to(task: &SendPrompt) -> String {
     EmbeddedModel::answer(query, &chunks).replace(&format!(" [{NO_CHUNK}]"), "")
 }
 
-/// The number and the text of a line such as `- F1: The ferry leaves at nine. [chunk 11]`.
+/// The lines, each with those that continue it.
+fn entries<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for line in lines {
+        match (next_line(line), entries.last_mut()) {
+            (Some(text), Some(entry)) => {
+                entry.push('\n');
+                entry.push_str(text);
+            }
+            _ => entries.push(line.to_owned()),
+        }
+    }
+    entries
+}
+
+/// The number and the text of an entry such as `- F1: The ferry leaves at nine. [chunk 11]`.
 fn cited_line(line: &str) -> Option<(i64, &str)> {
     let (text, number) = line.trim().rsplit_once(" [chunk ")?;
     let number = number.strip_suffix(']')?.split(',').next()?;
@@ -335,6 +354,7 @@ fn is_label(line: &str) -> bool {
         || line.starts_with("[chunk ")
         || (line.starts_with("File: ") && line.contains("sha256"))
         || line.starts_with("End of file: ")
+        || (line.len() >= 3 && line.bytes().all(|byte| byte == b'`'))
         || matches!(
             line,
             "Facts:" | "Constraints:" | "Open Issues:" | "Sources:"

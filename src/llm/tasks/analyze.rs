@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::enrich::{NamedEntity, entities_schema};
+use crate::base::framing::above_label;
 use crate::llm::{Fault, Task};
 use crate::model::vocabulary::Terms;
 
 const MOST_TOPICS: usize = 3;
+/// What stands before the question.
+const QUERY: &str = "User query:";
 /// The time ranges of a search.
 pub const TIME_SCOPES: [&str; 5] = ["today", "yesterday", "last_week", "last_month", ANY_TIME];
 /// The time range of a question that names none.
@@ -50,7 +53,8 @@ If they ask about 'this conversation' or recent context, set it to true.";
     fn frame(&self) -> String {
         match &self.thread_context {
             Some(context) => format!(
-                "Recent conversation context:\n{context}\n\nUser query: {}",
+                "Recent conversation context:\n{}\n\n{QUERY} {}",
+                above_label(context, QUERY),
                 self.query
             ),
             None => self.query.to_string(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{framed, helper_line};
+use crate::base::framing::quoted;
 use crate::base::text::one_line;
 use crate::embedded_model::NOT_FOUND;
 use crate::llm::{Fault, Task, schema};
@@ -59,7 +60,7 @@ pub fn number(chunk_id: i64) -> String {
 
 /// The second part of a chunk's heading, which the chunks of one path share.
 pub fn place(path: &str) -> String {
-    format!("{path}]")
+    format!("{}]", quoted(path))
 }
 
 impl Task for Answer {

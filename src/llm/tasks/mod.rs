@@ -17,7 +17,8 @@ pub mod send;
 pub mod shape;
 pub mod summarize;
 
-use crate::base::text::{one_line, quoted};
+use crate::base::framing::quoted;
+use crate::base::text::one_line;
 use analyze::Analyze;
 use answer::Answer;
 use classify::Classify;

@@ -1,12 +1,13 @@
 //! Counts the parts of the prompts that answer a query or shorten its chunks.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 
 use super::{Item, ModeTokens, Sheet, Size};
-use crate::base::text::quoted;
+use crate::base::framing::quoted;
 use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::answer::{Answer, number, place, query_line};
 use crate::llm::tasks::summarize::{Summarize, SummarizeChunk};
@@ -107,16 +108,14 @@ impl Sheet {
             let text = chunk
                 .counted
                 .unwrap_or_else(|| Size::of(counter, &chunk.text));
-            let changed = chunk.text.contains("\"\"\"");
             Item {
                 path: chunk.path,
                 source: chunk.source,
                 frame: heading(chunk).plus(end),
                 text,
-                sent: if changed {
-                    Size::of(counter, &quoted(&chunk.text)).tokens
-                } else {
-                    text.tokens
+                sent: match quoted(&chunk.text) {
+                    Cow::Owned(escaped) => Size::of(counter, &escaped).tokens,
+                    Cow::Borrowed(_) => text.tokens,
                 },
             }
         };

@@ -49,7 +49,7 @@ async fn a_prompt_has_its_blocks_in_the_order_of_authority() {
             .collect();
         assert!(places.is_sorted(), "{whole}");
         assert!(
-            whole.contains(&format!(")\n{text}\nEnd of file: /docs/rules.md")),
+            whole.contains(&format!(")\n```\n{text}\n```\nEnd of file: /docs/rules.md")),
             "{whole}"
         );
         assert!(

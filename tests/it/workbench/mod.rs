@@ -5,6 +5,7 @@ mod audit;
 mod command;
 mod composing;
 mod faults;
+mod forging;
 mod fuzz;
 mod history;
 mod layers;
