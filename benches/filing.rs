@@ -111,6 +111,7 @@ impl Filing {
             chunks: &[(1, text)],
             homes: &[home],
             wishes: &[],
+            is_short_text: true,
         })
         .remove(0)
         .1

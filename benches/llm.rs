@@ -119,6 +119,7 @@ fn embedded_model(folder: &str) {
                     may_create: true,
                     homes: &[],
                     wishes: &[],
+                    is_short_text: true,
                     chunks: &chunks,
                 }));
             }

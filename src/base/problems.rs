@@ -100,7 +100,7 @@ problems! {
     MAX_DEPTH = 422 "max_depth", "Maximum depth reached",
         "Choose a parent that is closer to level 1.";
     CATEGORY_LIMIT = 422 "category_limit", "Category limit reached",
-        "Use an existing category, or raise taxonomy.max_categories_default or, for this level, taxonomy.max_categories_per_level, and restart.";
+        "Use an existing category, or raise the limit and restart: taxonomy.max_children, or with limits per level taxonomy.max_categories_default or, for this level, taxonomy.max_categories_per_level.";
     NOT_A_LEAF = 422 "not_a_leaf", "Not a leaf",
         "List the children of the category (GET /v1/categories?parent_id=…), level by level, until you reach a leaf.";
     BUDGET_EXCEEDED = 422 "budget_exceeded", "Budget exceeded",

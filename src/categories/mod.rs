@@ -24,6 +24,9 @@ use crate::store::{
 
 pub use taxonomy::Taxonomy;
 
+/// Maximum full parents that are listed.
+const MAX_FULL: usize = 100;
+
 /// Entry point of categories; cheap to clone.
 #[derive(Clone)]
 pub struct Categories {
@@ -55,9 +58,16 @@ pub enum CategoryError {
     /// 409: the name exists.
     #[error("a category with this name already exists under the same parent")]
     Exists { existing: i64 },
-    /// 422: the level is full.
-    #[error("level {level} already has {limit} categories, which is its limit")]
-    Full { level: i64, limit: i64 },
+    /// 422: the level is full, or the parent.
+    #[error("{} already has {limit} categories, which is its limit", match scope {
+        LimitScope::Level => format!("level {level}"),
+        LimitScope::Parent => "the parent".to_owned(),
+    })]
+    Full {
+        scope: LimitScope,
+        level: i64,
+        limit: i64,
+    },
     /// 422: only leaves have chunks.
     #[error("category {id} is on level {level}; chunks are filed only on level {depth}")]
     NotALeaf { id: i64, level: i64, depth: i64 },
@@ -130,6 +140,18 @@ impl Categories {
         Ok((1..=self.taxonomy.depth())
             .map(|level| (level, counts.get(&level).copied().unwrap_or(0)))
             .collect())
+    }
+
+    /// The parents that have as many children as their limit allows, with the number of those; 0
+    /// stands for the root. Empty if limits count per level.
+    pub async fn full_parents(&self, space: &Space) -> Result<Vec<(i64, i64)>, CategoryError> {
+        if self.taxonomy.scope() == LimitScope::Level {
+            return Ok(Vec::new());
+        }
+
+        // The limit is the same on every level.
+        let limit = self.taxonomy.limit(1);
+        Ok(self.store.list_full_parents(space, limit, MAX_FULL).await?)
     }
 
     /// A category, now or at a time.
@@ -413,8 +435,15 @@ impl Categories {
         level: i64,
         siblings: usize,
     ) -> Result<(), CategoryError> {
-        let full = |level, limit| Err(CategoryError::Full { level, limit });
-        if self.taxonomy.scope() == LimitScope::Parent {
+        let scope = self.taxonomy.scope();
+        let full = |level, limit| {
+            Err(CategoryError::Full {
+                scope,
+                level,
+                limit,
+            })
+        };
+        if scope == LimitScope::Parent {
             let limit = self.taxonomy.limit(level);
             return if i64::try_from(siblings).unwrap_or(i64::MAX) < limit {
                 Ok(())

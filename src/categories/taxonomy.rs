@@ -19,7 +19,7 @@ impl Taxonomy {
         let limit = |level| i64::try_from(settings.limit(level)).unwrap_or(i64::MAX);
         Self {
             depth: i64::try_from(settings.hierarchy_depth).unwrap_or(1),
-            scope: settings.limit_scope,
+            scope: settings.scope(),
             limits: (1..=settings.hierarchy_depth).map(limit).collect(),
             second_look: settings.second_look,
         }

@@ -207,8 +207,8 @@ mod tests {
 
     pub(super) fn tree(depth: u64, limits: &serde_json::Value, scope: &str) -> Tree {
         let settings = serde_json::json!({
-            "hierarchy_depth": depth, "max_categories_default": 128, "max_categories_per_level": limits,
-            "limit_scope": scope, "second_look": true,
+            "hierarchy_depth": depth, "max_children": 2, "max_categories_default": 128,
+            "max_categories_per_level": limits, "limit_scope": scope, "second_look": true,
         });
         Tree::new(Taxonomy::new(&serde_json::from_value(settings).unwrap()))
     }

@@ -2,6 +2,7 @@
 
 mod batches;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
@@ -36,6 +37,8 @@ const PIPED: &str = "-";
 const AT_ONCE: usize = 8;
 /// Width of the progress bar in characters.
 const WIDTH: i64 = 24;
+/// Codes of the warnings that are shown with a file: the hierarchy is full where its text belongs.
+const FULL_CODES: [&str; 2] = ["parent_full", "level_full"];
 /// How often the progress bar is redrawn.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -343,6 +346,8 @@ fn is_text(path: &Path) -> bool {
 struct Bar {
     json: bool,
     live: bool,
+    /// What was said about full places of the hierarchy.
+    warned: RefCell<BTreeSet<String>>,
 }
 
 impl Bar {
@@ -350,6 +355,7 @@ impl Bar {
         Self {
             json,
             live: std::io::stderr().is_terminal(),
+            warned: RefCell::default(),
         }
     }
 
@@ -399,16 +405,19 @@ impl Bar {
                     result["version"]
                 ));
             }
-            Some("succeeded") => print(&format!(
-                "{}: version {}, {} chunks, {} new categories, {} calls, {} tokens, {:.4} USD\n",
-                file.display(),
-                result["version"],
-                result["chunks_written"],
-                result["categories_created"],
-                result["llm_calls"],
-                result["tokens"],
-                result["cost_usd"].as_f64().unwrap_or(0.0)
-            )),
+            Some("succeeded") => {
+                print(&format!(
+                    "{}: version {}, {} chunks, {} new categories, {} calls, {} tokens, {:.4} USD\n",
+                    file.display(),
+                    result["version"],
+                    result["chunks_written"],
+                    result["categories_created"],
+                    result["llm_calls"],
+                    result["tokens"],
+                    result["cost_usd"].as_f64().unwrap_or(0.0)
+                ));
+                self.warn(job);
+            }
             Some("awaiting_helper") => tell(&format!(
                 "{}: needs a helper: write it on the page, in the job {}",
                 file.display(),
@@ -429,6 +438,20 @@ impl Bar {
                     .unwrap_or("it was cancelled"),
                 job["error"]["remediation"].as_str().unwrap_or_default()
             )),
+        }
+    }
+
+    /// Says where the hierarchy is full; each place once, however many files meet it.
+    fn warn(&self, job: &Value) {
+        for warning in job["warnings"].as_array().into_iter().flatten() {
+            let full = warning["code"]
+                .as_str()
+                .is_some_and(|code| FULL_CODES.contains(&code));
+            let message = warning["message"].as_str().unwrap_or_default();
+            let place = message.split(';').next().unwrap_or_default().to_owned();
+            if full && self.warned.borrow_mut().insert(place) {
+                tell(&format!("  warning: {message}"));
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use config::{Environment, File, FileFormat, Source};
 use serde_json::{Map, Value};
 
 use super::mask::{SECRETS, shown};
-use super::{DEFAULT_TOML, Origin, Violation, Violations};
+use super::{DEFAULT_TOML, Origin, Violation, Violations, taxonomy};
 
 type Tree = Map<String, Value>;
 
@@ -35,9 +35,13 @@ pub fn defaults() -> &'static Value {
 /// Merges the layers; an invalid entry is reported and skipped.
 pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
     let mut tree = defaults().as_object().cloned().unwrap_or_default();
+    let mut limits_levels = false;
     if let Some(path) = &origin.file {
         match read_file(path) {
-            Ok(layer) => apply(layer, &mut tree, violations),
+            Ok(layer) => {
+                limits_levels |= taxonomy::limits_levels(&layer);
+                apply(layer, &mut tree, violations);
+            }
             Err(reason) => violations.add(
                 Violation::new("--config", path.display().to_string())
                     .allowed(&format!("a readable TOML, YAML or JSON file: {reason}"))
@@ -59,10 +63,14 @@ pub fn merge(origin: &Origin, violations: &mut Violations) -> Tree {
     }
 
     match read(environment) {
-        Ok(layer) => apply(layer, &mut tree, violations),
+        Ok(layer) => {
+            limits_levels |= taxonomy::limits_levels(&layer);
+            apply(layer, &mut tree, violations);
+        }
         Err(reason) => violations.add(Violation::new("MEMOIR__…", "").allowed(&reason)),
     }
 
+    taxonomy::settle_scope(&mut tree, limits_levels);
     tree
 }
 

@@ -2,8 +2,10 @@
 //! stays in its category unless another is clearly better.
 
 use super::chunk_to_file::ChunkToFile;
+use super::frame::Reading;
 use super::meaning::Choice;
 use super::names;
+use super::short_text::lowered;
 use super::siblings::SampledSiblings;
 use super::sketch::sketch;
 use super::topics::inventory;
@@ -19,13 +21,19 @@ impl ChunkToFile<'_> {
         let read = siblings.read(&sketch(self.text));
         let likeness = siblings.likeness(&read, self.input.counts, None);
         let name = match nearest(&likeness[..likeness.len().min(choices.len())]) {
-            Some(at) if likeness[at] >= AT_HOME || !self.input.may_create => {
+            Some(at)
+                if likeness[at] >= lowered(AT_HOME, choices.len()) || !self.input.may_create =>
+            {
                 choices[at].name.clone()
+            }
+            // Above the leaves, a text that is unlike all samples may still be on a known subject.
+            Some(_) if self.input.level < self.input.depth => {
+                self.file(choices, self.kindred(siblings, &read, choices.len()))
             }
             Some(at) => self
                 .fresh_name(choices)
                 .unwrap_or_else(|| choices[at].name.clone()),
-            None => self.file(choices),
+            None => self.file(choices, None),
         };
 
         let at = choices
@@ -35,6 +43,18 @@ impl ChunkToFile<'_> {
 
         siblings.lay(at, &read);
         name
+    }
+
+    /// The sibling whose samples a new chunk is similar to.
+    pub(super) fn at_home(
+        &self,
+        siblings: &SampledSiblings,
+        read: &Reading,
+        number: usize,
+    ) -> Option<usize> {
+        let likeness = siblings.likeness(read, self.input.counts, None);
+        nearest(&likeness[..likeness.len().min(number)])
+            .filter(|at| likeness[*at] >= lowered(AT_HOME, number) || !self.input.may_create)
     }
 
     /// The best category for a chunk that is already filed, as if it had arrived last.
@@ -52,7 +72,7 @@ impl ChunkToFile<'_> {
     }
 
     /// A name that no sibling and no ancestor has.
-    fn fresh_name(&self, choices: &[Choice]) -> Option<String> {
+    pub(super) fn fresh_name(&self, choices: &[Choice]) -> Option<String> {
         let wanted = self.wanted().map(|(place, _)| inventory().name(place));
         let wishes = wanted.into_iter().chain(self.own_phrases());
         let mut names = wishes.filter_map(|w| names::tidy(&w));
@@ -101,6 +121,7 @@ mod tests {
             chunks: &(1..).zip(stray.iter().copied()).collect::<Vec<_>>(),
             homes: &vec![Some(0); stray.len()],
             wishes: &[],
+            is_short_text: true,
         });
 
         filed.into_iter().map(|(_, name)| name).collect()

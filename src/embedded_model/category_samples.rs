@@ -30,6 +30,8 @@ pub struct SampledCategory {
     cohesion: f32,
     /// The mean of the samples, of length 1.
     middle: Vector,
+    /// The same with what all siblings have in common.
+    whole: Vector,
 }
 
 impl Default for SampledCategory {
@@ -40,6 +42,7 @@ impl Default for SampledCategory {
             says: Vec::new(),
             cohesion: LEAST,
             middle: table::ZERO,
+            whole: table::ZERO,
         }
     }
 }
@@ -106,12 +109,14 @@ impl SampledCategory {
             .iter_mut()
             .for_each(|says| *says /= all.max(f32::MIN_POSITIVE));
 
-        let mut middle = table::ZERO;
+        let (mut middle, mut whole) = (table::ZERO, table::ZERO);
         for (one, says) in self.each.iter().zip(&self.says) {
             table::add(&mut middle, &one.apart, *says);
+            table::add(&mut whole, &one.sketch.vector, *says);
         }
 
         self.middle = table::unit(middle);
+        self.whole = table::unit(whole);
 
         let alone: f32 = self.says.iter().map(|says| says.powi(2)).sum();
         let mut alike = 0.0;
@@ -134,6 +139,11 @@ impl SampledCategory {
         for ((a, b), like) in places.zip(&self.pairs) {
             each(a, b, *like);
         }
+    }
+
+    /// How near a text is to the mean of the samples, with what all siblings have in common.
+    pub fn sameness(&self, text: &Sketch) -> f32 {
+        table::dot(&self.whole, &text.vector)
     }
 
     /// How near a text is to the mean of the samples.

@@ -108,13 +108,15 @@ impl<'a> ChunkToFile<'a> {
         self.profile.words <= SHORT
     }
 
-    pub fn file(&self, choices: &[Choice]) -> String {
+    /// Files a chunk by the names of the categories. `kindred` is a category on its subject, by what
+    /// it contains.
+    pub fn file(&self, choices: &[Choice], kindred: Option<usize>) -> String {
         let wanted = self.wanted();
         let nearest = self.nearest(choices);
         match (wanted, nearest) {
             (_, Some((choice, _))) if !self.input.may_create => choice.name.clone(),
             (Some((place, fit)), nearest) => self.join_or_make(place, fit, nearest, choices),
-            (None, nearest) => self.by_own_words(nearest, choices),
+            (None, nearest) => self.by_own_words(nearest, choices, kindred),
         }
     }
 
@@ -141,7 +143,7 @@ impl<'a> ChunkToFile<'a> {
             {
                 choice.name.clone()
             }
-            _ => self.file(choices),
+            _ => self.file(choices, None),
         }
     }
 
@@ -159,6 +161,11 @@ impl<'a> ChunkToFile<'a> {
         brief
             && self.profile.is_readable()
             && grain(self.input.level, self.input.depth) != Grain::Domain
+    }
+
+    /// Whether what the categories contain can show that one is about the chunk's subject.
+    pub(super) fn may_have_kindred(&self) -> bool {
+        self.profile.is_readable() && grain(self.input.level, self.input.depth) != Grain::Domain
     }
 
     fn join_or_make(
@@ -236,7 +243,12 @@ impl<'a> ChunkToFile<'a> {
     }
 
     /// A name from the chunk's own words, for deep levels and unknown languages.
-    fn by_own_words(&self, nearest: Option<(&Choice, f32)>, choices: &[Choice]) -> String {
+    fn by_own_words(
+        &self,
+        nearest: Option<(&Choice, f32)>,
+        choices: &[Choice],
+        kindred: Option<usize>,
+    ) -> String {
         let grain = grain(self.input.level, self.input.depth);
         let wishes: Vec<String> = if grain == Grain::Domain || self.profile.words == 0 {
             vec![names::kind_of_text(self.text, &self.profile)]
@@ -248,6 +260,10 @@ impl<'a> ChunkToFile<'a> {
             if let Some(same) = choices.iter().find(|c| names::same(&c.name, &wanted)) {
                 return same.name.clone();
             }
+        }
+
+        if let Some(choice) = kindred.and_then(|at| choices.get(at)) {
+            return choice.name.clone();
         }
 
         match nearest {

@@ -21,8 +21,12 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
     let sampled = input.samples.iter().any(|s| !s.is_empty());
     let mut siblings: Option<SampledSiblings> = None;
 
+    // Chunks of a long text have the leaves that its outline gives them.
+    let shares_a_leaf = input.is_short_text && input.level == input.depth;
+
     for (at, (id, text)) in input.chunks.iter().enumerate() {
-        if let Some(name) = wished(input, at, &choices) {
+        let wish = wished(input, at, &choices);
+        if let Some(name) = wish.clone().filter(|_| !shares_a_leaf) {
             if !choices.iter().any(|c| names::same(&c.name, &name)) {
                 choices.push(Choice::new(&name));
             }
@@ -39,7 +43,11 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
             .flatten()
             .filter(|home| *home < input.categories.len());
 
-        let comparable = sampled && chunk.can_be_compared();
+        let comparable = sampled
+            && match home {
+                Some(_) => chunk.can_be_compared(),
+                None => shares_a_leaf || chunk.may_have_kindred(),
+            };
         let siblings = comparable.then(|| {
             siblings.get_or_insert_with(|| SampledSiblings::of(input.categories, input.samples))
         });
@@ -49,9 +57,13 @@ pub fn classify(input: &ClassifyInput<'_>) -> Vec<(i64, String)> {
                 .clone(),
             // Without samples there is no reason to move the chunk.
             (Some(home), None) => choices[home].name.clone(),
-            (None, Some(siblings)) => chunk.file_by_samples(&choices, siblings),
+            (None, siblings) if shares_a_leaf => chunk.file_short_text(wish, &choices, siblings),
+            (None, Some(siblings)) if chunk.can_be_compared() => {
+                chunk.file_by_samples(&choices, siblings)
+            }
+            (None, Some(siblings)) => chunk.file_by_subject(&choices, siblings),
             (None, None) if sampled && chunk.may_be_typical() => chunk.keep_company(&choices),
-            (None, None) => chunk.file(&choices),
+            (None, None) => chunk.file(&choices, None),
         };
 
         if !choices.iter().any(|c| names::same(&c.name, &name)) {
@@ -94,6 +106,7 @@ mod tests {
         chunks: &[],
         homes: &[],
         wishes: &[],
+        is_short_text: false,
     };
 
     fn file(

@@ -32,6 +32,7 @@ mod rank;
 mod rename;
 mod sections;
 mod select;
+mod short_text;
 mod siblings;
 mod sketch;
 mod summarize;
@@ -98,6 +99,9 @@ pub struct ClassifyInput<'a> {
     /// For each chunk the name that the outline of its source gives it on this level; empty if
     /// there is no outline.
     pub wishes: &'a [Option<&'a str>],
+    /// Whether the chunks are a short text, which shares its leaf with others on its subject. A wish
+    /// on the last level is then its title.
+    pub is_short_text: bool,
 }
 
 /// A category that has grown, and some of its texts.

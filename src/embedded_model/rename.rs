@@ -11,7 +11,10 @@ use super::table;
 use super::{NewName, RenameInput};
 
 /// Texts below which nothing can be said about a category.
-const LEAST: usize = 8;
+const LEAST: usize = 4;
+/// Texts below which only the words of a name count: a small category often has the title of its first
+/// text, and similarity in meaning to the others says little.
+const FEW: usize = 8;
 /// A category of a few sources, or mostly of one, has the name of their sections.
 const LEAST_SOURCES: usize = 4;
 /// Similarity in meaning at which a name fits a text without its words.
@@ -79,7 +82,7 @@ fn fitting(name: &str, texts: &[Terms]) -> usize {
             .filter(|word| text.stems.contains(*word))
             .count();
         let by_words = !words.is_empty() && share(held, words.len()) >= WORDS;
-        by_words || table::dot(&meaning, &text.vector) >= NEAR
+        by_words || texts.len() >= FEW && table::dot(&meaning, &text.vector) >= NEAR
     };
 
     texts.iter().filter(fits).count()
@@ -193,7 +196,7 @@ mod tests {
         let other = named("Wedding photographs", &["Home"], &["Radiators"], &texts);
         assert_ne!(other.as_deref(), Some("Radiator"));
         assert_eq!(
-            named("Wedding photographs", &["Home"], &[], &texts[..6]),
+            named("Wedding photographs", &["Home"], &[], &texts[..3]),
             None
         );
     }

@@ -108,6 +108,15 @@ impl SampledSiblings {
         likeness
     }
 
+    /// Similarity of a text to the mean of every category, in order, with what the siblings have in
+    /// common.
+    pub fn sameness(&self, text: &Reading) -> Vec<f32> {
+        self.all
+            .iter()
+            .map(|category| category.sameness(&text.sketch))
+            .collect()
+    }
+
     /// The categories to compare in detail.
     fn near(&self, text: &Reading, home: Option<usize>) -> Vec<usize> {
         let mut near: Vec<usize> = (0..self.all.len()).collect();

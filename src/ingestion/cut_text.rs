@@ -12,13 +12,17 @@ use crate::base::hash::sha256_hex;
 use crate::base::headings::{Heading, Trail, headings, joined};
 use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
+use crate::config::taxonomy::LimitScope;
 use crate::embedded_model::{EmbeddedModel, OutlineInput, SourceOutline};
 use crate::jobs::{Failure, JobError};
 use crate::model::chunk::NewChunk;
 use crate::model::source_version::VersionFacts;
 
-/// The share of all leaves that one source may use, and how many it may use anyway.
-const SHARE: i64 = 4;
+/// The share of a limit that the sections of one source may use: a quarter if it counts all leaves;
+/// three quarters if it counts those of one parent, because later versions may have other sections.
+const SHARE_OF_LEVEL: (i64, i64) = (1, 4);
+const SHARE_OF_PARENT: (i64, i64) = (3, 4);
+/// How many sections it may use anyway.
 const LEAST_SECTIONS: usize = 4;
 
 /// A cut text.
@@ -51,7 +55,12 @@ impl CutText {
         outlined: bool,
     ) -> Result<Self, JobError> {
         let order = Arc::clone(order);
-        let (depth, leaves) = (taxonomy.depth(), taxonomy.limit(taxonomy.depth()));
+        let depth = taxonomy.depth();
+        let (part, whole) = match taxonomy.scope() {
+            LimitScope::Level => SHARE_OF_LEVEL,
+            LimitScope::Parent => SHARE_OF_PARENT,
+        };
+        let sections = taxonomy.limit(depth).saturating_mul(part) / whole;
         #[expect(
             clippy::disallowed_methods,
             reason = "pure computation that ends by itself"
@@ -100,7 +109,7 @@ impl CutText {
                 trails: trails(&headings, text, &chunks),
                 overlapping_trails: trails(&headings, text, &overlapping),
                 outline: if outlined && order.is_filed() {
-                    outline(&order, &headings, &chunks, (depth, leaves))
+                    outline(&order, &headings, &chunks, (depth, sections))
                 } else {
                     SourceOutline::default()
                 },
@@ -179,12 +188,11 @@ fn same(some: &[TextChunk], others: &[TextChunk]) -> bool {
     ranges.eq(others.iter().map(|chunk| &chunk.range))
 }
 
-/// At most a quarter of the leaves are for one source.
 fn outline(
     order: &Order,
     headings: &[Heading],
     chunks: &[TextChunk],
-    (depth, leaves): (i64, i64),
+    (depth, sections): (i64, i64),
 ) -> SourceOutline {
     let ranges: Vec<Range<usize>> = chunks.iter().map(|chunk| chunk.range.clone()).collect();
     EmbeddedModel::outline(&OutlineInput {
@@ -195,7 +203,7 @@ fn outline(
         headings,
         chunks: &ranges,
         depth: u32::try_from(depth).unwrap_or(u32::MAX),
-        most_sections: usize::try_from(leaves / SHARE)
+        most_sections: usize::try_from(sections)
             .unwrap_or(usize::MAX)
             .max(LEAST_SECTIONS),
     })

@@ -8,7 +8,7 @@
 
 mod classifying;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +51,9 @@ pub struct Filing<'a> {
     pub tree: Mutex<Tree>,
     /// What categories contain, if the model uses it.
     pub filed_so_far: Option<Mutex<FiledSoFar>>,
+    /// By parent: chunks that had to take an existing category, because there was no room for a new
+    /// one.
+    pub forced: Mutex<BTreeMap<Node, usize>>,
 }
 
 /// The text that is filed.
@@ -224,10 +227,18 @@ impl Filing<'_> {
 
     /// Files a batch, from saved answers and from the model; returns whether it created a category.
     async fn file_batch(&self, call: &Call<'_>) -> Result<(Vec<(usize, Node)>, bool), JobError> {
+        let closed = !self.tree().may_create(call.parent);
         let mut decided: BTreeMap<usize, String> = BTreeMap::new();
+        // Classified again, because there was no room for the new category.
+        let mut again: BTreeSet<usize> = BTreeSet::new();
         let mut layer = 0;
         while let Some(saved) = self.saver.saved(&layer_name(&call.step, layer)) {
-            decided.extend(read_layer(&saved));
+            for (ordinal, name) in read_layer(&saved) {
+                if decided.insert(ordinal, name).is_some() {
+                    again.insert(ordinal);
+                }
+            }
+
             layer += 1;
         }
 
@@ -238,7 +249,9 @@ impl Filing<'_> {
         let (mut made, mut asked) = (false, 0);
         loop {
             let (filed, left) = self.settle(call, &decided, &mut made);
+            again.extend(left.iter().filter(|ordinal| decided.contains_key(ordinal)));
             if left.is_empty() {
+                self.count_forced(call, &filed, |ordinal| closed || again.contains(&ordinal));
                 if let Some(mut filed_so_far) = self.filed_so_far() {
                     for (ordinal, node) in &filed {
                         filed_so_far.put(*node, self.chunk(*ordinal));
@@ -280,6 +293,43 @@ impl Filing<'_> {
 
         *made |= tree.len() > before;
         (filed, left)
+    }
+
+    /// Counts the chunks that could take only an existing category, unless that is the one which the
+    /// outline names.
+    fn count_forced(
+        &self,
+        call: &Call<'_>,
+        filed: &[(usize, Node)],
+        had_no_choice: impl Fn(usize) -> bool,
+    ) {
+        let bound: Vec<&(usize, Node)> = filed
+            .iter()
+            .filter(|(ordinal, _)| had_no_choice(*ordinal))
+            .collect();
+        if bound.is_empty() {
+            return;
+        }
+
+        let tree = self.tree();
+        let as_wished = |ordinal: usize, node: Node| {
+            let wish = self.wish(call.level, ordinal).map(name_key);
+            wish.is_some_and(|wish| {
+                tree.path(node)
+                    .last()
+                    .is_some_and(|name| name_key(name) == wish)
+            })
+        };
+        let forced = bound
+            .into_iter()
+            .filter(|(ordinal, node)| !as_wished(*ordinal, *node))
+            .count();
+        drop(tree);
+
+        if forced > 0 {
+            let mut all = self.forced.lock().unwrap_or_else(PoisonError::into_inner);
+            *all.entry(call.parent).or_default() += forced;
+        }
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<JobError>> {
@@ -335,6 +385,6 @@ fn unsettled(ordinals: &[usize]) -> JobError {
             problems::CATEGORY_LIMIT,
             format!("no category has room for the chunks {chunks:?}"),
         )
-        .fix("Raise taxonomy.max_categories_default, then POST /v1/jobs/{id}/retry."),
+        .fix("Raise the limit (taxonomy.max_children, or taxonomy.max_categories_default with limits per level) and restart, then POST /v1/jobs/{id}/retry."),
     )
 }

@@ -35,6 +35,7 @@ use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::categories::Taxonomy;
+use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::categories::tree_cache::TreeCache;
 use crate::config;
@@ -157,6 +158,7 @@ impl Ingestion {
             settings: self.settings.clone(),
             samples,
             trees: TreeCache::new(self.store.clone(), self.settings.taxonomy.clone()),
+            options: OptionCache::new(self.store.clone()),
             desks: Arc::new(Semaphore::new(cores)),
             filing_desks: Arc::new(Semaphore::new(cores)),
             unanalyzed: Arc::default(),

@@ -26,6 +26,7 @@ use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::problems;
 use crate::base::text::char_count;
+use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::categories::tree_cache::TreeCache;
 use crate::contextual_helpers::ContextualHelpers;
@@ -53,7 +54,10 @@ pub struct IngestionWork {
     pub(super) helpers: ContextualHelpers,
     pub(super) settings: Arc<IngestionSettings>,
     pub(super) samples: SampleCache,
+    /// The hierarchy, if limits count per level.
     pub(super) trees: TreeCache,
+    /// The children of each parent, if limits count per parent.
+    pub(super) options: OptionCache,
     /// Limits how many texts are cut at once: one per core.
     pub(super) desks: Arc<Semaphore>,
     /// The same for texts that the embedded model files.

@@ -12,6 +12,7 @@ pub struct Hint {
     contents: Arc<[CategoryContents]>,
     filed_in: Arc<BTreeMap<i64, usize>>,
     wishes: Arc<BTreeMap<i64, String>>,
+    is_short_text: bool,
     found: Arc<[f32]>,
 }
 
@@ -53,6 +54,20 @@ impl Hint {
             wishes: Arc::new(wishes),
             ..self
         }
+    }
+
+    /// The same for chunks of a short text, which shares its leaf with others on its subject.
+    #[must_use]
+    pub fn of_short_text(self, is_short_text: bool) -> Self {
+        Self {
+            is_short_text,
+            ..self
+        }
+    }
+
+    /// Whether the chunks are a short text.
+    pub(super) fn is_short_text(&self) -> bool {
+        self.is_short_text
     }
 
     /// The name that the outline of the source gives a chunk.

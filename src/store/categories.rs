@@ -130,6 +130,24 @@ impl Store {
         })
         .await
     }
+
+    /// Parents with at least `limit` children, and how many they have; 0 stands for the root.
+    pub async fn list_full_parents(
+        &self,
+        space: &Space,
+        limit: i64,
+        most: usize,
+    ) -> Result<Vec<(i64, i64)>, StoreError> {
+        self.retry("list_full_parents", || async {
+            let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? GROUP BY parent_key \
+                       HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let query = self.sql(sql).bind(space.as_str()).bind(limit).bind(most);
+            let rows = self.fetch_all(query).await?;
+            rows.iter().map(|row| Ok((row.try_get("parent_key")?, row.try_get("children")?))).collect()
+        })
+        .await
+    }
 }
 
 impl Tx {

@@ -57,6 +57,7 @@ const FILES: &[File] = files![
     "ask-result.js" JS,
     "ask-history.js" JS,
     "walk.js" JS,
+    "full.js" JS,
     "jobs.js" JS,
     "job.js" JS,
     "status.js" JS,

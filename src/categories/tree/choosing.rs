@@ -5,6 +5,8 @@
 //! for one category on every level that its longest branch does not reach. Its first chosen child
 //! takes over what it reserves.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Node, ROOT, Tree};
 use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
@@ -13,6 +15,33 @@ impl Tree {
     /// The first level without room for a new subject, and its limit.
     pub fn full_level(&self) -> Option<(i64, i64)> {
         self.places.full_level()
+    }
+
+    /// Parents above these leaves that have as many children as the limit allows, and the limit;
+    /// none if limits count per level.
+    pub fn full_parents(&self, leaves: &[Node]) -> BTreeMap<Node, i64> {
+        let mut full = BTreeMap::new();
+        if self.taxonomy.scope() == LimitScope::Level {
+            return full;
+        }
+
+        let mut seen = BTreeSet::new();
+        for leaf in leaves {
+            let mut node = *leaf;
+            while node != ROOT {
+                node = self.parent(node);
+                if !seen.insert(node) {
+                    break;
+                }
+
+                let limit = self.taxonomy.limit(self.entries[node.0].level + 1);
+                if !self.may_create(node) {
+                    full.insert(node, limit);
+                }
+            }
+        }
+
+        full
     }
 
     /// Whether at least half of the categories of a level exist.
@@ -277,13 +306,21 @@ mod tests {
 
     #[test]
     fn a_limit_per_parent_counts_only_its_children() {
-        let mut tree = tree(2, &serde_json::json!({"1": 2, "2": 1}), "parent");
+        let mut tree = tree(3, &serde_json::json!({}), "parent");
+        let mut leaves = Vec::new();
         for parent in ["A", "B"] {
             let node = tree.choose(ROOT, parent).unwrap();
-            assert!(tree.choose(node, "one").is_some());
-            assert_eq!(tree.choose(node, "two"), None);
+            let below = tree.choose(node, "below").unwrap();
+            leaves.extend(["one", "two"].map(|leaf| tree.choose(below, leaf).unwrap()));
+            assert_eq!(tree.choose(below, "three"), None);
+            assert!(tree.may_create(node));
         }
 
         assert_eq!(tree.choose(ROOT, "C"), None);
+        let full = tree.full_parents(&leaves);
+        let paths: Vec<String> = full.keys().map(|node| tree.path(*node).join("/")).collect();
+        assert_eq!(paths, ["", "A/below", "B/below"]);
+        assert!(full.values().all(|limit| *limit == 2));
+        assert!(tree.full_parents(&[]).is_empty());
     }
 }

@@ -15,7 +15,7 @@ impl From<CategoryError> for ApiError {
             CategoryError::Exists { existing } => {
                 told(problems::CATEGORY_EXISTS).with("category_id", existing)
             }
-            CategoryError::Full { level, limit } => told(problems::CATEGORY_LIMIT)
+            CategoryError::Full { level, limit, .. } => told(problems::CATEGORY_LIMIT)
                 .with("level", level)
                 .with("limit", limit),
             CategoryError::NotEmpty(_) => told(problems::CATEGORY_NOT_EMPTY),

@@ -17,7 +17,6 @@ use super::chunks::{ChunkListResponse, number, page_of};
 use super::sources::AsOfQuery;
 use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryInput};
-use crate::config::taxonomy::LimitScope;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
@@ -76,10 +75,27 @@ pub struct CategoryTreeResponse {
     pub next_cursor: Option<String>,
     /// Number of levels.
     pub depth: i64,
-    /// Whether limits apply per `level` or per `parent`.
+    /// What limits count: all categories of a `level`, or the children of one `parent`.
+    #[schema(example = "parent")]
     pub limit_scope: String,
     /// The number of categories and the limit of each level.
     pub levels: Vec<CategoryLevelResponse>,
+    /// With limits per parent: the parents that are full now, at most 100. New subjects below them are
+    /// filed under existing categories.
+    pub full_parents: Vec<FullParentResponse>,
+}
+
+/// A parent that has as many children as its limit allows.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct FullParentResponse {
+    /// The parent category; null if level 1 is full.
+    pub id: Option<i64>,
+    /// Names from level 1 down to the parent; empty if level 1 is full.
+    pub path: Vec<String>,
+    /// Number of its children.
+    pub categories: i64,
+    /// Maximum number of its children.
+    pub limit: i64,
 }
 
 /// The number of categories on a level and its limit.
@@ -255,7 +271,7 @@ pub async fn list_categories(
 /// Get the whole hierarchy
 ///
 /// Returns a flat list, parents before their children, with the number of categories and the limit
-/// of each level.
+/// of each level, and the parents that are full.
 #[utoipa::path(
     get, path = "/v1/categories/tree", tag = "categories", operation_id = "get_category_tree", params(TreeQuery),
     responses((status = 200, description = "A page of the hierarchy.", body = CategoryTreeResponse))
@@ -288,18 +304,38 @@ pub async fn get_category_tree(
         limit: taxonomy.limit(level),
     };
 
-    let scope = match taxonomy.scope() {
-        LimitScope::Level => "level",
-        LimitScope::Parent => "parent",
-    };
-
     Ok(Json(CategoryTreeResponse {
         items: listed.0,
         next_cursor: listed.1,
         depth: taxonomy.depth(),
-        limit_scope: scope.to_owned(),
+        limit_scope: taxonomy.scope().name().to_owned(),
         levels: counts.into_iter().map(full).collect(),
+        full_parents: full_parents(&categories, &caller.space).await?,
     }))
+}
+
+async fn full_parents(
+    categories: &Categories,
+    space: &Space,
+) -> Result<Vec<FullParentResponse>, ApiError> {
+    let full = categories.full_parents(space).await?;
+    let ids: Vec<i64> = full
+        .iter()
+        .map(|(id, _)| *id)
+        .filter(|id| *id != 0)
+        .collect();
+    let mut paths = categories.paths(space, &ids).await?;
+    let limit = categories.taxonomy().limit(1);
+
+    let parent = |(id, categories)| FullParentResponse {
+        id: Some(id).filter(|id| *id != 0),
+        path: paths.remove(&id).map_or_else(Vec::new, |path| {
+            path.into_iter().map(|(_, name)| name).collect()
+        }),
+        categories,
+        limit,
+    };
+    Ok(full.into_iter().map(parent).collect())
 }
 
 /// Create a category

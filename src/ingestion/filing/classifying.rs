@@ -164,6 +164,7 @@ impl Filing<'_> {
                 .map_or_else(Hint::default, |filed_so_far| {
                     Hint::samples(filed_so_far.below(call.parent, &tree))
                         .with_wishes(self.wishes(call, ordinals, &tree))
+                        .of_short_text(!self.source.outline.has_own_category)
                 }),
         };
 
@@ -179,11 +180,21 @@ impl Filing<'_> {
             return BTreeMap::new();
         }
 
-        let level = usize::try_from(call.level - 1).unwrap_or(usize::MAX);
-        let name = |ordinal: &usize| outline.paths.get(*ordinal)?.get(level)?.clone();
+        let name = |ordinal: &usize| self.wish(call.level, *ordinal).map(str::to_owned);
         ordinals
             .iter()
             .filter_map(|ordinal| Some((i64::try_from(ordinal + 1).ok()?, name(ordinal)?)))
             .collect()
+    }
+
+    /// The name that the outline gives a chunk on a level.
+    pub(super) fn wish(&self, level: i64, ordinal: usize) -> Option<&str> {
+        let level = usize::try_from(level - 1).unwrap_or(usize::MAX);
+        self.source
+            .outline
+            .paths
+            .get(ordinal)?
+            .get(level)?
+            .as_deref()
     }
 }

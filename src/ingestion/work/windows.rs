@@ -63,6 +63,7 @@ impl IngestionWork {
             calls: Calls::new(self.settings.max_concurrency, next_seq(context)),
             tree: Mutex::new(Tree::new(self.settings.taxonomy.clone())),
             filed_so_far: None,
+            forced: Mutex::default(),
         };
 
         for _ in 0..MOST_REFILINGS {
@@ -108,6 +109,7 @@ impl IngestionWork {
         filing: &mut Filing<'_>,
     ) -> Result<Option<Arc<Samples>>, JobError> {
         filing.tree = Mutex::new(self.load_tree(context).await?);
+        filing.forced = Mutex::default();
         if !self.llm.capabilities("classify", session).samples {
             return Ok(None);
         }
@@ -147,8 +149,8 @@ impl Windows<'_> {
 
             leaves.extend(self.file(range.clone(), draft).await?);
             fail_point!("after_filing");
-            self.warn_if_full();
             if last {
+                self.warn_if_full(&leaves);
                 self.leave_without_news();
                 self.warn_if_one_leaf(&leaves).await?;
                 self.look_again(&leaves, draft).await?;
@@ -187,10 +189,13 @@ impl Windows<'_> {
         }
     }
 
-    fn warn_if_full(&self) {
-        let full = fullness(&self.tree(), self.filing.taxonomy);
-        if let Some(message) = full {
-            self.context.warn("level_full", &message);
+    fn warn_if_full(&self, leaves: &[Node]) {
+        let forced = self.filing.forced.lock();
+        let forced = forced.unwrap_or_else(PoisonError::into_inner).clone();
+        for (code, message) in fullness(&self.tree(), self.filing.taxonomy, leaves, &forced) {
+            let space = self.context.space().as_str();
+            tracing::warn!(job_id = %self.context.id(), space, code, "{message}");
+            self.context.warn(code, &message);
         }
     }
 

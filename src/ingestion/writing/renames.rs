@@ -1,7 +1,7 @@
 //! Renames leaves that have grown beyond their names.
 //!
 //! Only the embedded model does this, and only where it gave the name itself. A leaf is looked at
-//! when its number of chunks passes 8, 16, 32 and so on: the counts are known from the write anyway, so
+//! when its number of chunks passes 4, 8, 16 and so on: the counts are known from the write anyway, so
 //! that usual filing pays nothing, and a leaf of a thousand chunks has been looked at eight times.
 
 use super::{Renamed, Writer, Written};
@@ -12,7 +12,7 @@ use crate::model::category::{LeafGrowth, NamedBy, Rename};
 use crate::store::Tx;
 
 /// The first number of chunks at which a leaf is looked at.
-const FIRST: i64 = 8;
+const FIRST: i64 = 4;
 /// Maximum leaves that are looked at with one source: other writers wait meanwhile.
 const MOST_LEAVES: usize = 4;
 /// Texts of a leaf that are compared with its name, and characters of each.
@@ -125,7 +125,7 @@ mod tests {
         };
 
         let due: Vec<i64> = (1..70).filter(|n| is_due(&leaf(n - 1, *n))).collect();
-        assert_eq!(due, [8, 16, 32, 64]);
+        assert_eq!(due, [4, 8, 16, 32, 64]);
         assert!(is_due(&leaf(5, 40)));
         assert!(!is_due(&leaf(0, 40)) && !is_due(&leaf(9, 12)) && !is_due(&leaf(16, 9)));
     }

@@ -206,6 +206,7 @@ fn classify(task: &Classify) -> ClassifyOutput {
         chunks: &chunks,
         homes: &homes,
         wishes: &wishes,
+        is_short_text: task.hint.is_short_text(),
     });
 
     ClassifyOutput {

@@ -195,6 +195,8 @@ export async function show(main, route, signal) {
   }
 
   const full = (level) => {
+    // With limits per parent, a level as a whole has none.
+    if (answer.limit_scope === "parent") return h("div.meter-row", h("span", `Level ${level.level}`), h("span"), h("span.num", number(level.categories)));
     const share = Math.min(1, level.categories / level.limit);
     const bar = h("span.meter-fill");
     bar.style.setProperty("--share", String(share));
@@ -207,7 +209,9 @@ export async function show(main, route, signal) {
     h("div.picture", picture.svg, keys, below),
     h("aside.side",
       h("section.panel", { "aria-label": "Categories" }, search, found, list, actions, nameParts),
-      h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full))));
+      h("section.panel", { "aria-label": "Categories per level" }, h("h2", answer.limit_scope === "parent" ? "Categories (limit per parent)" : "Categories per level"), answer.levels.map(full),
+        answer.limit_scope === "parent" && h("p.muted", `At most ${number(answer.levels[0].limit)} below one parent.`),
+        answer.full_parents.map((parent) => h("p.notice", "Full: ", parent.id ? categoryPath(parent.path) : "level 1", ". New text is filed under the categories that exist.")))));
   put(main,
     head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "chunk")}`),
     crumbs, frame);

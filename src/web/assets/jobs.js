@@ -2,6 +2,7 @@
 
 import { get, query } from "./api.js";
 import { h, milliseconds, number, put, when } from "./dom.js";
+import { fullLines } from "./full.js";
 import { jobActions, phaseText } from "./job-card.js";
 import { isOver, jobs } from "./live.js";
 import { badge, head, paged, sentence } from "./parts.js";
@@ -43,7 +44,7 @@ export async function show(main, route, signal) {
       h("td", { "data-name": "State" }, badge(job.state)),
       h("td.job-what", { "data-name": "" }, job.error
         ? [h("span.problem-line", sentence(job.error.detail)), h("span.muted", job.error.remediation)]
-        : phaseText(job)),
+        : [phaseText(job), fullLines(job)]),
       h("td.num", { "data-name": "Attempts" }, `${number(job.attempt)} of ${number(job.max_attempts)}`),
       h("td.num", { "data-name": "Duration" }, duration(job)),
       h("td", { "data-name": "Received" }, when(job.created_at)),

@@ -3,6 +3,7 @@
 import { call, get, query } from "./api.js";
 import { addPanel } from "./add.js";
 import { bytes, count, h, number, put, settle, when } from "./dom.js";
+import { fullNotice } from "./full.js";
 import { jobCard } from "./job-card.js";
 import { forget, isOver, jobs, listen, watch } from "./live.js";
 import { failed, head, problem, toast, toggle } from "./parts.js";
@@ -119,6 +120,7 @@ export async function show(main, route, signal) {
     h("div.row.filters", name, tag, known, use, unfilter,
       // On narrow screens the panel is below the list.
       h("button.only-narrow", { type: "button", onclick: () => { main.querySelector(".add").scrollIntoView(); main.querySelector(".drop button").focus({ preventScroll: true }); } }, "Ingest text")));
+  const full = h("div");
   const first = h("div.first", { hidden: true });
   let searching = Boolean(route.get("search"));
   const search = searchForm(route);
@@ -126,7 +128,7 @@ export async function show(main, route, signal) {
   const questions = triedQuestions();
   // Cards appear beside the table, so that no row moves under the pointer.
   const add = addPanel();
-  put(main, first, h("div.library", h("div.library-main", heading, search, found, table), h("aside.side", add, questions, finished, active)));
+  put(main, first, h("div.library", h("div.library-main", heading, full, search, found, table), h("aside.side", add, questions, finished, active)));
   add.takeFilesOf(main);
 
   function setFirst(isFirst) {
@@ -234,7 +236,7 @@ export async function show(main, route, signal) {
 
   table.hidden = searching;
   try {
-    await Promise.all([page(), searching && results(found, route, signal)]);
+    await Promise.all([page(), searching && results(found, route, signal), fullNotice(signal).then((notice) => put(full, notice))]);
     for (const state of ["running", "awaiting_helper", "queued"]) {
       const { items } = await get(query("/v1/jobs", { state, kind: "ingestion", limit: 50 }), { signal });
       items.reverse().forEach((job) => watch(job));

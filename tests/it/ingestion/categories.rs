@@ -363,6 +363,26 @@ fn settings_of_filing_are_validated() {
             "taxonomy.hierarchy_depth",
         ),
         (
+            taxonomy(json!({"max_children": 0})),
+            "taxonomy.max_children",
+        ),
+        (
+            taxonomy(json!({"max_children": -1})),
+            "taxonomy.max_children",
+        ),
+        (
+            taxonomy(json!({"limit_scope": "both"})),
+            "taxonomy.limit_scope",
+        ),
+        (
+            taxonomy(json!({"limit_scope": "parent", "max_categories_default": 50})),
+            "taxonomy.max_categories_default",
+        ),
+        (
+            taxonomy(json!({"limit_scope": "parent", "max_categories_per_level": {"2": 5}})),
+            "taxonomy.max_categories_per_level",
+        ),
+        (
             taxonomy(json!({"max_categories_default": 0})),
             "taxonomy.max_categories_default",
         ),
@@ -589,4 +609,15 @@ async fn a_full_level_raises_a_warning() {
     let second = ingest.succeed(&document(&["D/E/F"], &json!({}))).await;
 
     assert_eq!(second["warnings"][0]["code"], "level_full", "{second:#}");
+
+    let third = ingest.succeed(&document(&["G/H/I"], &json!({}))).await;
+    let said = third["warnings"][0]["message"].as_str().unwrap();
+    assert!(
+        said.contains("level 1 has reached its limit of 2"),
+        "{said}"
+    );
+    assert!(
+        said.contains("3 chunks of this source") || said.contains("1 chunk of this source"),
+        "{said}"
+    );
 }

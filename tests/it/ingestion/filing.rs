@@ -532,8 +532,7 @@ async fn with_the_scope_parent_each_parent_has_its_own_limit() {
     for database in TestDatabase::each().await {
         let settings = [
             ("TAXONOMY__HIERARCHY_DEPTH", "2"),
-            ("TAXONOMY__MAX_CATEGORIES_DEFAULT", "2"),
-            ("TAXONOMY__LIMIT_SCOPE", "parent"),
+            ("TAXONOMY__MAX_CHILDREN", "2"),
         ];
 
         let ingest = Ingest::on(database, &settings).await;

@@ -8,6 +8,7 @@ mod faults;
 mod filing;
 mod helpers;
 mod kills;
+mod limits;
 mod meanwhile;
 mod renames;
 mod second_look;

@@ -485,9 +485,14 @@ async fn the_second_of_two_jobs_that_reach_the_limit_is_filed_again() {
     for scope in ["level", "parent"] {
         for database in TestDatabase::each().await {
             let engine = database.engine;
+            let limit = if scope == "level" {
+                "TAXONOMY__MAX_CATEGORIES_DEFAULT"
+            } else {
+                "TAXONOMY__MAX_CHILDREN"
+            };
             let settings = [
                 ("TAXONOMY__HIERARCHY_DEPTH", "2"),
-                ("TAXONOMY__MAX_CATEGORIES_DEFAULT", "2"),
+                (limit, "2"),
                 ("TAXONOMY__LIMIT_SCOPE", scope),
                 ("JOBS__WORKERS", "3"),
             ];

@@ -1,0 +1,182 @@
+//! Files short texts, which share their categories: a new one is created only if no sibling is about
+//! the same subject. Guarantees that the more siblings there are, the more readily a text joins one of
+//! them, so that a parent stays well below its limit.
+
+use super::chunk_to_file::ChunkToFile;
+use super::frame::Reading;
+use super::meaning::Choice;
+use super::names;
+use super::siblings::SampledSiblings;
+use super::sketch::sketch;
+
+/// Number of siblings from which on a parent counts as wide: titles name no more leaves, and texts join
+/// more readily.
+const WIDE: usize = 24;
+/// Maximum words of a title that names a leaf; a longer one is the headline of one text.
+const MAX_TITLE_WORDS: usize = 4;
+/// Similarity to the mean of a category at which a text is about its subject.
+const SAME_SUBJECT: f32 = 0.38;
+/// By how much a hundred siblings beyond [`WIDE`] lower what is needed to join one of them, and the
+/// least that is ever needed.
+const CROWDING: f32 = 0.25;
+const LEAST: f32 = 0.1;
+/// Texts of a category up to which similarity to its mean suffices to join it; of a larger one, a text
+/// must be similar to single texts. Wide parents have larger categories.
+const ROOMY: usize = 12;
+
+/// What is needed to join a sibling, lowered by the number of them.
+pub fn lowered(needed: f32, siblings: usize) -> f32 {
+    let beyond = u16::try_from(siblings.saturating_sub(WIDE)).unwrap_or(u16::MAX);
+    (needed - CROWDING * f32::from(beyond) / 100.0).max(LEAST)
+}
+
+impl ChunkToFile<'_> {
+    /// Files a chunk in a leaf on the same subject, or else in a new one. Its title names a new leaf
+    /// only while there are few; later leaves are named by subject.
+    pub fn file_short_text(
+        &self,
+        title: Option<String>,
+        choices: &[Choice],
+        siblings: Option<&mut SampledSiblings>,
+    ) -> String {
+        let known = |name: &str| choices.iter().position(|c| names::same(&c.name, name));
+        let names_a_leaf = |title: &String| {
+            let short = title.split_whitespace().count() <= MAX_TITLE_WORDS;
+            known(title).is_some() || short && choices.len() < WIDE
+        };
+        let title = title.filter(names_a_leaf);
+        let Some(siblings) = siblings else {
+            return title.unwrap_or_else(|| self.file(choices, None));
+        };
+
+        let read = siblings.read(&sketch(self.text));
+        let name = match title {
+            Some(title) if known(&title).is_some() => title,
+            title => self
+                .joined(choices, siblings, &read)
+                .or(title)
+                .unwrap_or_else(|| self.subject_name(choices)),
+        };
+
+        siblings.lay(known(&name).unwrap_or(choices.len()), &read);
+        name
+    }
+
+    /// The leaf that a chunk joins.
+    fn joined(
+        &self,
+        choices: &[Choice],
+        siblings: &SampledSiblings,
+        read: &Reading,
+    ) -> Option<String> {
+        let by_samples = || self.at_home(siblings, read, choices.len());
+        let by_subject = || self.kindred(siblings, read, choices.len());
+        let brief = self.can_be_compared().then(by_samples).flatten();
+        let at = brief.or_else(by_subject);
+        at.map(|at| choices[at].name.clone())
+    }
+
+    /// The name of a leaf for a chunk that joins none.
+    fn subject_name(&self, choices: &[Choice]) -> String {
+        let fresh = self.can_be_compared() && self.input.may_create;
+        fresh
+            .then(|| self.fresh_name(choices))
+            .flatten()
+            .unwrap_or_else(|| self.file(choices, None))
+    }
+
+    /// Files a longer chunk by the names of the categories, and adds it to the samples of its own.
+    pub fn file_by_subject(&self, choices: &[Choice], siblings: &mut SampledSiblings) -> String {
+        let read = siblings.read(&sketch(self.text));
+        let name = self.file(choices, self.kindred(siblings, &read, choices.len()));
+        let at = choices.iter().position(|c| names::same(&c.name, &name));
+
+        siblings.lay(at.unwrap_or(choices.len()), &read);
+        name
+    }
+
+    /// A sibling on the subject of the chunk, which has room for it. The children of a domain are
+    /// the subjects themselves, so there it counts only if they are many.
+    pub fn kindred(
+        &self,
+        siblings: &SampledSiblings,
+        read: &Reading,
+        number: usize,
+    ) -> Option<usize> {
+        let is_leaf = self.input.level == self.input.depth;
+        if is_leaf && self.input.level < 3 && number < WIDE {
+            return None;
+        }
+
+        let roomy = ROOMY * (number / WIDE).max(1);
+        let held = |at: usize| self.input.counts.get(at).copied().unwrap_or(0);
+        let same = siblings.sameness(read);
+        let needed = lowered(SAME_SUBJECT, number);
+        (0..same.len().min(number))
+            .filter(|at| same[*at] >= needed && (!is_leaf || held(*at) < roomy))
+            .max_by(|a, b| same[*a].total_cmp(&same[*b]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClassifyInput, EmbeddedModel};
+    use super::*;
+
+    const BOILER: [&str; 3] = [
+        "The boiler went out in the night and the heating engineer came in the morning.",
+        "He bled the radiators and set the pressure of the boiler to 1.5 bar.",
+        "The thermostat of the heating reads two degrees too high.",
+    ];
+    const RADIATORS: &str =
+        "The radiators stay cold although the boiler runs. The heating engineer comes on Tuesday.";
+    const CHESS: &str =
+        "Lost both games of chess. The king stayed in the middle and the rook was trapped.";
+
+    /// The leaf of a text with a title, next to a leaf about the boiler and `others` without texts.
+    fn leaf(title: &str, text: &str, others: usize) -> String {
+        let names: Vec<String> = (0..others).map(|n| format!("Other {n}")).collect();
+        let mut categories = vec!["Boiler service"];
+        categories.extend(names.iter().map(String::as_str));
+        let mut samples = vec![BOILER.to_vec()];
+        samples.resize(categories.len(), Vec::new());
+
+        let filed = EmbeddedModel::classify(&ClassifyInput {
+            contextual_helper: None,
+            level: 3,
+            depth: 3,
+            parent: &["Home", "Heating"],
+            categories: &categories,
+            samples: &samples,
+            counts: &[],
+            may_create: true,
+            chunks: &[(1, text)],
+            homes: &[],
+            wishes: &[Some(title)],
+            is_short_text: true,
+        });
+        filed[0].1.clone()
+    }
+
+    #[test]
+    fn a_short_text_joins_a_leaf_on_its_subject_whatever_its_title() {
+        assert_eq!(leaf("Cold radiators", RADIATORS, 0), "Boiler service");
+        assert_eq!(leaf("Chess evening", CHESS, 0), "Chess evening");
+    }
+
+    #[test]
+    fn a_title_names_a_leaf_only_if_it_is_short_and_siblings_are_few() {
+        assert_eq!(leaf("Chess evening", CHESS, WIDE - 2), "Chess evening");
+        assert_ne!(leaf("Chess evening", CHESS, WIDE - 1), "Chess evening");
+        let headline = "Why I lost both games at the club";
+        assert_ne!(leaf(headline, CHESS, 0), headline);
+        assert_eq!(leaf("other 3", CHESS, WIDE), "Other 3", "an existing name");
+    }
+
+    #[test]
+    fn a_text_joins_the_more_readily_the_more_siblings_there_are() {
+        let needed = [0, WIDE, 2 * WIDE, 200, 100_000].map(|number| lowered(0.5, number));
+        assert!(needed.is_sorted_by(|few, many| few >= many), "{needed:?}");
+        assert!(needed[0] > needed[3] && needed[4] >= LEAST);
+    }
+}
