@@ -2,11 +2,24 @@
 //! do not end one; headings, list items and lines of data do. Guarantees slices of the text in
 //! order, none of them empty, for any script. Also writes a sentence on one line and shortens it.
 
-/// Words that end with a full stop without ending a sentence.
-const ABBREVIATIONS: [&str; 26] = [
-    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "e.g", "i.e", "no", "fig", "jr", "sr",
-    "inc", "ltd", "co", "u.s", "approx", "dept", "gen", "vol", "ca", "cf", "messrs", "rev",
+/// Words that end with a full stop without ending a sentence, in several languages. Letters with
+/// full stops between them (`e.g.`, `z.B.`, `J.R.R.`) need no entry.
+const ABBREVIATIONS: [&str; 58] = [
+    "mr", "mrs", "ms", "mx", "dr", "prof", "st", "messrs", "rev", "hon", "pres", "gov", "sen",
+    "rep", "gen", "col", "maj", "capt", "cpt", "lt", "sgt", "jr", "sr", "vs", "etc", "inc", "ltd",
+    "co", "corp", "dept", "approx", "ca", "cf", "hr", "hrn", "fr", "frl", "bzw", "vgl", "evtl",
+    "ggf", "inkl", "zzgl", "sog", "geb", "dipl", "ing", "mme", "mlle", "mgr", "env", "sra", "srta",
+    "dra", "dott", "sig", "al", "resp",
 ];
+/// Words that do so before a number only: "No. 5", but "No. He left."
+const BEFORE_NUMBERS: [&str; 17] = [
+    "no", "nos", "nr", "num", "fig", "figs", "abb", "vol", "bd", "p", "pp", "art", "abs", "sec",
+    "ch", "eq", "tab",
+];
+/// Dotted letters that end a sentence as often as not.
+const TIMES: [&str; 2] = ["a.m", "p.m"];
+/// The longest of them, in bytes.
+const LONGEST_ABBREVIATION: usize = 16;
 /// Longest key of a line such as `hotel limit: 120`, in words.
 const KEY_WORDS: usize = 4;
 
@@ -14,6 +27,7 @@ const KEY_WORDS: usize = 4;
 pub fn split(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
+    let mut first_line = true;
     let mut chars = text.char_indices().peekable();
 
     while let Some((at, c)) = chars.next() {
@@ -27,13 +41,19 @@ pub fn split(text: &str) -> Vec<&str> {
                 ends_here(&text[after..])
                     && !(c == '.' && is_abbreviation(&text[start..at], &text[after..]))
             }
-            '\n' => is_heading(&text[start..at]) || starts_anew(&text[after..]),
+            '\n' => {
+                // A heading ends with its line, so no later line has to look back to it.
+                let heading = first_line && is_heading(&text[start..at]);
+                first_line = false;
+                heading || starts_anew(&text[after..])
+            }
             _ => false,
         };
 
         if ends {
             push(&mut found, &text[start..after]);
             start = after;
+            first_line = true;
         }
     }
 
@@ -97,17 +117,27 @@ fn is_data(line: &str) -> bool {
     })
 }
 
-fn is_abbreviation(before: &str, rest: &str) -> bool {
-    if rest.trim_start().is_empty() {
+/// Whether the full stop between these two belongs to an abbreviation or to an initial.
+pub(super) fn is_abbreviation(before: &str, rest: &str) -> bool {
+    let next = rest.trim_start();
+    if next.is_empty() {
         return false;
     }
 
-    let word = before
-        .rsplit(|c: char| c.is_whitespace() || c == '(')
-        .next()
-        .unwrap_or("");
-    let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
-    initial || ABBREVIATIONS.iter().any(|a| a.eq_ignore_ascii_case(word))
+    let opens =
+        |c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '\'' | '“' | '„' | '‘' | '«');
+    let word = before.rsplit(opens).next().unwrap_or("");
+    if word.len() > LONGEST_ABBREVIATION {
+        return false;
+    }
+
+    let lower = word.to_lowercase();
+    let single = |part: &str| part.chars().count() == 1 && part.chars().all(char::is_alphabetic);
+    let initial = single(word) && word.chars().all(char::is_uppercase);
+    let dotted = word.contains('.') && word.split('.').all(single) && !TIMES.contains(&&*lower);
+    let numbered =
+        BEFORE_NUMBERS.contains(&&*lower) && next.starts_with(|c: char| c.is_ascii_digit());
+    initial || dotted || numbered || ABBREVIATIONS.contains(&&*lower)
 }
 
 /// A sentence on one line: white space becomes single spaces, and list and heading marks at its
@@ -153,6 +183,24 @@ mod tests {
             (
                 "\"Go.\" He went. (See below.) Then?!",
                 vec!["\"Go.\"", "He went.", "(See below.)", "Then?!"],
+            ),
+            (
+                "\"Mrs. Hill, (Dr. Lamb) and M. Dupont.\" She left.",
+                vec!["\"Mrs. Hill, (Dr. Lamb) and M. Dupont.\"", "She left."],
+            ),
+            (
+                "Did he? No. He read No. 5, e.g. J. R. R. Tolkien. Z.B. J.R.R. Tolkien. Good.",
+                vec![
+                    "Did he?",
+                    "No.",
+                    "He read No. 5, e.g. J. R. R. Tolkien.",
+                    "Z.B. J.R.R. Tolkien.",
+                    "Good.",
+                ],
+            ),
+            (
+                "We met at 5 p.m. The train left.",
+                vec!["We met at 5 p.m.", "The train left."],
             ),
             ("你好。世界！", vec!["你好。", "世界！"]),
             (

@@ -2,6 +2,8 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::sentences::is_abbreviation;
+
 /// Counts characters as memoir does everywhere: Unicode scalar values.
 #[must_use]
 pub fn char_count(text: &str) -> usize {
@@ -101,7 +103,8 @@ pub fn name_fault(name: &str) -> Option<String> {
 
 /// Sentences, each with the white space that follows it; joined, they are the text.
 ///
-/// A sentence ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`.
+/// A sentence ends with `.`, `!` or `?` before white space or the end, or with `。`, `！` or `？`;
+/// the full stop of an abbreviation ends none.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -116,18 +119,24 @@ pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn sentence_end(text: &str) -> usize {
-    let mut ended = false;
+    // Where the marks begin that may end the sentence.
+    let mut marks: Option<usize> = None;
     for (index, c) in text.char_indices() {
-        match c {
-            '.' | '!' | '?' | '。' | '！' | '？' => ended = true,
-            '"' | '\'' | ')' | '”' | '’' if ended => {}
-            _ if ended && c.is_whitespace() => {
-                let space = &text[index..];
+        match (c, marks) {
+            ('.' | '!' | '?' | '。' | '！' | '？', _) => marks = marks.or(Some(index)),
+            ('"' | '\'' | ')' | '”' | '’', Some(_)) => {}
+            (_, Some(at)) if c.is_whitespace() => {
+                let (sentence, space) = text.split_at(index);
+                if &sentence[at..] == "." && is_abbreviation(&sentence[..at], space) {
+                    marks = None;
+                    continue;
+                }
+
                 return index + (space.len() - space.trim_start().len());
             }
             // Without a space, only the full-width marks end a sentence: not `3.50` or `e.g.x`.
-            _ if ended && text[..index].ends_with(['。', '！', '？']) => return index,
-            _ => ended = false,
+            (_, Some(_)) if text[..index].ends_with(['。', '！', '？']) => return index,
+            _ => marks = None,
         }
     }
 
@@ -178,6 +187,15 @@ mod tests {
             (
                 "He said \"no.\" Then left.",
                 vec!["He said \"no.\" ", "Then left."],
+            ),
+            (
+                "\"Mrs. Hill met J. R. R. Tolkien. and left.\" No. Well.",
+                vec![
+                    "\"Mrs. Hill met J. R. R. Tolkien. ",
+                    "and left.\" ",
+                    "No. ",
+                    "Well.",
+                ],
             ),
             ("你好。世界！", vec!["你好。", "世界！"]),
             ("", vec![]),

@@ -3,10 +3,15 @@
 mod cache;
 mod metrics;
 mod policies;
+mod redaction;
 mod retrieve;
+mod turns;
 
 pub use metrics::RetrievalMetrics;
-pub use policies::{MemoryPolicies, PolicyError, PolicyName, RETRIEVAL, StoredPolicy};
+pub use policies::{
+    MemoryPolicies, PolicyError, PolicyName, PolicyVersion, RETRIEVAL, StoredPolicy,
+};
+pub use redaction::NewText;
 pub use retrieve::{
     MemoryRetrieval, RetrievalFailure, RetrievalInput, RetrieveError, Retrieved, Skipped,
 };

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashlink::LruCache;
 
+use super::turns::Turns;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
@@ -65,6 +66,34 @@ pub struct StoredPolicy {
     pub created_at: Option<Timestamp>,
 }
 
+impl StoredPolicy {
+    /// Name and version: `retrieval@3`.
+    pub fn label(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+}
+
+/// One version of a policy as it is listed: its patterns are not compiled.
+#[derive(Debug, Clone)]
+pub struct PolicyVersion {
+    pub name: String,
+    pub version: i64,
+    pub settings: Settings,
+    /// `None` for the built-in defaults.
+    pub created_at: Option<Timestamp>,
+}
+
+impl From<StoredPolicy> for PolicyVersion {
+    fn from(stored: StoredPolicy) -> Self {
+        Self {
+            name: stored.name,
+            version: stored.version,
+            settings: stored.policy.settings().clone(),
+            created_at: stored.created_at,
+        }
+    }
+}
+
 /// Why a policy cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
@@ -89,6 +118,7 @@ pub struct MemoryPolicies {
     /// By space, name and version, which never changes: only the row's number is read each time,
     /// so that a change made by another process counts at once.
     compiled: Arc<Mutex<Compiled>>,
+    pub(super) turns: Turns,
 }
 
 type Compiled = LruCache<(Space, String, i64), Arc<Policy>>;
@@ -99,6 +129,7 @@ impl MemoryPolicies {
         Self {
             store,
             compiled: Arc::new(Mutex::new(LruCache::new(MOST_COMPILED))),
+            turns: Turns::new(),
         }
     }
 
@@ -116,7 +147,7 @@ impl MemoryPolicies {
             version => self.store.find_policy(space, &wanted.name, version).await?,
         };
         if let Some(row) = row {
-            return self.ready(space, row);
+            return self.ready(space, row).await;
         }
         if wanted.name == RETRIEVAL && wanted.version.unwrap_or(BUILT_IN) == BUILT_IN {
             return Ok(built_in()?);
@@ -150,7 +181,7 @@ impl MemoryPolicies {
         let body = serde_json::to_string(&settings).map_err(|error| StoreError::Broken {
             cause: error.to_string(),
         })?;
-        let policy = Arc::new(Policy::new(settings)?);
+        let policy = self.compile(settings).await?;
         let version = self
             .store
             .add_policy_version(space, RETRIEVAL, RETRIEVAL, &body, now)
@@ -168,14 +199,14 @@ impl MemoryPolicies {
     ///
     /// # Errors
     /// The store's.
-    pub async fn list(&self, space: &Space) -> Result<Vec<StoredPolicy>, PolicyError> {
+    pub async fn list(&self, space: &Space) -> Result<Vec<PolicyVersion>, PolicyError> {
         let rows = self.store.list_policies(space).await?;
         let mut policies = Vec::with_capacity(rows.len() + 1);
         if rows.iter().all(|row| row.name != RETRIEVAL) {
-            policies.push(built_in()?);
+            policies.push(built_in()?.into());
         }
         for row in rows {
-            policies.push(self.ready(space, row)?);
+            policies.push(version(row)?);
         }
         Ok(policies)
     }
@@ -190,7 +221,7 @@ impl MemoryPolicies {
         name: &PolicyName,
         below: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<StoredPolicy>, PolicyError> {
+    ) -> Result<Vec<PolicyVersion>, PolicyError> {
         let below = below.unwrap_or(i64::MAX);
         let rows = self
             .store
@@ -204,32 +235,28 @@ impl MemoryPolicies {
         let complete = rows.len() < limit;
         let mut versions = Vec::with_capacity(rows.len() + 1);
         for row in rows {
-            versions.push(self.ready(space, row)?);
+            versions.push(version(row)?);
         }
         if is_retrieval && complete && below > BUILT_IN {
-            versions.push(built_in()?);
+            versions.push(built_in()?.into());
         }
         Ok(versions)
     }
 
-    fn ready(&self, space: &Space, row: PolicyRow) -> Result<StoredPolicy, PolicyError> {
-        let PolicyRow {
+    async fn ready(&self, space: &Space, row: PolicyRow) -> Result<StoredPolicy, PolicyError> {
+        let PolicyVersion {
             name,
             version,
-            body_json,
+            settings,
             created_at,
-            ..
-        } = row;
+        } = version(row)?;
         let key = (space.clone(), name.clone(), version);
         let known = self.compiled().get(&key).cloned();
         let policy = if let Some(policy) = known {
             policy
         } else {
-            let settings: Settings =
-                serde_json::from_str(&body_json).map_err(|error| StoreError::Broken {
-                    cause: format!("policy {name}@{version}: {error}"),
-                })?;
-            let policy = Arc::new(Policy::new(settings)?);
+            let policy = self.compile(settings).await;
+            let policy = policy.map_err(|error| stored_before(&name, version, error))?;
             self.compiled().insert(key, Arc::clone(&policy));
             policy
         };
@@ -238,13 +265,49 @@ impl MemoryPolicies {
             name,
             version,
             policy,
-            created_at: Some(created_at),
+            created_at,
         })
+    }
+
+    /// Compiles the patterns of settings.
+    async fn compile(&self, settings: Settings) -> Result<Arc<Policy>, PolicyError> {
+        let compile = move || Policy::new(settings);
+        let policy = self.turns.of_stored(compile).await?;
+        Ok(Arc::new(policy?))
     }
 
     fn compiled(&self) -> std::sync::MutexGuard<'_, Compiled> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Settings that were valid when they were stored, and are no longer.
+fn stored_before(name: &str, version: i64, error: PolicyError) -> PolicyError {
+    let PolicyError::Invalid(faults) = error else {
+        return error;
+    };
+    let of_policy = |fault: FieldError| {
+        FieldError::new(
+            format!("{name}@{version}.{}", fault.field),
+            format!(
+                "{} (store other settings with PUT /v1/admin/memory-settings)",
+                fault.message
+            ),
+        )
+    };
+    PolicyError::Invalid(faults.into_iter().map(of_policy).collect())
+}
+
+fn version(row: PolicyRow) -> Result<PolicyVersion, StoreError> {
+    let settings = serde_json::from_str(&row.body_json).map_err(|error| StoreError::Broken {
+        cause: format!("policy {}@{}: {error}", row.name, row.version),
+    })?;
+    Ok(PolicyVersion {
+        name: row.name,
+        version: row.version,
+        settings,
+        created_at: Some(row.created_at),
+    })
 }
 
 /// The defaults, which every space has before its first change.

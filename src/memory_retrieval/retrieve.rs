@@ -17,7 +17,7 @@ use crate::config;
 use crate::llm::Session;
 use crate::model::memory::{Memory, MemoryKind};
 use crate::policy::settings::{Overrides, SearchType};
-use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker, run};
+use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker};
 use crate::search::{Kind, Search, SearchError};
 use crate::store::{Store, StoreError};
 
@@ -123,6 +123,17 @@ pub enum RetrieveError {
     Policy(#[from] PolicyError),
 }
 
+/// Why a search has no result.
+#[derive(Debug, thiserror::Error)]
+enum SearchFault {
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
 /// Entry point of memory retrieval; cheap to clone.
 #[derive(Clone)]
 pub struct MemoryRetrieval {
@@ -187,7 +198,7 @@ impl MemoryRetrieval {
         );
         let mut retrieved = Retrieved {
             found: None,
-            policy_name: format!("{}@{}", stored.name, stored.version),
+            policy_name: stored.label(),
             policy,
             skipped: None,
             failure: None,
@@ -344,8 +355,8 @@ impl MemoryRetrieval {
         session: &Session,
         space: &Space,
         input: &RetrievalInput,
-        policy: &Policy,
-    ) -> Result<Found, SearchError> {
+        policy: &Arc<Policy>,
+    ) -> Result<Found, SearchFault> {
         let begun = Instant::now();
         let retrieval = &policy.settings().retrieval;
         let kind = match retrieval.search_type {
@@ -375,7 +386,7 @@ impl MemoryRetrieval {
             .filter(|memory| memory.user_id == input.user_id && memory.superseded_by.is_none())
             .filter_map(|memory| Some(candidate(*scores.get(&memory.seq)?, memory)))
             .collect();
-        let outcome = run(policy, candidates);
+        let outcome = self.policies.run(Arc::clone(policy), candidates).await?;
         Ok(Found {
             outcome,
             search_ms,

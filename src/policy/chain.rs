@@ -4,9 +4,10 @@ use crate::base::tokens::quarter_estimate;
 
 use super::candidate::{Candidate, Entry, by_score};
 use super::explain::Step;
-use super::patterns::CompiledPatterns;
+use super::patterns::{CompiledPatterns, TooSlow};
 use super::settings::{RedactAt, Settings, SettingsFault};
 use super::steps::{budget, clip, deduplicate, interleave, redact, threshold};
+use super::time_limit::TimeLimit;
 
 /// Settings that were checked, with their patterns compiled once.
 #[derive(Debug, Clone)]
@@ -30,17 +31,16 @@ impl Policy {
         }
     }
 
-    /// The redacted text, if the policy redacts before storing and anything matches.
-    pub fn redact_for_storage(&self, text: &str) -> Option<String> {
-        let wanted = self.settings.retrieval.enable_redaction
-            && self.settings.redaction.at == RedactAt::Write;
-        if !wanted {
-            return None;
-        }
+    /// Whether texts are redacted before they are stored.
+    pub fn redacts_before_storing(&self) -> bool {
+        self.settings.retrieval.enable_redaction && self.settings.redaction.at == RedactAt::Write
+    }
 
+    /// The redacted text; `None` if nothing matches.
+    pub fn redact(&self, text: &str, limit: TimeLimit) -> Result<Option<String>, TooSlow> {
         let replacement = &self.settings.redaction.replacement;
-        let redacted = self.patterns.redact(text, replacement)?;
-        Some(redacted.text)
+        let redacted = self.patterns.redact(text, replacement, limit)?;
+        Ok(redacted.map(|redacted| redacted.text))
     }
 
     pub fn settings(&self) -> &Settings {
@@ -90,8 +90,9 @@ impl Outcome {
     }
 }
 
-/// From candidates to the entries of a payload.
-pub fn run(policy: &Policy, candidates: Vec<Candidate>) -> Outcome {
+/// From candidates to the entries of a payload. The limit is for redaction; the other steps take
+/// linear time.
+pub fn run(policy: &Policy, candidates: Vec<Candidate>, limit: TimeLimit) -> Outcome {
     let settings = &policy.settings;
     let retrieval = &settings.retrieval;
     let total_results = candidates.len();
@@ -106,7 +107,8 @@ pub fn run(policy: &Policy, candidates: Vec<Candidate>) -> Outcome {
     ];
     if retrieval.enable_redaction {
         let replacement = &settings.redaction.replacement;
-        steps.push(redact::apply(&mut entries, &policy.patterns, replacement));
+        let patterns = &policy.patterns;
+        steps.push(redact::apply(&mut entries, patterns, replacement, limit));
     }
     steps.push(clip::apply(&mut entries, retrieval.clip_sentences));
     steps.push(budget::apply(&mut entries, retrieval.max_tokens));

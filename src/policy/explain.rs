@@ -55,6 +55,8 @@ pub enum Reason {
         matches: usize,
         patterns: Vec<String>,
     },
+    /// Dropped: this pattern took too long on it, so what it hides is not known.
+    RedactionTooSlow { pattern: String },
     /// Changed: only its first sentences were kept.
     Clipped { sentences: usize, kept: usize },
     /// Changed: cut to the tokens that were left.
@@ -70,6 +72,7 @@ impl Reason {
             Self::BelowMinScore { .. }
                 | Self::Duplicate { .. }
                 | Self::BeyondTopK { .. }
+                | Self::RedactionTooSlow { .. }
                 | Self::BeyondBudget { .. }
         )
     }

@@ -1,20 +1,24 @@
 //! The retrieval policy: from search hits to the memories that go into a prompt.
 //!
-//! Everything here is a pure function over plain data: no clock, no database, no randomness. The
-//! same candidates and settings always give the same payload, whatever order the candidates come
-//! in, and every step says what it dropped or changed and why.
+//! Everything here is a pure function over plain data: no database, no randomness, and no clock but
+//! the time limit of redaction. The same candidates and settings always give the same payload,
+//! whatever order the candidates come in, and every step says what it dropped or changed and why.
 //!
 //! The chain, in order: `threshold`, `deduplicate`, `interleave`, `redact`, `clip`, `budget`.
 //! Redaction comes before clipping and the budget: a cut could leave half a card number, and the
 //! replacement may be longer or shorter than the match.
 
+pub mod built_in;
 pub mod candidate;
 pub mod chain;
-mod check_digits;
 pub mod explain;
+mod finder;
+mod numbers;
+mod pattern_size;
 pub mod patterns;
 pub mod prompt_text;
 pub mod settings;
+pub mod time_limit;
 
 #[cfg(test)]
 mod proptests;

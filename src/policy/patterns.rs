@@ -1,129 +1,40 @@
 //! What redaction replaces: three standard patterns, built-in ones by name, and custom ones.
 //!
-//! Every regular expression runs in linear time, even custom ones.
+//! Every pattern searches the original text once, and what the matches cover is replaced. So the
+//! order of the patterns does not matter, and no pattern takes the place of a match for the
+//! beginning of the text.
+//!
+//! The standard and the built-in patterns take linear time. A search for a custom pattern does too,
+//! but the search for its next match may pass the same text again, so that the whole can become
+//! quadratic. Therefore a redaction has a time limit; the size of the patterns bounds a single search.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
-use super::check_digits::{is_card, is_iban};
+use super::built_in::BuiltIn;
+use super::finder::{Finder, known};
+use super::pattern_size::PatternSize;
 use super::settings::{LONGEST_PATTERN, MOST_PATTERNS};
+use super::time_limit::{TimeLimit, TimeOver};
 use crate::base::field_error::FieldError;
 use crate::base::text::char_count;
 
-/// The most memory that one compiled pattern may take.
-const PATTERN_BYTES: usize = 1 << 20;
+/// The most memory that one compiled pattern may take, and the most that its searches keep.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+const MAX_SEARCH_BYTES: usize = 1 << 19;
 
-/// Always used when redaction is on.
+/// Always used when redaction is on. Words are ASCII words: a number may stand beside Chinese
+/// letters without a space, and searches for them are faster.
 const STANDARD: [(&str, &str); 3] = [
-    ("ssn", r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b"),
-    ("card_16_digits", r"\b[0-9]{16}\b"),
-    ("email", r"(?i)\b[A-Z0-9._%+-]+@[A-Z0-9.-]+\.[A-Z]{2,}\b"),
+    ("ssn", r"(?-u:\b)[0-9]{3}-[0-9]{2}-[0-9]{4}(?-u:\b)"),
+    ("card_16_digits", r"(?-u:\b)[0-9]{16}(?-u:\b)"),
+    (
+        "email",
+        r"(?i)(?-u:\b)[A-Z0-9._%+-]+@[A-Z0-9.-]+\.[A-Z]{2,}(?-u:\b)",
+    ),
 ];
-
-/// A built-in pattern. `iban`: an IBAN whose check digits are right; `card`: a card number of 13 to
-/// 19 digits whose check digit is right; `phone`: a phone number with a country code or with
-/// separators; `ip_address`: an IPv4 or IPv6 address; `api_key`: a key of a well-known provider,
-/// recognised by its prefix; `bearer_token`: the token after `Bearer`, and any JSON web token;
-/// `private_key`: a private key in PEM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = BuiltInPattern)]
-pub enum BuiltIn {
-    /// An IBAN whose check digits are right.
-    Iban,
-    /// A card number of 13 to 19 digits, spaced or not, whose check digit is right.
-    Card,
-    /// A phone number with a country code or with separators.
-    Phone,
-    /// An IPv4 or IPv6 address.
-    IpAddress,
-    /// A key of a well-known provider, recognised by its prefix.
-    ApiKey,
-    /// The token after `Bearer`, and any JSON web token.
-    BearerToken,
-    /// A private key in PEM.
-    PrivateKey,
-}
-
-impl BuiltIn {
-    pub const ALL: [Self; 7] = [
-        Self::Iban,
-        Self::Card,
-        Self::Phone,
-        Self::IpAddress,
-        Self::ApiKey,
-        Self::BearerToken,
-        Self::PrivateKey,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Iban => "iban",
-            Self::Card => "card",
-            Self::Phone => "phone",
-            Self::IpAddress => "ip_address",
-            Self::ApiKey => "api_key",
-            Self::BearerToken => "bearer_token",
-            Self::PrivateKey => "private_key",
-        }
-    }
-
-    fn regex(self) -> &'static str {
-        match self {
-            Self::Iban => r"(?i)\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b",
-            Self::Card => r"\b[0-9](?:[ -]?[0-9]){12,18}\b",
-            Self::Phone => {
-                concat!(
-                    r"\+[0-9](?:[ ().-]{0,2}[0-9]){6,14}\b|\(?\b[0-9]{3}\)?[ .-][0-9]{3}[ .-][0-9]{4}\b",
-                    // An area code with a leading zero has three digits or more: two could be a day.
-                    r"|\(?\b0[0-9]{2,5}\)?[ /-]{1,3}[0-9](?:[ -]?[0-9]){4,8}\b",
-                )
-            }
-            Self::IpAddress => r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+",
-            Self::ApiKey => concat!(
-                r"\b(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10,}",
-                r"|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}",
-                r"|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}",
-                r"|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,})",
-            ),
-            Self::BearerToken => concat!(
-                r"(?i:\bbearer\s+)[A-Za-z0-9._~+/-]{12,}=*",
-                r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
-            ),
-            Self::PrivateKey => concat!(
-                r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?",
-                r"(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
-            ),
-        }
-    }
-
-    /// Checks what a regular expression cannot, such as check digits, and returns how much of a
-    /// match is valid. A number can be followed by words or digits that look like its next group,
-    /// so shorter parts are tried too.
-    fn confirmed(self, found: &str) -> Option<usize> {
-        match self {
-            Self::Iban => group_ends(found).find(|&end| is_iban(&found[..end])),
-            Self::Card => group_ends(found).find(|&end| is_card(&found[..end])),
-            Self::IpAddress => {
-                let is_address = found.parse::<Ipv4Addr>().is_ok()
-                    || (found.matches(':').count() >= 2 && found.parse::<Ipv6Addr>().is_ok());
-                is_address.then_some(found.len())
-            }
-            _ => Some(found.len()),
-        }
-    }
-}
-
-/// The end of a match, then the ends of its groups, last first.
-fn group_ends(found: &str) -> impl Iterator<Item = usize> {
-    let separators = found.rmatch_indices([' ', '-']).map(|(at, _)| at);
-    std::iter::once(found.len()).chain(separators)
-}
 
 /// All patterns of a policy, compiled once and shared.
 #[derive(Debug, Clone)]
@@ -132,29 +43,27 @@ pub struct CompiledPatterns(Arc<[Pattern]>);
 #[derive(Debug)]
 struct Pattern {
     name: String,
-    regex: Regex,
-    built_in: Option<BuiltIn>,
+    finder: Finder,
+}
+
+/// A pattern took too long on a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooSlow {
+    /// The name of the pattern.
+    pub pattern: String,
 }
 
 impl Pattern {
-    /// The zero of "1.050" begins no phone number.
-    fn is_decimal(&self, text: &str, found: &regex::Match<'_>) -> bool {
-        let before = text[..found.start()].strip_suffix(['.', ',']);
-        self.built_in == Some(BuiltIn::Phone)
-            && before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
-    }
-
-    fn matches(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
-        self.regex
-            .find_iter(text)
-            .filter(|found| !found.is_empty() && !self.is_decimal(text, found))
-            .filter_map(|found| {
-                let length = match self.built_in {
-                    Some(own) => own.confirmed(found.as_str())?,
-                    None => found.len(),
-                };
-                Some(found.start()..found.start() + length)
-            })
+    fn find(
+        &self,
+        text: &str,
+        limit: TimeLimit,
+        found: &mut Vec<Range<usize>>,
+    ) -> Result<(), TooSlow> {
+        let over = self.finder.find(text, limit, found);
+        over.map_err(|TimeOver| TooSlow {
+            pattern: self.name.clone(),
+        })
     }
 }
 
@@ -173,7 +82,27 @@ pub fn compile(
     custom: &[String],
     built_in: &[BuiltIn],
 ) -> Result<CompiledPatterns, Vec<FieldError>> {
-    let mut faults = Vec::new();
+    let custom = compile_all(custom)?;
+    let standard = STANDARD.iter().map(|(name, source)| Pattern {
+        name: (*name).to_owned(),
+        finder: Finder::Regex(known(source)),
+    });
+
+    let mut named = built_in.to_vec();
+    named.sort_unstable();
+    named.dedup();
+    let named = named.into_iter().map(|own| Pattern {
+        name: own.as_str().to_owned(),
+        finder: own.finder(),
+    });
+
+    Ok(CompiledPatterns(
+        standard.chain(named).chain(custom).collect(),
+    ))
+}
+
+/// The custom patterns. Their sizes are checked before the first one is compiled.
+fn compile_all(custom: &[String]) -> Result<Vec<Pattern>, Vec<FieldError>> {
     if custom.len() > MOST_PATTERNS {
         let message = format!(
             "has {} patterns; at most {MOST_PATTERNS} are allowed",
@@ -185,53 +114,43 @@ pub fn compile(
         )]);
     }
 
-    let mut patterns: Vec<Pattern> = STANDARD
-        .iter()
-        .map(|(name, source)| Pattern {
-            name: (*name).to_owned(),
-            regex: known(source),
-            built_in: None,
-        })
-        .collect();
-    let mut named = built_in.to_vec();
-    named.sort_unstable();
-    named.dedup();
-    patterns.extend(named.into_iter().map(|own| Pattern {
-        name: own.as_str().to_owned(),
-        regex: known(own.regex()),
-        built_in: Some(own),
-    }));
+    let mut together = PatternSize::default();
+    let mut faults = Vec::new();
+    for (index, source) in custom.iter().enumerate() {
+        match checked_size(source) {
+            Ok(size) => together += size,
+            Err(message) => faults.push(fault_of(index, message)),
+        }
+    }
+    faults.extend(together.fault_together());
+    if !faults.is_empty() {
+        return Err(faults);
+    }
 
+    let mut patterns = Vec::with_capacity(custom.len());
     for (index, source) in custom.iter().enumerate() {
         match compile_custom(source) {
             Ok(regex) => patterns.push(Pattern {
                 name: format!("custom[{index}]"),
-                regex,
-                built_in: None,
+                finder: Finder::Regex(regex),
             }),
-            Err(message) => {
-                let field = format!("retrieval.customRedactionPatterns[{index}]");
-                faults.push(FieldError::new(field, message));
-            }
+            Err(message) => faults.push(fault_of(index, message)),
         }
     }
 
     if faults.is_empty() {
-        Ok(CompiledPatterns(patterns.into()))
+        Ok(patterns)
     } else {
         Err(faults)
     }
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "a test compiles every pattern of this file"
-)]
-fn known(source: &str) -> Regex {
-    Regex::new(source).expect("the patterns of this file compile")
+fn fault_of(index: usize, message: String) -> FieldError {
+    let field = format!("retrieval.customRedactionPatterns[{index}]");
+    FieldError::new(field, message)
 }
 
-fn compile_custom(source: &str) -> Result<Regex, String> {
+fn checked_size(source: &str) -> Result<PatternSize, String> {
     let length = char_count(source);
     if length > LONGEST_PATTERN {
         return Err(format!(
@@ -239,8 +158,15 @@ fn compile_custom(source: &str) -> Result<Regex, String> {
         ));
     }
 
+    // To compile an expression that is not valid says what is wrong with it.
+    let size = PatternSize::of(source).unwrap_or_default();
+    size.fault().map_or(Ok(size), Err)
+}
+
+fn compile_custom(source: &str) -> Result<Regex, String> {
     let regex = RegexBuilder::new(source)
-        .size_limit(PATTERN_BYTES)
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_SEARCH_BYTES)
         .build()
         .map_err(|error| {
             let reason = error.to_string();
@@ -259,76 +185,71 @@ fn compile_custom(source: &str) -> Result<Regex, String> {
 }
 
 impl CompiledPatterns {
-    /// The text with every match replaced; `None` if nothing matches.
-    ///
-    /// All patterns look at the text first, and overlapping matches are replaced together, so the
-    /// order of the patterns does not matter. The remaining text is searched again: after a
-    /// replacement, its neighbours may match.
-    pub fn redact(&self, text: &str, replacement: &str) -> Option<Redacted> {
-        let mut matches = 0;
-        let mut used = vec![false; self.0.len()];
-        let mut parts = vec![text.to_owned()];
-
-        loop {
-            let mut found_any = false;
-            let mut next = Vec::with_capacity(parts.len());
-            for part in &parts {
-                let ranges = self.ranges(part, &mut used);
-                found_any |= !ranges.is_empty();
-                matches += ranges.len();
-
-                let mut rest = 0;
-                for range in ranges {
-                    next.push(part[rest..range.start].to_owned());
-                    rest = range.end;
-                }
-                next.push(part[rest..].to_owned());
-            }
-            parts = next;
-            if !found_any {
-                break;
+    /// The text with every match replaced; `None` if nothing matches. Overlapping matches are
+    /// replaced together.
+    pub fn redact(
+        &self,
+        text: &str,
+        replacement: &str,
+        limit: TimeLimit,
+    ) -> Result<Option<Redacted>, TooSlow> {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        let mut used = Vec::new();
+        for pattern in self.0.iter() {
+            let before = found.len();
+            pattern.find(text, limit, &mut found)?;
+            if found.len() > before {
+                used.push(pattern.name.clone());
             }
         }
+        if found.is_empty() {
+            return Ok(None);
+        }
 
-        let names = self.0.iter().zip(&used).filter(|(_, used)| **used);
-        (matches > 0).then(|| Redacted {
-            text: parts.join(replacement),
-            matches,
-            patterns: names.map(|(pattern, _)| pattern.name.clone()).collect(),
-        })
+        let found = merged(found);
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = 0;
+        for range in &found {
+            shown.push_str(&text[rest..range.start]);
+            shown.push_str(replacement);
+            rest = range.end;
+        }
+        shown.push_str(&text[rest..]);
+
+        Ok(Some(Redacted {
+            text: shown,
+            matches: found.len(),
+            patterns: used,
+        }))
     }
+}
 
-    /// The ranges that match any pattern; overlapping and touching matches are one range.
-    fn ranges(&self, text: &str, used: &mut [bool]) -> Vec<Range<usize>> {
-        let mut all: Vec<Range<usize>> = Vec::new();
-        for (pattern, used) in self.0.iter().zip(used) {
-            let before = all.len();
-            all.extend(pattern.matches(text));
-            *used |= all.len() > before;
+/// Ranges in order, with overlapping ones as one.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
         }
-        all.sort_unstable_by_key(|range| (range.start, range.end));
-
-        let mut merged: Vec<Range<usize>> = Vec::with_capacity(all.len());
-        for range in all {
-            match merged.last_mut() {
-                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
-                _ => merged.push(range),
-            }
-        }
-        merged
     }
+    merged
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn redacted(built_in: &[BuiltIn], custom: &[&str], text: &str) -> String {
         let custom: Vec<String> = custom.iter().map(|&source| source.to_owned()).collect();
         let patterns = compile(&custom, built_in).expect("compiles");
-        patterns
-            .redact(text, "[REDACTED]")
-            .map_or_else(|| text.to_owned(), |redacted| redacted.text)
+        let limit = TimeLimit::of(Duration::from_secs(600));
+        let redacted = patterns.redact(text, "[REDACTED]", limit);
+        let redacted = redacted.expect("is in time");
+        redacted.map_or_else(|| text.to_owned(), |redacted| redacted.text)
     }
 
     #[test]
@@ -433,11 +354,68 @@ mod tests {
     }
 
     #[test]
-    fn what_a_replaced_neighbour_sets_free_is_replaced_too() {
+    fn patterns_match_the_original_text_only() {
+        for (custom, text, expected) in [
+            // What follows a match begins neither a text nor a word.
+            ("^a", "aaa", "[REDACTED]aa"),
+            ("abc", "abc1234567890123456", "[REDACTED]1234567890123456"),
+            ("abc", "abc 1234567890123456", "[REDACTED] [REDACTED]"),
+            ("^a", "123-45-6789 a", "[REDACTED] a"),
+        ] {
+            assert_eq!(redacted(&[], &[custom], text), expected);
+        }
+    }
+
+    #[test]
+    fn a_phone_number_may_follow_the_full_stop_of_another() {
+        let text = "call 030 1234567.030 1234568.0170 1234569, not 1.050 123456";
         assert_eq!(
-            redacted(&[], &["abc"], "abc1234567890123456"),
-            "[REDACTED][REDACTED]"
+            redacted(&[BuiltIn::Phone], &[], text),
+            "call [REDACTED].[REDACTED].[REDACTED], not 1.050 123456"
         );
+    }
+
+    #[test]
+    fn numbers_are_found_beside_other_numbers_and_words() {
+        for (own, text, expected) in [
+            (
+                BuiltIn::Card,
+                "Order 12 4111 1111 1111 1111",
+                "Order 12 [REDACTED]",
+            ),
+            (
+                BuiltIn::Iban,
+                "Room AB12 DE89 3704 0044 0532 0130 00",
+                "Room AB12 [REDACTED]",
+            ),
+            (
+                BuiltIn::IpAddress,
+                "from:2001:db8::1. To 10.0.0.1.",
+                "from:[REDACTED]. To [REDACTED].",
+            ),
+            (
+                BuiltIn::IpAddress,
+                "on ::1: refused",
+                "on [REDACTED]: refused",
+            ),
+        ] {
+            assert_eq!(redacted(&[own], &[], text), expected);
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_takes_too_long_is_named() {
+        let patterns = compile(&["x|x.*y".to_owned()], &[]).expect("compiles");
+        let over = TimeLimit::of(Duration::ZERO);
+        let slow = patterns.redact("xx", "***", over).expect_err("is over");
+        assert_eq!(slow.pattern, "ssn");
+
+        // Every match is one letter, and looks for the end of the text first.
+        let text = "x".repeat(1_000_000);
+        let limit = TimeLimit::of(Duration::from_millis(100));
+        let patterns = compile(&["x.*y|x".to_owned()], &[]).expect("compiles");
+        let slow = patterns.redact(&text, "***", limit).expect_err("is over");
+        assert_eq!(slow.pattern, "custom[0]");
     }
 
     #[test]
@@ -452,7 +430,11 @@ mod tests {
             ("(", "is not a valid regular expression"),
             ("a*", "matches empty text"),
             (long.as_str(), "has 501 characters"),
-            (r"\w{1000}{1000}", "is not a valid regular expression"),
+            (r"\w{1000}{1000}", "spells out 1000000 characters"),
+            (
+                r"\w{40}",
+                "is not a valid regular expression: Compiled regex exceeds size limit",
+            ),
         ] {
             let faults = compile(&[source.to_owned()], &[]).expect_err("is rejected");
             assert_eq!(faults[0].field, "retrieval.customRedactionPatterns[0]");
@@ -463,5 +445,7 @@ mod tests {
             );
         }
         assert!(compile(&vec!["a".to_owned(); MOST_PATTERNS + 1], &[]).is_err());
+        let faults = compile(&vec!["[a-z]{100}".to_owned(); 21], &[]).expect_err("is rejected");
+        assert_eq!(faults[0].field, "retrieval.customRedactionPatterns");
     }
 }

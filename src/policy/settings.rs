@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use crate::base::field_error::FieldError;
 use crate::base::text::char_count;
 
-use super::patterns::{self, BuiltIn, CompiledPatterns};
+use super::built_in::BuiltIn;
+use super::patterns::{self, CompiledPatterns};
 
 /// The most custom patterns, and the most characters of each.
 pub const MOST_PATTERNS: usize = 50;
@@ -60,7 +61,8 @@ pub struct Retrieval {
     /// Whether matches of the patterns are replaced.
     pub enable_redaction: bool,
     /// Regular expressions whose matches are replaced too: at most 50, each of at most 500
-    /// characters.
+    /// characters. Each may spell out at most 500 characters (`[0-9]{4}` spells out 4), and all
+    /// together 2,000.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 50)]
     pub custom_redaction_patterns: Vec<String>,

@@ -80,33 +80,30 @@ struct Marker {
 }
 
 fn markers(answer: &str) -> Vec<Marker> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(open) = answer[at..].find('[') {
-        let from = at + open;
-        let Some(close) = answer[from..].find(']') else {
-            break;
-        };
+    let number = |part: &str| {
+        let part = part.trim();
+        let part = part
+            .strip_prefix("Chunk")
+            .or_else(|| part.strip_prefix("chunk"))
+            .unwrap_or(part);
+        part.trim().parse::<i64>().ok()
+    };
 
-        let to = from + close + 1;
-        let number = |part: &str| {
-            let part = part.trim();
-            let part = part
-                .strip_prefix("Chunk")
-                .or_else(|| part.strip_prefix("chunk"))
-                .unwrap_or(part);
-            part.trim().parse::<i64>().ok()
-        };
-        let numbers: Option<Vec<i64>> = answer[from + 1..to - 1]
-            .split([',', ';'])
-            .map(number)
-            .collect();
-        match numbers {
-            Some(numbers) => {
-                found.push(Marker { from, to, numbers });
-                at = to;
-            }
-            None => at = from + 1,
+    let mut found = Vec::new();
+    let mut rest = 0;
+    for (close, _) in answer.match_indices(']') {
+        // Numbers have no bracket among them, so only the nearest one can open them.
+        let open = answer[rest..close].rfind('[');
+        let from = rest + open.unwrap_or_default();
+        rest = close + 1;
+        if open.is_none() {
+            continue;
+        }
+
+        let parts = answer[from + 1..close].split([',', ';']);
+        if let Some(numbers) = parts.map(number).collect() {
+            let to = rest;
+            found.push(Marker { from, to, numbers });
         }
     }
 

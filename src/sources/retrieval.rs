@@ -5,7 +5,7 @@
 //! them and chooses one (`choosing`, `scoring`).
 
 mod choosing;
-mod difference;
+pub mod difference;
 mod input;
 mod scoring;
 

@@ -15,11 +15,14 @@ const LEAST_SHARED: usize = 3;
 const OF_SHORTER: f64 = 0.75;
 const OF_LONGER: f64 = 0.6;
 
+/// The sentences that are looked up for one word: a text may repeat it in all of them.
+const MAX_PLACES: usize = 200;
+
 /// The claims of a text.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
     each: Vec<Claim>,
-    /// The claims that have a word.
+    /// The first claims that have a word.
     by_word: HashMap<String, Vec<usize>>,
 }
 
@@ -39,7 +42,9 @@ impl Claims {
         for claim in claims_of(text) {
             for word in &claim.words {
                 let places = claims.by_word.entry(word.clone()).or_default();
-                places.push(claims.each.len());
+                if places.len() < MAX_PLACES {
+                    places.push(claims.each.len());
+                }
             }
             claims.each.push(claim);
         }

@@ -12,7 +12,7 @@ mod adapters;
 pub mod builder;
 pub mod candidate;
 pub mod ceiling;
-mod claims;
+pub mod claims;
 pub mod compose;
 pub mod condenser;
 mod eligibility;

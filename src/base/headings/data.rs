@@ -15,10 +15,13 @@ pub fn keys(text: &str) -> Option<Vec<Heading>> {
     }
 
     let lines = split(text);
+    let first_level = first_indent(text);
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let key = if json {
             json_key(text, line)
+                .filter(|(_, indent)| Some(*indent) == first_level)
+                .map(|(key, _)| key)
         } else {
             yaml_key(text, line, lines.get(at + 1))
         };
@@ -71,19 +74,20 @@ fn is_key(key: &str) -> bool {
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
 }
 
-/// `  "scripts": {` at the first level of indentation.
-fn json_key<'t>(text: &'t str, line: &Line<'t>) -> Option<&'t str> {
+/// The key of `  "scripts": {`, and its indentation.
+fn json_key<'t>(text: &'t str, line: &Line<'t>) -> Option<(&'t str, usize)> {
     let whole = &text[line.start..line.end()];
     let indent = whole.len() - whole.trim_start_matches([' ', '\t']).len();
     let (key, rest) = line.bare.strip_prefix('"')?.split_once("\":")?;
     let opens = matches!(rest.trim(), "{" | "[");
-    ((1..=4).contains(&indent) && indent != 3 && opens && first_level(text, indent)).then_some(key)
+    ((1..=4).contains(&indent) && indent != 3 && opens).then_some((key, indent))
 }
 
-/// Whether this is the indentation of the first key.
-fn first_level(text: &str, indent: usize) -> bool {
-    let first = text.lines().find(|line| line.trim_start().starts_with('"'));
-    first.is_some_and(|line| line.len() - line.trim_start().len() == indent)
+/// The indentation of the first key.
+fn first_indent(text: &str) -> Option<usize> {
+    let mut lines = text.lines();
+    let first = lines.find(|line| line.trim_start().starts_with('"'))?;
+    Some(first.len() - first.trim_start().len())
 }
 
 /// `services:` before an indented block.

@@ -22,6 +22,7 @@ use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
 use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
+use crate::memory_retrieval::NewText;
 use crate::model::memory::{EnrichmentState, FileHint, Memory, MemoryKind};
 use crate::store::{MemoryFilter, MemoryPage};
 
@@ -221,8 +222,14 @@ pub async fn create_memory(
     }
 
     let mut new = new_memory(request)?;
-    let policy = state.policies.current(&caller.space).await?.policy;
-    if let Some(redacted) = policy.redact_for_storage(&new.content) {
+    let content = NewText {
+        field: "content".to_owned(),
+        text: new.content.clone(),
+    };
+    let redacted = state
+        .policies
+        .redact_for_storage(&caller.space, std::iter::once(content));
+    if let Some(redacted) = redacted.await?.pop().flatten() {
         (new.content, new.redacted) = (redacted, true);
     }
 

@@ -104,8 +104,8 @@ pub struct EffectResponse {
     pub id: String,
     /// `dropped` or `changed`.
     pub action: &'static str,
-    /// Dropped: `below_min_score`, `duplicate`, `beyond_top_k` or `beyond_budget`. Changed:
-    /// `moved`, `redacted`, `clipped` or `cut_to_budget`.
+    /// Dropped: `below_min_score`, `duplicate`, `beyond_top_k`, `redaction_too_slow` or
+    /// `beyond_budget`. Changed: `moved`, `redacted`, `clipped` or `cut_to_budget`.
     #[schema(example = "duplicate")]
     pub reason: String,
     /// The numbers behind the decision; their names depend on the reason.

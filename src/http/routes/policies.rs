@@ -1,6 +1,7 @@
 //! Policies: their versions, and a way to try one without a store.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -9,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
+use crate::base::text::char_count;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
@@ -16,12 +18,15 @@ use crate::http::page;
 use crate::http::routes::memory_payload::{
     MemoryEntryResponse, PayloadMetadataResponse, StepResponse, payload, steps,
 };
-use crate::memory_retrieval::{MemoryPolicies, PolicyName, RETRIEVAL, StoredPolicy};
+use crate::memory_retrieval::{MemoryPolicies, PolicyError, PolicyName, PolicyVersion, RETRIEVAL};
 use crate::policy::prompt_text::prompt_text;
-use crate::policy::{Candidate, MemoryType, Policy, Settings, Speaker, run};
+use crate::policy::{Candidate, MemoryType, Settings, Speaker};
 
 /// The most candidates of a trial.
 const MOST_CANDIDATES: usize = 1000;
+/// The most characters of one text, and of all together.
+const MAX_TEXT: usize = 100_000;
+const MAX_TEXT_TOGETHER: usize = 1_000_000;
 
 /// One version of a policy.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,12 +42,12 @@ pub struct PolicyResponse {
     pub created_at: Option<String>,
 }
 
-impl From<StoredPolicy> for PolicyResponse {
-    fn from(stored: StoredPolicy) -> Self {
+impl From<PolicyVersion> for PolicyResponse {
+    fn from(stored: PolicyVersion) -> Self {
         Self {
             name: stored.name,
             version: stored.version,
-            settings: stored.policy.settings().clone(),
+            settings: stored.settings,
             created_at: stored.created_at.map(|time| time.to_string()),
         }
     }
@@ -95,7 +100,8 @@ pub struct TryPolicyRequest {
     /// Settings to try instead of a stored policy.
     #[serde(default)]
     pub settings: Option<Settings>,
-    /// Memories that a search could return, in any order.
+    /// Memories that a search could return, in any order, with at most 1,000,000 characters
+    /// together.
     #[schema(max_items = 1000)]
     pub candidates: Vec<CandidateRequest>,
 }
@@ -108,6 +114,7 @@ pub struct CandidateRequest {
     #[schema(min_length = 1, max_length = 128)]
     pub id: String,
     /// The text.
+    #[schema(max_length = 100_000)]
     pub content: String,
     /// Relevance, from 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
@@ -218,17 +225,20 @@ pub async fn try_policy(
     }
 
     let candidates = read_candidates(request.candidates)?;
-    let (name, policy) = if let Some(settings) = request.settings {
-        (None, Policy::new(settings).map_err(of_settings)?)
+    let (name, policy, outcome) = if let Some(settings) = request.settings {
+        let tried = policies.try_settings(settings, candidates).await;
+        let (policy, outcome) = tried.map_err(of_settings)?;
+        (None, policy, outcome)
     } else {
         let stored = policies
             .find(&caller.space, &named(request.policy.as_deref())?)
             .await?;
-        let name = format!("{}@{}", stored.name, stored.version);
-        (Some(name), Policy::clone(&stored.policy))
+        let outcome = policies
+            .try_stored(Arc::clone(&stored.policy), candidates)
+            .await?;
+        (Some(stored.label()), stored.policy, outcome)
     };
 
-    let outcome = run(&policy, candidates);
     let system_prompt = prompt_text(&outcome.entries, 0);
     let (memories, metadata) = payload(&outcome, &policy, "candidates", 0);
     Ok(Json(TryPolicyResponse {
@@ -250,10 +260,13 @@ pub fn named(policy: Option<&str>) -> Result<PolicyName, ApiError> {
     })
 }
 
-fn of_settings(fault: crate::policy::SettingsFault) -> ApiError {
+fn of_settings(error: PolicyError) -> ApiError {
+    let PolicyError::Invalid(faults) = error else {
+        return error.into();
+    };
     let of_field =
         |fault: FieldError| FieldError::new(format!("settings.{}", fault.field), fault.message);
-    ApiError::invalid(fault.0.into_iter().map(of_field).collect())
+    ApiError::invalid(faults.into_iter().map(of_field).collect())
 }
 
 fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, ApiError> {
@@ -263,6 +276,7 @@ fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, Ap
     }
 
     let mut ids = HashSet::new();
+    let mut together = 0;
     for (index, request) in requests.iter().enumerate() {
         let field = |name: &str| format!("candidates[{index}].{name}");
         if request.id.is_empty() || request.id.len() > 128 {
@@ -277,12 +291,25 @@ fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, Ap
                 "is also the id of another candidate",
             ));
         }
+        let length = char_count(&request.content);
+        together += length;
+        if length > MAX_TEXT {
+            let rule = format!("has {length} characters; at most {MAX_TEXT} are allowed");
+            return Err(ApiError::invalid_field(field("content"), rule));
+        }
         if !(0.0..=1.0).contains(&request.score) {
             return Err(ApiError::invalid_field(
                 field("score"),
                 "must be between 0 and 1",
             ));
         }
+    }
+
+    if together > MAX_TEXT_TOGETHER {
+        let rule = format!(
+            "have {together} characters together; at most {MAX_TEXT_TOGETHER} are allowed: send fewer or shorter ones"
+        );
+        return Err(ApiError::invalid_field("candidates", rule));
     }
 
     let read = |(index, request): (usize, CandidateRequest)| {

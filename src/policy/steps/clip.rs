@@ -65,6 +65,11 @@ mod tests {
                 1,
                 "It costs $3.50 today....",
             ),
+            (
+                "Mrs. Hill paid Dr. Lamb. He left.",
+                1,
+                "Mrs. Hill paid Dr. Lamb....",
+            ),
             ("你好。世界！再见", 2, "你好。 世界！..."),
             ("  One.\n\nTwo.  ", 2, "One. Two."),
             ("", 2, ""),

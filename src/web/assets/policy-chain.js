@@ -5,7 +5,7 @@ import { get, query } from "./api.js";
 import { count, firstWords, h, milliseconds, number } from "./dom.js";
 
 const REASONS = {
-  below_min_score: "score too low", duplicate: "repeats another", beyond_top_k: "beyond the number allowed", moved: "moved", redacted: "redacted", clipped: "shortened to its first sentences",
+  below_min_score: "score too low", duplicate: "repeats another", beyond_top_k: "beyond the number allowed", moved: "moved", redacted: "redacted", redaction_too_slow: "redaction took too long", clipped: "shortened to its first sentences",
   cut_to_budget: "cut to the tokens left", beyond_budget: "no tokens were left",
 };
 const NAMES = { score_threshold: "Minimum score", deduplication: "Duplicates", interleaving: "Order", redaction: "Redaction", clipping: "Sentences", token_budget: "Budget" };

@@ -45,6 +45,61 @@ async fn redaction_on_writing_changes_what_is_stored_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_message_full_of_phone_numbers_is_stored_and_retrieved_redacted() {
+    let desk = Desk::open().await;
+    let thread = desk.thread("ann", None).await;
+    let content = format!("harbour boat {}", "030 1234567.".repeat(16_000));
+    let said = json!({"content": content, "enrich": false});
+    desk.say(&thread, &said).await;
+
+    let settings = |at: &str, patterns: &[&str]| {
+        let body = json!({"retrieval": {"enableRedaction": true, "minScore": 0, "customRedactionPatterns": patterns},
+            "redaction": {"builtIn": ["phone"], "at": at}});
+        let put = desk.app.request(Method::PUT, "/v1/admin/memory-settings");
+        put.json(&body)
+    };
+    assert_eq!(send(settings("write", &[])).await.status, 200);
+    let asked =
+        json!({"userId": "ann", "sessionId": thread, "useMemory": true, "query": "harbour boat"});
+    let retrieved = desk.app.post("/v1/memory/retrieve", &asked).await.json();
+    let shown = retrieved["memories"][0]["content"].as_str().unwrap();
+    assert!(
+        shown.starts_with("harbour boat [REDACTED].[REDACTED]."),
+        "{shown}"
+    );
+
+    let stored = desk.say(&thread, &said).await;
+    assert_eq!(
+        stored["content"],
+        format!("harbour boat {}", "[REDACTED].".repeat(16_000))
+    );
+
+    // A pattern that would take minutes stores nothing, and says so.
+    assert_eq!(
+        send(settings("write", &["[0-9.].*y|[0-9.]"])).await.status,
+        200
+    );
+    let path = format!("/v1/threads/{thread}/messages");
+    for (body, field) in [
+        (json!({"content": content}), "content"),
+        (
+            json!({"messages": [{"content": "short"}, {"content": content}]}),
+            "messages[1].content",
+        ),
+    ] {
+        let refused = desk.app.post(&path, &body).await;
+        assert_eq!(refused.status, 422, "{}", refused.text);
+        let error = &refused.json()["errors"][0];
+        assert_eq!(error["field"], field);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("custom[0] takes too long"), "{message}");
+    }
+    let long = json!({"content": "a".repeat(200_001)});
+    assert_eq!(desk.app.post(&path, &long).await.status, 422);
+    desk.app.finish().await;
+}
+
+#[tokio::test]
 async fn the_least_important_vector_goes_first_on_every_engine() {
     for database in TestDatabase::each().await {
         let desk = Desk::on(database, &[("MEMORY__MAX_VECTORS", "3")]).await;

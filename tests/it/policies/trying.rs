@@ -134,3 +134,90 @@ async fn a_wrong_trial_says_what_is_wrong() {
         .await
         .assert_problem(404, "not_found");
 }
+
+/// A trial of settings with these patterns on one text.
+fn trial_of(patterns: &[&str], content: &str) -> Value {
+    json!({"settings": {"retrieval": {"enableRedaction": true, "customRedactionPatterns": patterns}},
+        "candidates": [candidate("a", content, 0.9, 1)]})
+}
+
+#[tokio::test]
+async fn a_pattern_for_the_beginning_matches_once() {
+    let app = TestApp::spawn().await;
+    let trial = trial_of(&["^a"], &"a".repeat(100_000));
+    let trial = app.post("/v1/policies/try", &trial).await;
+    assert_eq!(trial.status, 200, "{}", trial.text);
+    let effects = &trial.json()["steps"][3]["effects"];
+    assert_eq!(
+        effects,
+        &json!([{"id": "a", "action": "changed", "reason": "redacted",
+            "numbers": {"matches": 1, "patterns": ["custom[0]"]}}])
+    );
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_pattern_that_takes_too_long_drops_the_text_and_nothing_waits_for_it() {
+    let app = TestApp::spawn().await;
+    // Each match is one letter, and looks for a y to the end of the text first.
+    let slow = trial_of(&["ok", "x.*y|x"], &"x".repeat(100_000));
+    let trials = (0..4).map(|_| app.post("/v1/policies/try", &slow));
+    let trials = futures_util::future::join_all(trials);
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(app.get("/health/live").await.status, 200);
+        }
+    };
+
+    let (trials, ()) = tokio::join!(trials, others);
+    for trial in trials {
+        assert_eq!(trial.status, 200, "{}", trial.text);
+        let trial = trial.json();
+        assert_eq!(trial["memories"], json!([]));
+        assert_eq!(
+            trial["steps"][3]["effects"],
+            json!([{"id": "a", "action": "dropped", "reason": "redaction_too_slow",
+                "numbers": {"pattern": "custom[1]"}}])
+        );
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_trial_that_is_too_large_says_what_to_change() {
+    let app = TestApp::spawn().await;
+    let many = json!({"candidates": (0..11).map(|n| candidate(&n.to_string(), &"é".repeat(95_000), 0.9, 1)).collect::<Vec<_>>()});
+    for (body, field, advice) in [
+        (
+            trial_of(&[], &"a".repeat(100_001)),
+            "candidates[0].content",
+            "at most 100000",
+        ),
+        (many, "candidates", "fewer or shorter"),
+        (
+            trial_of(&[".{600}"], "a"),
+            "settings.retrieval.customRedactionPatterns[0]",
+            "smaller numbers",
+        ),
+        (
+            trial_of(&["[a-z]{200}"; 11], "a"),
+            "settings.retrieval.customRedactionPatterns",
+            "fewer patterns",
+        ),
+        (
+            trial_of(&[r"\w{15}"; 10], "a"),
+            "settings.retrieval.customRedactionPatterns",
+            "[A-Za-z0-9_]",
+        ),
+    ] {
+        let trial = app.post("/v1/policies/try", &body).await;
+        assert_eq!(trial.status, 422, "{}", trial.text);
+        let error = &trial.json()["errors"][0];
+        assert_eq!(error["field"], field);
+        assert!(
+            error["message"].as_str().unwrap().contains(advice),
+            "{error}"
+        );
+    }
+    app.finish().await;
+}

@@ -9,7 +9,7 @@ use crate::http::auth::Admin;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 use crate::http::routes::policies::PolicyResponse;
-use crate::memory_retrieval::MemoryPolicies;
+use crate::memory_retrieval::{MemoryPolicies, PolicyVersion};
 use crate::policy::Settings;
 use crate::policy::settings::{Interleaving, Redaction, Retrieval};
 
@@ -45,7 +45,8 @@ pub async fn get_memory_settings(
     Admin(caller): Admin,
     State(policies): State<MemoryPolicies>,
 ) -> Result<Json<PolicyResponse>, ApiError> {
-    Ok(Json(policies.current(&caller.space).await?.into()))
+    let current = policies.current(&caller.space).await?;
+    Ok(Json(PolicyVersion::from(current).into()))
 }
 
 /// Replace the memory settings
@@ -69,5 +70,5 @@ pub async fn update_memory_settings(
         redaction: request.redaction,
     };
     let changed = policies.change(&caller.space, settings, caller.now).await?;
-    Ok(Json(changed.into()))
+    Ok(Json(PolicyVersion::from(changed).into()))
 }

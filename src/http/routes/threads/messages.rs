@@ -24,6 +24,7 @@ use crate::http::routes::context::{ContextRank, ContextResponse, context_session
 use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
+use crate::memory_retrieval::NewText;
 use crate::model::memory::{FileHint, Memory};
 use crate::store::TurnPage;
 
@@ -285,9 +286,21 @@ pub async fn create_messages(
         extract: request.extract.unwrap_or(false),
     };
     let mut new = new_messages(request)?;
-    let policy = state.policies.current(&caller.space).await?.policy;
-    for message in &mut new {
-        if let Some(redacted) = policy.redact_for_storage(&message.content) {
+    let single = new.len() == 1;
+    let texts = new.iter().enumerate().map(|(place, message)| NewText {
+        field: if single {
+            "content".to_owned()
+        } else {
+            format!("messages[{place}].content")
+        },
+        text: message.content.clone(),
+    });
+    let redacted = state
+        .policies
+        .redact_for_storage(&caller.space, texts)
+        .await?;
+    for (message, redacted) in new.iter_mut().zip(redacted) {
+        if let Some(redacted) = redacted {
             (message.content, message.redacted) = (redacted, true);
         }
     }

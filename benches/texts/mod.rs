@@ -1,0 +1,282 @@
+//! Functions over whole texts, and texts that are hard for them. A test and a benchmark share this
+//! table: none of the functions may take quadratic time, because users store the texts.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use memoir::base::clock::Timestamp;
+use memoir::base::tokens::TokenCounter;
+use memoir::base::{headings, sentences, words};
+use memoir::embedded_model::EmbeddedModel;
+use memoir::policy::built_in::BuiltIn;
+use memoir::policy::patterns::{CompiledPatterns, compile};
+use memoir::policy::steps::{clip, deduplicate};
+use memoir::policy::time_limit::TimeLimit;
+use memoir::policy::{Candidate, Entry, MemoryType};
+use memoir::search::highlight::Highlighter;
+use memoir::search::terms;
+use memoir::sources::retrieval::difference;
+use memoir::workbench::claims::Claims;
+
+/// A kind of text of about so many bytes.
+pub type Shape = (&'static str, fn(usize) -> String);
+
+/// A function, and the texts that are hard for it.
+pub struct Function {
+    pub name: &'static str,
+    /// Returns the size of what it made of the text.
+    pub run: fn(&str) -> usize,
+    pub shapes: &'static [&'static [Shape]],
+}
+
+/// What a chat or a payload passes through; a test compares their times.
+pub const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "redaction, standard and built-in patterns",
+        run: |text| redacted(&BUILT_IN, text),
+        shapes: &[PLAIN, SECRETS],
+    },
+    Function {
+        name: "redaction, custom patterns",
+        run: |text| redacted(&CUSTOM, text),
+        shapes: &[PLAIN, SENTENCES],
+    },
+    Function {
+        name: "clipping",
+        run: clipped,
+        shapes: &[PLAIN, SENTENCES],
+    },
+    Function {
+        name: "key of a duplicate",
+        run: |text| deduplicate::key(text).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "sentences",
+        run: |text| sentences::split(text).len(),
+        shapes: &[PLAIN, SENTENCES, LINES],
+    },
+    Function {
+        name: "sentence on one line, cut",
+        run: |text| sentences::cut(&sentences::flat(text), text.len() / 2).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "headings",
+        run: |text| headings::headings(text).len(),
+        shapes: &[PLAIN, LINES],
+    },
+    Function {
+        name: "heading of a position",
+        run: |text| {
+            let middle = text.chars().count() / 2;
+            headings::trail_within(Some("A"), text, middle).map_or(0, |trail| trail.len())
+        },
+        shapes: &[LINES],
+    },
+    Function {
+        name: "highlights",
+        run: |text| HIGHLIGHTER.ranges(text).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "shared terms",
+        run: |text| HIGHLIGHTER.shared(text),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "difference, every second line",
+        run: |text| {
+            differing(text, |place, line| match place % 2 {
+                0 => format!("{line}x"),
+                _ => line.to_owned(),
+            })
+        },
+        shapes: &[PLAIN, LINES],
+    },
+    Function {
+        name: "difference, nothing alike",
+        run: |text| differing(text, |place, line| format!("{place} {line}")),
+        shapes: &[PLAIN, LINES],
+    },
+    Function {
+        name: "contradicting claims",
+        run: |text| Claims::new(text).contradicted_by(text).map_or(0, str::len),
+        shapes: &[SENTENCES],
+    },
+];
+
+/// Others, for the benchmark only: without optimisation, they take long.
+#[allow(
+    clippy::allow_attributes,
+    dead_code,
+    reason = "the test has no use for them"
+)]
+pub const OTHERS: &[Function] = &[
+    Function {
+        name: "words",
+        run: |text| words::telling(text).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "terms of a chunk",
+        run: |text| terms::of_chunk(text).tokens.len(),
+        shapes: &[PLAIN, SECRETS],
+    },
+    Function {
+        name: "tokens",
+        run: |text| TokenCounter::for_model(None).count(text),
+        shapes: &[PLAIN, SENTENCES, LINES],
+    },
+    Function {
+        name: "meaning",
+        run: |text| EmbeddedModel::embed(text).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "statements",
+        run: |text| EmbeddedModel::statements(text, &[]).len(),
+        shapes: &[PLAIN, SENTENCES],
+    },
+    Function {
+        name: "summary",
+        run: |text| {
+            let summary = EmbeddedModel::summarize(&[(1, text, 500)]);
+            summary.iter().map(|(_, text)| text.len()).sum()
+        },
+        shapes: &[PLAIN, SENTENCES, LINES],
+    },
+];
+
+const PLAIN: &[Shape] = &[
+    ("one sentence", |size| "word ".repeat(size / 5)),
+    ("one word", |size| "a".repeat(size)),
+    ("one word with accents", |size| "é".repeat(size / 2)),
+    ("one Chinese word", |size| "字".repeat(size / 3)),
+    ("one letter with accents", |size| {
+        format!("a{}", "\u{301}".repeat(size / 2))
+    }),
+    ("only spaces", |size| " ".repeat(size)),
+    ("only line breaks", |size| "\n".repeat(size)),
+    ("only full stops", |size| ".".repeat(size)),
+];
+
+const SENTENCES: &[Shape] = &[
+    ("full stops and spaces", |size| ". ".repeat(size / 2)),
+    ("sentences of one letter", |size| "A. b! ".repeat(size / 6)),
+    ("abbreviations", |size| "Mrs. J. R. R. ".repeat(size / 14)),
+    ("dotted letters", |size| "e.g.".repeat(size / 4)),
+    ("equal sentences", |size| {
+        "The lamp burns oil. ".repeat(size / 20)
+    }),
+    ("numbered sentences", |size| {
+        let one = |number| format!("The lamp burns {number} oil. ");
+        (0..size / 24).map(one).collect()
+    }),
+    ("only quotes", |size| "\"".repeat(size)),
+    ("only brackets", |size| "[".repeat(size)),
+];
+
+const LINES: &[Shape] = &[
+    ("only #", |size| "#".repeat(size)),
+    ("headings", |size| "# a\n".repeat(size / 4)),
+    ("# before lines", |size| {
+        format!("{}{}", "#".repeat(size / 2), "\na".repeat(size / 4))
+    }),
+    ("spaces before lines", |size| {
+        format!("{}{}", " ".repeat(size / 2), "\na".repeat(size / 4))
+    }),
+    ("lines of one letter", |size| "a\n".repeat(size / 2)),
+    ("underlines", |size| "a\n===\n\n".repeat(size / 7)),
+    ("chapters", |size| "CHAPTER 1\n\n".repeat(size / 11)),
+    ("chapters before empty lines", |size| {
+        format!(
+            "{}{}",
+            "CHAPTER 1\n".repeat(size / 20),
+            "\n".repeat(size / 2)
+        )
+    }),
+    ("fences", |size| "```\n".repeat(size / 4)),
+    ("keys and values", |size| "key: value\n".repeat(size / 11)),
+    ("nested keys", |size| "a:\n  - b: c\n".repeat(size / 12)),
+    ("an object whose keys come late", |size| {
+        let keys = "  \"k\": {\n".repeat(size / 18);
+        format!("{{{}{keys}}}", "\n".repeat(size / 2))
+    }),
+    ("table", |size| "| a | b |\n".repeat(size / 10)),
+];
+
+const SECRETS: &[Shape] = &[
+    ("only digits", |size| "1".repeat(size)),
+    ("digits and spaces", |size| "1 ".repeat(size / 2)),
+    ("groups of digits", |size| "4111 ".repeat(size / 5)),
+    ("digits and full stops", |size| "1.".repeat(size / 2)),
+    ("phone numbers", |size| "030 1234567.".repeat(size / 12)),
+    ("groups of an IBAN", |size| "DE89 3704 ".repeat(size / 10)),
+    ("hex digits and colons", |size| "f:".repeat(size / 2)),
+    ("hex digits", |size| "ab12".repeat(size / 4)),
+    ("at signs", |size| "a@".repeat(size / 2)),
+    ("parts of addresses", |size| "a@a.aa-.".repeat(size / 8)),
+    ("beginnings of keys", |size| {
+        "-----BEGIN PRIVATE KEY-----".repeat(size / 27)
+    }),
+    ("beginnings of other keys", |size| {
+        "-----BEGIN AAAA ".repeat(size / 16)
+    }),
+    ("beginnings of tokens", |size| {
+        "eyJ.bearer  ".repeat(size / 12)
+    }),
+    ("prefixes of keys", |size| {
+        "sk-ghp_hf_AKIA".repeat(size / 14)
+    }),
+];
+
+static BUILT_IN: LazyLock<CompiledPatterns> = LazyLock::new(|| patterns(&[], &BuiltIn::ALL));
+static CUSTOM: LazyLock<CompiledPatterns> = LazyLock::new(|| {
+    patterns(
+        &[
+            "^a",
+            r"\bID-\d+",
+            r"\w+:\s*.*",
+            "[a-f]{2,8}",
+            r"\d+",
+            "lamp|oil",
+        ],
+        &[],
+    )
+});
+static HIGHLIGHTER: LazyLock<Highlighter> =
+    LazyLock::new(|| Highlighter::new("lamp a 字字 word 4111"));
+
+fn patterns(custom: &[&str], built_in: &[BuiltIn]) -> CompiledPatterns {
+    let custom: Vec<String> = custom.iter().map(|&source| source.to_owned()).collect();
+    compile(&custom, built_in).unwrap()
+}
+
+fn redacted(patterns: &CompiledPatterns, text: &str) -> usize {
+    let limit = TimeLimit::of(Duration::from_secs(600));
+    let redacted = patterns.redact(text, "***", limit).unwrap();
+    redacted.map_or(0, |redacted| redacted.matches)
+}
+
+fn clipped(text: &str) -> usize {
+    let mut entries = [Entry::new(Candidate {
+        id: "1".to_owned(),
+        content: text.to_owned(),
+        score: 1.0,
+        timestamp: Timestamp::from_micros(0),
+        session_id: String::new(),
+        message_id: None,
+        memory_type: MemoryType::Message,
+        speaker: None,
+    })];
+    clip::apply(&mut entries, 2);
+    entries[0].content().len()
+}
+
+fn differing(text: &str, change: fn(usize, &str) -> String) -> usize {
+    let lines = text.split('\n').enumerate();
+    let other: Vec<String> = lines.map(|(place, line)| change(place, line)).collect();
+    let names = ["a".to_owned(), "b".to_owned()];
+    difference::unified(text, &other.join("\n"), &names).len()
+}

@@ -1,0 +1,95 @@
+//! How a pattern finds its matches in a text.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use regex::{Match, Regex};
+
+use super::time_limit::{TimeLimit, TimeOver};
+
+/// How a pattern finds its matches.
+#[derive(Debug)]
+pub enum Finder {
+    Regex(Regex),
+    Phones(Regex),
+    Addresses(Regex),
+    /// What a regular expression cannot check, such as check digits.
+    Numbers(fn(&str) -> Vec<Range<usize>>),
+}
+
+/// Compiles a pattern of this program.
+#[expect(
+    clippy::expect_used,
+    reason = "a test compiles every pattern of this program"
+)]
+pub fn known(source: &str) -> Regex {
+    Regex::new(source).expect("the patterns of this program compile")
+}
+
+impl Finder {
+    /// Adds the matches in a text, in order.
+    pub fn find(
+        &self,
+        text: &str,
+        limit: TimeLimit,
+        found: &mut Vec<Range<usize>>,
+    ) -> Result<(), TimeOver> {
+        let regex = match self {
+            Self::Numbers(numbers) => {
+                found.extend(numbers(text));
+                return limit.check();
+            }
+            Self::Regex(regex) | Self::Phones(regex) | Self::Addresses(regex) => regex,
+        };
+
+        let first = found.len();
+        let mut matches = regex.find_iter(text);
+        loop {
+            limit.check()?;
+            let Some(one) = matches.next() else {
+                return Ok(());
+            };
+
+            let before = found[first..].last().map_or(0, |last| last.end);
+            found.extend(self.confirmed(text, one, before));
+        }
+    }
+
+    /// The part of a match that counts, if the match before ended there.
+    fn confirmed(&self, text: &str, found: Match<'_>, before: usize) -> Option<Range<usize>> {
+        match self {
+            Self::Phones(_) if is_decimal(text, found.start(), before) => None,
+            Self::Addresses(_) => address(found),
+            _ => (!found.is_empty()).then(|| found.range()),
+        }
+    }
+}
+
+/// Whether digits go on after the point or comma of a number, as the zero of "1.050" does, which
+/// begins no phone number. The number before the point may be a phone number itself.
+fn is_decimal(text: &str, start: usize, end_before: usize) -> bool {
+    let before = text[..start].strip_suffix(['.', ',']);
+    before.is_some_and(|before| {
+        before.len() > end_before && before.ends_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// An IP address without the marks beside it: the colon of "from:" or the full stop of a sentence.
+fn address(found: Match<'_>) -> Option<Range<usize>> {
+    let is_address = |text: &str| {
+        let colons = text.bytes().filter(|byte| *byte == b':').take(2).count();
+        text.parse::<Ipv4Addr>().is_ok() || (colons == 2 && text.parse::<Ipv6Addr>().is_ok())
+    };
+
+    let whole = found.as_str();
+    let ended = whole.trim_end_matches('.');
+    let tried = [
+        whole,
+        ended,
+        ended.strip_suffix(':').unwrap_or(ended),
+        ended.strip_prefix(':').unwrap_or(ended),
+    ];
+    let part = tried.into_iter().find(|part| is_address(part))?;
+    let start = found.start() + usize::from(!whole.starts_with(part));
+    Some(start..start + part.len())
+}

@@ -1,0 +1,143 @@
+//! How large the custom patterns of a policy are, before any of them is compiled.
+//!
+//! Two numbers matter. `positions` bounds the time of a search: where the fast engine cannot be
+//! used, every character of a text is compared with as many. `ranges` bounds the time to compile
+//! and the memory: `\w` alone has more than 700 ranges of letters, for each time that it occurs.
+
+use std::ops::AddAssign;
+
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use crate::base::field_error::FieldError;
+
+/// Maximum positions of one pattern, and of all together.
+const MAX_POSITIONS: usize = 500;
+const MAX_POSITIONS_TOGETHER: usize = 2_000;
+/// Maximum ranges of all patterns together.
+const MAX_RANGES_TOGETHER: usize = 100_000;
+
+/// The size of a pattern.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PatternSize {
+    /// Characters of the longest text that the pattern spells out, each alternative counted.
+    positions: usize,
+    ranges: usize,
+}
+
+impl PatternSize {
+    /// The size of a regular expression; `None` if it is not valid.
+    pub fn of(source: &str) -> Option<Self> {
+        regex_syntax::parse(source).ok().map(|hir| measured(&hir))
+    }
+
+    /// Why the pattern is too large by itself.
+    pub fn fault(self) -> Option<String> {
+        (self.positions > MAX_POSITIONS).then(|| {
+            let positions = self.positions;
+            format!(
+                "spells out {positions} characters; at most {MAX_POSITIONS} are allowed: use smaller numbers in {{…}}, or + and *"
+            )
+        })
+    }
+
+    /// Why patterns of this size are too large together.
+    pub fn fault_together(self) -> Option<FieldError> {
+        let Self { positions, ranges } = self;
+        let message = if positions > MAX_POSITIONS_TOGETHER {
+            format!(
+                "spell out {positions} characters together; at most {MAX_POSITIONS_TOGETHER} are allowed: use fewer patterns, or smaller numbers in {{…}}"
+            )
+        } else if ranges > MAX_RANGES_TOGETHER {
+            format!(
+                "have {ranges} ranges of characters together; at most {MAX_RANGES_TOGETHER} are allowed: use [A-Za-z0-9_] in place of \\w, and [0-9] in place of \\d"
+            )
+        } else {
+            return None;
+        };
+
+        Some(FieldError::new(
+            "retrieval.customRedactionPatterns",
+            message,
+        ))
+    }
+
+    fn times(self, count: u32) -> Self {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        Self {
+            positions: self.positions.saturating_mul(count),
+            ranges: self.ranges.saturating_mul(count),
+        }
+    }
+}
+
+impl AddAssign for PatternSize {
+    fn add_assign(&mut self, other: Self) {
+        self.positions = self.positions.saturating_add(other.positions);
+        self.ranges = self.ranges.saturating_add(other.ranges);
+    }
+}
+
+/// The parser limits how deeply expressions are nested.
+fn measured(hir: &Hir) -> PatternSize {
+    let one = |ranges| PatternSize {
+        positions: 1,
+        ranges,
+    };
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => one(0),
+        HirKind::Literal(literal) => PatternSize {
+            positions: literal.0.len(),
+            ranges: literal.0.len(),
+        },
+        HirKind::Class(Class::Unicode(class)) => one(class.ranges().len()),
+        HirKind::Class(Class::Bytes(class)) => one(class.ranges().len()),
+        HirKind::Repetition(repetition) => {
+            // Without a maximum, the last one is repeated.
+            let count = repetition.max.unwrap_or(repetition.min).max(1);
+            measured(&repetition.sub).times(count)
+        }
+        HirKind::Capture(capture) => measured(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            let mut all = PatternSize::default();
+            parts.iter().for_each(|part| all += measured(part));
+            all
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_and_alternatives_count_in_full() {
+        for (source, positions) in [
+            ("abc", 3),
+            ("a{2,5}b+", 6),
+            ("(?:[0-9]{3}|xy){4}", 20),
+            (r"\bID-[0-9]{4,}\b", 9),
+        ] {
+            let size = PatternSize::of(source).expect("is valid");
+            assert_eq!(size.positions, positions, "{source}");
+        }
+
+        let words = PatternSize::of(r"\w{10}").expect("is valid");
+        assert!(words.ranges > 7_000, "{words:?}");
+        assert_eq!(PatternSize::of("("), None);
+    }
+
+    #[test]
+    fn a_fault_says_what_to_change() {
+        let size = |source: &str| PatternSize::of(source).expect("is valid");
+        assert_eq!(size("[a-z]{500}").fault(), None);
+        let long = size(".{0,501}").fault().expect("is too large");
+        assert!(long.contains("smaller numbers"), "{long}");
+
+        let together = |source: &str, count| size(source).times(count).fault_together();
+        assert_eq!(together(r"\bID-\d{4,20}\b", 50), None);
+        let many = together("[a-z]{100}", 21).expect("are too large");
+        assert!(many.message.starts_with("spell out 2100"), "{many:?}");
+        let wide = together(r"\w{20}", 10).expect("are too large");
+        assert!(wide.message.contains(r"in place of \w"), "{wide:?}");
+    }
+}
