@@ -43,6 +43,8 @@ const MODEL_BUCKETS: &[f64] = &[
 
 /// Starts logging. A second call in one process changes nothing.
 pub fn start_logging(config: &Telemetry) {
+    static WRITING: Once = Once::new();
+
     // Libraries log connection details at the level debug, and whole statements if they are slow.
     let filter = EnvFilter::new(format!(
         "warn,sqlx::query=off,genai=off,memoir={}",
@@ -60,7 +62,6 @@ pub fn start_logging(config: &Telemetry) {
         LogFormat::Pretty => builder.finish().try_init(),
     };
 
-    static WRITING: Once = Once::new();
     WRITING.call_once(|| {
         // Without a thread for it, lines are counted as lost.
         let _ = std::thread::Builder::new()
