@@ -5,7 +5,7 @@ use super::chunk_to_file::ChunkToFile;
 use super::frame::Reading;
 use super::meaning::Choice;
 use super::names;
-use super::short_text::lowered;
+use super::short_text::needed_to_join;
 use super::siblings::SampledSiblings;
 use super::sketch::sketch;
 use super::topics::inventory;
@@ -22,7 +22,8 @@ impl ChunkToFile<'_> {
         let likeness = siblings.likeness(&read, self.input.counts, None);
         let name = match nearest(&likeness[..likeness.len().min(choices.len())]) {
             Some(at)
-                if likeness[at] >= lowered(AT_HOME, choices.len()) || !self.input.may_create =>
+                if likeness[at] >= needed_to_join(AT_HOME, choices.len())
+                    || !self.input.may_create =>
             {
                 choices[at].name.clone()
             }
@@ -54,7 +55,7 @@ impl ChunkToFile<'_> {
     ) -> Option<usize> {
         let likeness = siblings.likeness(read, self.input.counts, None);
         nearest(&likeness[..likeness.len().min(number)])
-            .filter(|at| likeness[*at] >= lowered(AT_HOME, number) || !self.input.may_create)
+            .filter(|at| likeness[*at] >= needed_to_join(AT_HOME, number) || !self.input.may_create)
     }
 
     /// The best category for a chunk that is already filed, as if it had arrived last.

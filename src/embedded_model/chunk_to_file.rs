@@ -163,9 +163,9 @@ impl<'a> ChunkToFile<'a> {
             && grain(self.input.level, self.input.depth) != Grain::Domain
     }
 
-    /// Whether what the categories contain can show that one is about the chunk's subject.
+    /// Whether there may be a category on the chunk's subject, by what it contains. Domains are few.
     pub(super) fn may_have_kindred(&self) -> bool {
-        self.profile.is_readable() && grain(self.input.level, self.input.depth) != Grain::Domain
+        grain(self.input.level, self.input.depth) != Grain::Domain
     }
 
     fn join_or_make(

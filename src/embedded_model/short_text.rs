@@ -15,19 +15,25 @@ const WIDE: usize = 24;
 /// Maximum words of a title that names a leaf; a longer one is the headline of one text.
 const MAX_TITLE_WORDS: usize = 4;
 /// Similarity to the mean of a category at which a text is about its subject.
-const SAME_SUBJECT: f32 = 0.38;
-/// By how much a hundred siblings beyond [`WIDE`] lower what is needed to join one of them, and the
+const SAME_SUBJECT: f32 = 0.35;
+/// By how much a hundred siblings beyond a number of them lower what is needed to join one, and the
 /// least that is ever needed.
 const CROWDING: f32 = 0.25;
 const LEAST: f32 = 0.1;
+/// That number for similarity to single texts.
+const CROWDED: usize = 96;
 /// Texts of a category up to which similarity to its mean suffices to join it; of a larger one, a text
 /// must be similar to single texts. Wide parents have larger categories.
-const ROOMY: usize = 12;
+const ROOMY: usize = 24;
 
-/// What is needed to join a sibling, lowered by the number of them.
-pub fn lowered(needed: f32, siblings: usize) -> f32 {
-    let beyond = u16::try_from(siblings.saturating_sub(WIDE)).unwrap_or(u16::MAX);
-    (needed - CROWDING * f32::from(beyond) / 100.0).max(LEAST)
+/// The similarity to the samples of a category that is needed to join it, next to this many siblings.
+pub fn needed_to_join(usual: f32, siblings: usize) -> f32 {
+    lowered(usual, siblings, CROWDED)
+}
+
+fn lowered(usual: f32, siblings: usize, from: usize) -> f32 {
+    let beyond = u16::try_from(siblings.saturating_sub(from)).unwrap_or(u16::MAX);
+    (usual - CROWDING * f32::from(beyond) / 100.0).max(LEAST)
 }
 
 impl ChunkToFile<'_> {
@@ -95,8 +101,7 @@ impl ChunkToFile<'_> {
         name
     }
 
-    /// A sibling on the subject of the chunk, which has room for it. The children of a domain are
-    /// the subjects themselves, so there it counts only if they are many.
+    /// A sibling on the subject of the chunk, which has room for it.
     pub fn kindred(
         &self,
         siblings: &SampledSiblings,
@@ -104,17 +109,35 @@ impl ChunkToFile<'_> {
         number: usize,
     ) -> Option<usize> {
         let is_leaf = self.input.level == self.input.depth;
-        if is_leaf && self.input.level < 3 && number < WIDE {
+        if is_leaf && !self.shares_by_subject(number) {
             return None;
         }
 
         let roomy = ROOMY * (number / WIDE).max(1);
         let held = |at: usize| self.input.counts.get(at).copied().unwrap_or(0);
         let same = siblings.sameness(read);
-        let needed = lowered(SAME_SUBJECT, number);
+        let needed = if self.profile.is_readable() {
+            lowered(SAME_SUBJECT, number, WIDE)
+        } else if number < WIDE {
+            return None;
+        } else {
+            // The vectors say little about such a text, but it must not have a category of its own.
+            f32::MIN
+        };
         (0..same.len().min(number))
             .filter(|at| same[*at] >= needed && (!is_leaf || held(*at) < roomy))
             .max_by(|a, b| same[*a].total_cmp(&same[*b]))
+    }
+
+    /// Whether the subject alone says which leaf a chunk belongs to. Leaves right below a domain are
+    /// the subjects themselves, unless there are many; and of two enquiries about cards, one is about
+    /// a fee and the other about a delivery.
+    fn shares_by_subject(&self, number: usize) -> bool {
+        if self.input.level < 3 {
+            return number >= WIDE && !(self.is_short() && self.profile.enquiry);
+        }
+
+        self.matters.is_empty()
     }
 }
 
@@ -175,8 +198,8 @@ mod tests {
 
     #[test]
     fn a_text_joins_the_more_readily_the_more_siblings_there_are() {
-        let needed = [0, WIDE, 2 * WIDE, 200, 100_000].map(|number| lowered(0.5, number));
+        let needed = [0, CROWDED, 2 * CROWDED, 200, 100_000].map(|n| needed_to_join(0.5, n));
         assert!(needed.is_sorted_by(|few, many| few >= many), "{needed:?}");
-        assert!(needed[0] > needed[3] && needed[4] >= LEAST);
+        assert!(needed[0] > needed[3] && needed[4] >= LEAST, "{needed:?}");
     }
 }
