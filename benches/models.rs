@@ -140,7 +140,17 @@ async fn main() {
         };
 
         let chunks = (11..).zip(&TEXTS[..2]).map(summarize).collect();
-        attempt(llm, &model, mode, Summarize { chunks, retries: 1 }).await;
+        attempt(
+            llm,
+            &model,
+            mode,
+            Summarize {
+                chunks,
+                retries: 1,
+                note_room: None,
+            },
+        )
+        .await;
         let evidence = |(chunk_id, text): (i64, &&str)| Evidence {
             chunk_id,
             path: "News".into(),
@@ -157,6 +167,7 @@ async fn main() {
                 query,
                 contextual_helpers: Vec::new(),
                 chunks,
+                note_room: None,
             },
         )
         .await;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{Client, Connection, post_once, pretty};
 use super::events::follow;
-use super::{CommandError, print, runtime};
+use super::{CommandError, counted, print, runtime};
 use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
@@ -245,7 +245,7 @@ fn found_by(tier: &str, result: &Value) -> String {
         return String::new();
     }
 
-    let chunks = if count == 1 { "chunk" } else { "chunks" };
+    let chunks = counted(i64::try_from(count).unwrap_or(i64::MAX), "chunk", "chunks");
     let how = match tier {
         "recalled" => "from an earlier result",
         "pick" => "by search and a model's pick",
@@ -253,7 +253,7 @@ fn found_by(tier: &str, result: &Value) -> String {
         _ => "by search",
     };
     let confidence = result["confidence"].as_str().unwrap_or("unknown");
-    format!("{count} {chunks} {how}, confidence {confidence}\n")
+    format!("{chunks} {how}, confidence {confidence}\n")
 }
 
 /// The beginnings of the closest chunks: enough to see whether one of them was meant.
@@ -350,11 +350,7 @@ fn tree(result: &Value) -> Branch {
         }
 
         let count = path["chunk_count"].as_i64().unwrap_or_default();
-        let _ = write!(
-            at.note,
-            ", {count} {}",
-            if count == 1 { "chunk" } else { "chunks" }
-        );
+        let _ = write!(at.note, ", {}", counted(count, "chunk", "chunks"));
     }
 
     for dropped in list(&result["dropped_paths"]) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use self::batches::Batches;
 use super::client::{Client, Connection, Refused};
-use super::{CommandError, print, runtime, tell};
+use super::{CommandError, counted, print, runtime, tell};
 use crate::base::clock::Timestamp;
 use crate::config::Origin;
 use crate::model::job::WAITING_FOR_PROVIDER;
@@ -406,14 +406,17 @@ impl Bar {
                 ));
             }
             Some("succeeded") => {
+                let number = |name: &str, one: &str, several: &str| {
+                    counted(result[name].as_i64().unwrap_or(0), one, several)
+                };
                 print(&format!(
-                    "{}: version {}, {} chunks, {} new categories, {} calls, {} tokens, {:.4} USD\n",
+                    "{}: version {}, {}, {}, {}, {}, {:.4} USD\n",
                     file.display(),
                     result["version"],
-                    result["chunks_written"],
-                    result["categories_created"],
-                    result["llm_calls"],
-                    result["tokens"],
+                    number("chunks_written", "chunk", "chunks"),
+                    number("categories_created", "new category", "new categories"),
+                    number("llm_calls", "call", "calls"),
+                    number("tokens", "token", "tokens"),
                     result["cost_usd"].as_f64().unwrap_or(0.0)
                 ));
                 self.warn(job);

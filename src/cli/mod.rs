@@ -223,6 +223,11 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     runtime.map_err(|error| CommandError::Other(error.into()))
 }
 
+/// A number with its noun.
+fn counted(count: i64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// Writes data to stdout; a closed pipe is not an error.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();

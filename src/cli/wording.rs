@@ -2,7 +2,7 @@
 //! routes.
 
 /// The flag for a field of a request, where the names differ.
-const FLAGS: [(&str, &str); 8] = [
+const FLAGS: [(&str, &str); 10] = [
     ("filters.user_id", "--user"),
     ("filters.as_of", "--as-of"),
     ("filters.category_id", "--category"),
@@ -11,6 +11,8 @@ const FLAGS: [(&str, &str); 8] = [
     ("as_of", "--as-of"),
     ("max_token_budget", "--budget"),
     ("max_tokens", "--max-tokens"),
+    ("min_score", "--min-score"),
+    ("strategy", "--strategy"),
 ];
 
 /// What the service says, and what the command line says instead. The order matters: an earlier
@@ -81,6 +83,10 @@ mod tests {
                 "Check that --space names the right space.",
             ),
             ("k: must be from 1 to 50", "k: must be from 1 to 50"),
+            (
+                "min_score: must be from 0 to 1",
+                "--min-score: must be from 0 to 1",
+            ),
         ];
         for (said, wanted) in cases {
             assert_eq!(for_command_line(said), wanted);

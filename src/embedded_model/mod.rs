@@ -145,6 +145,27 @@ impl EmbeddedModel {
         table::unit(sum).to_vec()
     }
 
+    /// Whether at least half of a text are words, or long parts of words, that it knows; the rest are
+    /// letters and short fragments, which mean nothing.
+    #[must_use]
+    pub fn knows_the_words(text: &str) -> bool {
+        let ids = tokens::ids(text);
+        let is_fragment = |id: &u16| tokens::entry(*id).starts_with("##");
+        let (mut known, mut all) = (0, 0);
+        for (at, id) in ids.iter().enumerate() {
+            let piece = tokens::entry(*id).trim_start_matches("##");
+            let letters = piece.chars().filter(|c| c.is_alphanumeric()).count();
+            let is_whole = !is_fragment(id) && !ids.get(at + 1).is_some_and(is_fragment);
+            let is_word = is_whole && (letters == 3 || !piece.is_ascii());
+            all += letters;
+            if *id != tokens::UNKNOWN && (letters > 3 || is_word) {
+                known += letters;
+            }
+        }
+
+        known * 2 >= all
+    }
+
     /// `WordPiece` tokens in a text.
     #[must_use]
     pub fn tokens(text: &str) -> usize {
@@ -221,6 +242,17 @@ impl EmbeddedModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_letters_are_no_words() {
+        for words in ["lighthouse", "flowers", "the lamp", "a 24-inch screen"] {
+            assert!(EmbeddedModel::knows_the_words(words), "{words}");
+        }
+
+        for letters in ["zzzqqqxxx", "qwrtpsdf blorp", "asdfghjkl", "the zzzqqqxxx"] {
+            assert!(!EmbeddedModel::knows_the_words(letters), "{letters}");
+        }
+    }
 
     #[test]
     fn agrees_with_the_reference_figures() {

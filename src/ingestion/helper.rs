@@ -13,6 +13,7 @@ use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 use crate::model::job::Record;
+use crate::sources::titled;
 
 /// The step that stores a job's helper.
 pub const HELPER: &str = "helper";
@@ -158,7 +159,8 @@ fn head(order: &Order, document: &CutText) -> SourceHead {
     let named = order
         .filename
         .clone()
-        .or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()));
+        .or_else(|| order.path.as_deref().map(|path| basename(path).to_owned()))
+        .or_else(|| titled(facts.title.as_deref()?));
 
     let first = document.chunks.iter().take(FIRST_CHUNKS);
     SourceHead {

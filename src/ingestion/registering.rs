@@ -8,7 +8,7 @@ use crate::base::ids::SourceId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobError};
 use crate::model::source::Source;
-use crate::sources::{NewSource, SourceError};
+use crate::sources::{NewSource, SourceError, titled};
 use crate::store::{StoreError, Tx};
 
 impl Writer<'_> {
@@ -17,6 +17,10 @@ impl Writer<'_> {
     pub(super) async fn name(&self, order: &Order) -> Result<Option<String>, WriteError> {
         if order.filename.is_some() || order.path.is_some() {
             return Ok(order.filename.clone());
+        }
+
+        if let Some(name) = order.facts.title.as_deref().and_then(titled) {
+            return Ok(Some(name));
         }
 
         let number = self

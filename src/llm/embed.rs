@@ -13,6 +13,7 @@ use super::record::{Attempts, Plan};
 use super::send::Target;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::tokens::quarter_estimate;
+use crate::embedded_model::EmbeddedModel;
 use crate::model::llm_call::CallOutcome;
 
 /// The stage of its calls in the record.
@@ -20,12 +21,27 @@ pub(super) const STAGE: &str = "embed";
 /// Maximum texts, and maximum characters, in one request.
 const TEXTS: usize = 64;
 const CHARS: usize = 200_000;
+/// Cosines below which a text has nothing in common with a query: words that a text is not about
+/// hardly ever reach the first, whatever the model. The embedded model adds up the fragments of a
+/// word that it does not know, so random letters come to .46 with one of 1,400 texts.
+const LEAST_COSINE: f64 = 0.15;
+const LEAST_FRAGMENT_COSINE: f64 = 0.5;
 
 impl Llm {
     /// Whether the vectors of this model are computed in this process.
     pub fn embeds_here(&self, model: &str) -> bool {
         self.target(model)
             .is_ok_and(|target| target.capabilities().in_process)
+    }
+
+    /// The cosine below which a text without a word of the query has nothing in common with it.
+    pub fn least_cosine(&self, model: Option<&str>, query: &str) -> f64 {
+        let is_embedded = model.is_some_and(|model| self.embeds_here(model));
+        if is_embedded && !EmbeddedModel::knows_the_words(query) {
+            LEAST_FRAGMENT_COSINE
+        } else {
+            LEAST_COSINE
+        }
     }
 
     /// The vectors of texts, in order, all of the same length.

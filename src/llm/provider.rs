@@ -4,10 +4,11 @@
 //! Providers neither retry nor validate; their caller does.
 
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::listener::Listener;
 use super::provider_error::ProviderError;
+use super::request_form::members;
 use super::tasks::AnyTask;
 
 /// A provider of models.
@@ -86,6 +87,13 @@ pub struct Request<'a> {
     pub parameters: Parameters,
     /// The task itself, for a provider that computes its answer.
     pub task: &'a (dyn Fn() -> AnyTask + Send + Sync),
+}
+
+impl Request<'_> {
+    /// What the output mode adds beside the messages, in OpenAI's form.
+    pub fn members(&self) -> Map<String, Value> {
+        members(self.mode, self.tool, self.description, self.schema)
+    }
 }
 
 /// Parameters of the request; `None` is not sent.

@@ -1,29 +1,50 @@
 //! The form of a request: its instruction, schema and parameters in an output mode, without what the
 //! model rejects.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::profile::{Learnt, Parameter};
 use super::provider::{Mode, Parameters};
+use super::send::Target;
 use super::task::Task;
 use super::{Llm, schema};
+use crate::base::tokens::TokenCounter;
 
 /// Any number, as long as it never changes.
 const SEED: u64 = 7;
 
 impl Llm {
-    /// The instruction as it will be sent in the current output mode, which may include the schema.
-    pub fn instruction<T: Task>(&self, wished: Option<&str>, task: &T) -> String {
+    /// What an output mode may add to the instruction and the message of a task, in each form that
+    /// the request can take: a model may reject a mode, write endlessly or be replaced by the
+    /// fallback model. Empty if the answer is computed in this process.
+    pub fn additions<T: Task>(&self, wished: Option<&str>, task: &T) -> Vec<String> {
         let model = wished.unwrap_or_else(|| self.model_of(T::STAGE));
-        let Ok(target) = self.target(model) else {
-            return T::SYSTEM.to_owned();
-        };
-        let learnt = target.profile.learnt(&target.model);
+        let fallback = self.settings().fallback_model.as_str();
+        let models = [model, fallback]
+            .into_iter()
+            .filter(|name| !name.is_empty());
+        let targets = models.filter_map(|name| self.target(name).ok());
+        targets
+            .flat_map(|target| self.additions_of(&target, task))
+            .collect()
+    }
 
-        match target.profile.mode(&learnt) {
-            Mode::Prompted => system_in::<T>(Mode::Prompted, &self.schema_for(task, &learnt)),
-            _ => T::SYSTEM.to_owned(),
+    fn additions_of<T: Task>(&self, target: &Target, task: &T) -> Vec<String> {
+        let profile = &target.profile;
+        let mut learnt = profile.learnt(&target.model);
+        let mut mode = Some(suited::<T>(profile.mode(&learnt)));
+        learnt.bounded |= profile.can_be_bounded();
+        let schema = self.schema_for(task, &learnt);
+
+        let mut additions = Vec::new();
+        while let Some(one) = mode.filter(|mode| *mode != Mode::Embedded) {
+            let words = system_in::<T>(one, &schema).split_off(T::SYSTEM.len());
+            let members = members(one, T::TOOL.unwrap_or(T::STAGE), T::DESCRIPTION, &schema);
+            additions.push(words + &written(members));
+            mode = one.lower();
         }
+
+        additions
     }
 
     /// The schema of a task's answers, with the limits that the model supports.
@@ -90,6 +111,42 @@ pub(super) fn suited<T: Task>(mode: Mode) -> Mode {
     }
 }
 
+/// The members of a request that demand an answer by the schema, in OpenAI's form. Other protocols
+/// send the same in other words.
+pub(super) fn members(
+    mode: Mode,
+    name: &str,
+    description: &str,
+    schema: &Value,
+) -> Map<String, Value> {
+    let members = match mode {
+        Mode::Native => json!({"response_format": {"type": "json_schema", "json_schema": {
+            "name": name, "description": description, "schema": schema, "strict": true,
+        }}}),
+        Mode::Tool => json!({
+            "tools": [{"type": "function", "function": {
+                "name": name, "description": description, "parameters": schema,
+            }}],
+            "tool_choice": {"type": "function", "function": {"name": name}},
+        }),
+        Mode::Prompted | Mode::Text | Mode::Embedded => Value::Null,
+    };
+
+    match members {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Members as they are counted; nothing if there are none.
+pub(super) fn written(members: Map<String, Value>) -> String {
+    if members.is_empty() {
+        String::new()
+    } else {
+        Value::Object(members).to_string()
+    }
+}
+
 pub(super) fn system_in<T: Task>(mode: Mode, schema: &Value) -> String {
     match mode {
         Mode::Prompted => prompted(T::SYSTEM, schema),
@@ -114,6 +171,15 @@ pub(super) fn repair_note(faults: &[String]) -> String {
         .iter()
         .fold(String::new(), |text, fault| format!("{text}- {fault}\n"));
     format!("\n\n{NOT_USED}:\n{listed}Answer again, complete and correct.")
+}
+
+/// The same with as many errors as fit into this many tokens; empty if not even one fits.
+pub(super) fn repair_note_within(faults: &[String], counter: TokenCounter, room: usize) -> String {
+    let notes = (1..=faults.len())
+        .rev()
+        .map(|count| repair_note(&faults[..count]));
+    let mut fitting = notes.filter(|note| counter.count(note) <= room);
+    fitting.next().unwrap_or_default()
 }
 
 /// Limits lists and texts, for models that write endlessly.

@@ -11,7 +11,7 @@ use super::profile::{Learnt, Profile};
 use super::provider::{Capabilities, Mode, Provider, Reply, Request, Usage};
 use super::provider_error::ProviderError;
 use super::record::{Attempts, Plan};
-use super::request_form::{repair_note, suited, system_in};
+use super::request_form::{repair_note, repair_note_within, suited, system_in, written};
 use super::task::Task;
 use super::{Llm, LlmError, measure};
 use crate::base::tokens::{TokenCounter, quarter_estimate};
@@ -70,7 +70,11 @@ impl Llm {
 
         let mut user = task.frame();
         if !faults.is_empty() {
-            user.push_str(&repair_note(faults));
+            let counter = TokenCounter::for_model(Some(&target.model));
+            user.push_str(&match task.note_room() {
+                Some(room) => repair_note_within(faults, counter, room),
+                None => repair_note(faults),
+            });
         }
 
         let message = Message {
@@ -144,7 +148,9 @@ impl Llm {
             task: &task,
         };
 
-        let expected = quarter_estimate(&system) + quarter_estimate(&message.user);
+        let expected = quarter_estimate(&system)
+            + quarter_estimate(&message.user)
+            + quarter_estimate(&written(request.members()));
         let plan = || Plan {
             stage: T::STAGE,
             level: message.task.level(),
@@ -214,7 +220,9 @@ async fn streamed(
         let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
         reply.counted = true;
         reply.usage = Some(Usage {
-            prompt: count(request.system) + count(request.user),
+            prompt: count(request.system)
+                + count(request.user)
+                + count(&written(request.members())),
             completion: count(&reply.text),
             cached: 0,
         });

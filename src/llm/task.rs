@@ -51,6 +51,11 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
         None
     }
 
+    /// Tokens that a note about a wrong answer may have, if the prompt has a budget.
+    fn note_room(&self) -> Option<usize> {
+        None
+    }
+
     /// The level of the hierarchy, if there is one.
     fn level(&self) -> Option<i64> {
         None

@@ -65,7 +65,7 @@ pub struct LevelBound {
 struct LevelFrame {
     /// Without the options.
     tokens: i64,
-    /// Whether the instruction repeats the options, as a schema in the prompt does.
+    /// Whether a schema repeats the options.
     twice: bool,
 }
 
@@ -170,9 +170,10 @@ impl Queries {
             at_most: 1,
         };
 
-        let instruction = self.inner.llm.instruction(ask.model.as_deref(), &task);
+        let additions = self.inner.llm.additions(ask.model.as_deref(), &task);
+        let schema = additions.iter().map(|text| whole(counter.count(text)));
         let texts = [
-            instruction.as_str(),
+            Select::SYSTEM,
             &one_line(&ask.query),
             helper.as_deref().unwrap_or("none"),
         ];
@@ -181,11 +182,12 @@ impl Queries {
             .iter()
             .map(|text| whole(counter.count(text)))
             .sum::<i64>()
+            + schema.max().unwrap_or(0)
             + 64;
 
         Ok(LevelFrame {
             tokens,
-            twice: instruction != Select::SYSTEM,
+            twice: !additions.is_empty(),
         })
     }
 

@@ -233,7 +233,7 @@ pub struct PathError {
 
 /// The token count of the chunks compared with the budget, using the tokenizer of the answering
 /// model. Parts are counted separately; the fixed part is the instruction, the query, the helpers
-/// of the sources, and the frame around each chunk.
+/// of the sources, the frame around each chunk, and the schema of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromptEstimate {
     pub fixed_prompt_token_count: i64,
@@ -242,8 +242,13 @@ pub struct PromptEstimate {
     pub chunks_total_char_count: i64,
     /// Tokens of the query, which are part of the fixed prompt.
     pub query_token_count: i64,
+    /// Tokens of the schema or tool that a provider gets with the messages, in the longest form
+    /// that the model may need, and of the marks around the messages. They are part of the fixed
+    /// prompt. 0 for the embedded model.
+    #[serde(default)]
+    pub schema_token_count: i64,
     pub max_token_budget: i64,
-    /// Tokens of the complete prompt that was sent; null if none was sent.
+    /// Tokens of the complete prompt that was sent, counted as above; null if none was sent.
     pub final_prompt_token_count: Option<i64>,
     /// The encoding used to count tokens.
     #[schema(example = "o200k_base")]

@@ -327,6 +327,7 @@ impl QueryRun<'_> {
             fixed_prompt_char_count: fixed.chars,
             chunks_total_char_count: content.chars,
             query_token_count: sheet.query.tokens,
+            schema_token_count: mode.answer,
             max_token_budget: self.whole_budget(),
             final_prompt_token_count: None,
             tokenizer: self.counter.name().to_owned(),
@@ -380,11 +381,12 @@ impl QueryRun<'_> {
             query: self.ask.query.as_str().into(),
             contextual_helpers: helpers,
             chunks: evidence,
+            note_room: None,
         }
     }
 
     /// Asks the model, if the prompt fits.
-    async fn send(&mut self, task: Answer) -> Result<(), QueryError> {
+    async fn send(&mut self, mut task: Answer) -> Result<(), QueryError> {
         let tokens = count_prompt(self.counter, self.record.mode, &task).await;
         if let Some(estimate) = &mut self.result.estimate {
             estimate.final_prompt_token_count = Some(tokens);
@@ -397,6 +399,7 @@ impl QueryRun<'_> {
             });
         }
 
+        task.note_room = usize::try_from(self.whole_budget() - tokens).ok();
         let llm = &self.inner.llm;
         let answered = if self.events.are_watched() {
             let listener = MemberListener::new("answer", |written| {
@@ -407,7 +410,7 @@ impl QueryRun<'_> {
             llm.ask(self.session, task).await?
         };
 
-        if self.ask.strategy == StrategyName::Auto && answered.value.is_not_found() {
+        if answered.value.is_not_found() {
             self.admit_nothing_found();
             return Ok(());
         }

@@ -242,7 +242,7 @@ impl Beyond<'_> {
             .map_or(filter.groups.is_some(), QueryScope::is_narrow);
         if self.store.compares_vectors() && !narrow && filter.owners.is_none() {
             match self
-                .compared(model, &asked, question.by_group, wanted)
+                .compared(model, &asked, (filter, question.by_group), wanted)
                 .await
             {
                 Ok(Some(best)) => return Ok(best),
@@ -296,7 +296,7 @@ impl Beyond<'_> {
         &self,
         model: &str,
         asked: &[f32],
-        by_group: bool,
+        (filter, by_group): (&Filter, bool),
         wanted: usize,
     ) -> Result<Option<Vec<Scored>>, StoreError> {
         // A scan for fewer results costs the same.
@@ -315,8 +315,11 @@ impl Beyond<'_> {
                 VectorPart::Of(some),
             );
 
-            for placed in placed.await? {
-                best.extend(scored(asked, &placed));
+            let seen = |p: &PlacedVector| {
+                self.lets(filter, p.owner_id, &p.group_id, p.version_id, p.created_at)
+            };
+            for placed in placed.await?.iter().filter(|placed| seen(placed)) {
+                best.extend(scored(asked, placed));
             }
 
             keep_best(&mut best, wanted, by_group);
@@ -410,7 +413,7 @@ impl Beyond<'_> {
     }
 
     /// Whether the filter accepts an entry. With a scope, the statements have already selected
-    /// sources and versions.
+    /// sources and versions, but the filter may name fewer of them.
     fn lets(
         &self,
         filter: &Filter,
@@ -420,7 +423,7 @@ impl Beyond<'_> {
         created_at: i64,
     ) -> bool {
         if self.scope.is_some() {
-            filter.names(owner_id)
+            filter.names(owner_id) && filter.lets_version(group_id, version_id)
         } else {
             filter.lets(owner_id, group_id, version_id, created_at)
         }

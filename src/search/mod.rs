@@ -179,6 +179,15 @@ impl Search {
             .items
             .retain(|item| quoted.are_in(&item.memory.content));
         memories.items.truncate(ask.k);
+        if let Some(least) = self.least_cosine(&ask, memories.model.as_deref()) {
+            let related = |item: &FoundMemory| {
+                rank::is_related(&item.hit, least) || item.speaker > 0.0 || item.time > 0.0
+            };
+            if !memories.items.iter().any(related) {
+                memories.items.clear();
+            }
+        }
+
         if !ask.searched.sources() {
             return Ok(Results {
                 model: memories.model.clone(),
@@ -213,7 +222,13 @@ impl Search {
             )
             .await?;
 
-        let mut items = self.read(space, found.hits).await?;
+        let mut hits = found.hits;
+        if let Some(least) = self.least_cosine(&ask, found.model.as_deref()) {
+            let is_related = hits.iter().any(|hit| rank::is_related(hit, least));
+            hits.retain(|hit| is_related && hit.score > 0.0);
+        }
+
+        let mut items = self.read(space, hits).await?;
         if !quoted.is_empty() {
             let mut sources = HashSet::new();
             items.retain(|(_, found)| quoted.are_in(&found.text));
@@ -237,6 +252,14 @@ impl Search {
             memories: memories.items,
             k: ask.k,
         })
+    }
+
+    /// How close a meaning must be if no result has a word of the query, for otherwise the nearest
+    /// results have nothing in common with it. `None` if the caller decides, by a minimum score or
+    /// by a search for the nearest.
+    fn least_cosine(&self, ask: &CheckedSearch, model: Option<&str>) -> Option<f64> {
+        let decides = ask.kind == Kind::Hybrid && ask.min_score.is_none();
+        decides.then(|| self.inner.llm.least_cosine(model, &ask.query))
     }
 
     /// The memories that a search finds, if it wants any.

@@ -121,6 +121,12 @@ pub fn evidence(hits: &[Hit]) -> f64 {
     fit(most(words), most(|hit| hit.semantic))
 }
 
+/// Whether a hit has a word of the query, or a meaning at least this close to it.
+pub fn is_related(hit: &Hit, least_cosine: f64) -> bool {
+    hit.keyword.is_some_and(|share| share > 0.0)
+        || hit.semantic.is_some_and(|cosine| cosine >= least_cosine)
+}
+
 /// The largest share of the query's words that one of the best hits contains, rare words counting
 /// more; 1 if it is not known.
 pub fn covered(hits: &[Hit]) -> f64 {

@@ -8,6 +8,7 @@ use crate::base::text::{basename, char_count, has_control, is_absolute_path};
 use crate::model::source::{FILE_INGEST, Source};
 
 const MAX_NAME_CHARS: usize = 255;
+const MAX_TITLED_CHARS: usize = 100;
 const MAX_PATH_CHARS: usize = 4096;
 const MAX_USER_CHARS: usize = 128;
 const MAX_TAG_CHARS: usize = 100;
@@ -117,6 +118,21 @@ fn filename(new: &NewSource, errors: &mut Vec<FieldError>) -> String {
     }
 
     name
+}
+
+/// The name of a source that has only a title; `None` if no character of the title can be part of a
+/// file name.
+pub fn titled(title: &str) -> Option<String> {
+    let part = |c: char| !c.is_control() && !matches!(c, '/' | '\\');
+    let words: String = title
+        .chars()
+        .map(|c| if part(c) { c } else { ' ' })
+        .collect();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let name: String = words.chars().take(MAX_TITLED_CHARS).collect();
+    let name = name.trim_matches(['.', ' ']);
+
+    (!name.is_empty()).then(|| format!("{name}.txt"))
 }
 
 /// The path of a source for which none is given.
@@ -248,6 +264,23 @@ mod tests {
             );
             assert!(is_absolute_path(&source.path));
         }
+    }
+
+    #[test]
+    fn a_title_becomes_a_name() {
+        for (title, name) in [
+            ("Notes", "Notes.txt"),
+            ("  Week 3:\tplans / ideas ", "Week 3: plans ideas.txt"),
+            ("../..\\etc", "etc.txt"),
+            ("v1.2.", "v1.2.txt"),
+        ] {
+            let named = titled(title).unwrap();
+            assert_eq!(named, name);
+            assert_eq!(built(Some(&named), None, &[]).unwrap().filename, name);
+        }
+
+        assert_eq!(titled(&"x".repeat(2000)).unwrap().len(), 104);
+        assert_eq!(titled(" / "), None);
     }
 
     #[test]

@@ -7,8 +7,11 @@ use super::stage::Tools;
 use crate::base::field_error::FieldError;
 use crate::base::ids::SourceId;
 use crate::model::query::QueryScope;
-use crate::model::scope::{MOST_NAMED, ScopeInput};
+use crate::model::scope::ScopeInput;
 use crate::model::source::Source;
+
+/// Maximum number of sources that a request turns off.
+pub const MAX_OFF: usize = 10_000;
 
 /// The sources of this run.
 #[derive(Debug, Default)]
@@ -16,6 +19,7 @@ pub struct Pool {
     pub scope: QueryScope,
     /// The sources that the request turns off.
     pub off: Vec<Source>,
+    off_ids: HashSet<SourceId>,
     /// The version of each source that is left; `None` if nothing was turned off.
     pub groups: Option<HashMap<String, i64>>,
 }
@@ -28,7 +32,7 @@ impl Pool {
 
     /// Whether the request turns this source off.
     pub fn is_off(&self, id: &SourceId) -> bool {
-        self.off.iter().any(|source| source.id == *id)
+        self.off_ids.contains(id)
     }
 }
 
@@ -42,8 +46,8 @@ pub fn check(
 ) -> Result<(QueryScope, Vec<SourceId>), WorkbenchError> {
     let mut errors = Vec::new();
     let scope = scope.resolve("", &mut errors);
-    if off.len() > MOST_NAMED {
-        let rule = format!("must have at most {MOST_NAMED} entries");
+    if off.len() > MAX_OFF {
+        let rule = format!("must have at most {MAX_OFF} entries");
         errors.push(FieldError::new("off_source_ids", rule));
     }
 
@@ -93,15 +97,17 @@ pub async fn pool(
             .is_none_or(|user| source.user_id == *user)
     };
     sources.retain(is_own);
-    let off: HashSet<&str> = off.iter().map(SourceId::as_str).collect();
+    let turned_off: HashSet<&str> = off.iter().map(SourceId::as_str).collect();
     let left = eligible
         .into_iter()
-        .filter(|group| !off.contains(group.id.as_str()))
+        .filter(|group| !turned_off.contains(group.id.as_str()))
         .filter_map(|group| Some((group.id, group.version_id?)));
+    let groups = Some(left.collect());
 
     Ok(Pool {
         scope,
-        groups: Some(left.collect()),
+        groups,
         off: sources,
+        off_ids: off.into_iter().collect(),
     })
 }

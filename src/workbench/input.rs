@@ -69,7 +69,7 @@ pub struct ComposeInput {
     pub tags: Vec<String>,
     /// Sources that are off in this run: they are not searched, and messages about them are
     /// ignored.
-    #[schema(max_items = 100)]
+    #[schema(max_items = 10_000)]
     pub off_source_ids: Vec<String>,
     /// Only sources and files of this end user; those of all users if omitted. With `thread_id`, it
     /// must be the owner of the thread.

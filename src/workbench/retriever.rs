@@ -62,9 +62,7 @@ pub async fn retrieve(
                 owner_kind: OwnerKind::Chunk,
                 text: &query,
                 kind: wanted.kind,
-                // A search in the database may find chunks of sources that are off; they are
-                // removed below.
-                k: wanted.k + pool.off.len().saturating_mul(wanted.k),
+                k: wanted.k,
                 min_score: None,
                 by_group: false,
                 scope: Some(&pool.scope),
@@ -83,9 +81,7 @@ pub async fn retrieve(
         SearchError::Store(error) => WorkbenchError::Store(error),
         SearchError::Invalid(errors) => WorkbenchError::Invalid(errors),
     })?;
-    let mut read = read(tools, found.hits).await?;
-    read.retain(|(_, chunk)| !pool.is_off(&chunk.source_id));
-    read.truncate(wanted.k);
+    let read = read(tools, found.hits).await?;
 
     Ok(Retrieved {
         candidates: candidates(tools, read, wanted.pass, files).await?,

@@ -63,6 +63,7 @@ STEPS = [
     workbench.a_reply_from_elsewhere_becomes_history,
     workbench.an_edited_prompt_is_sent_as_it_is_and_its_reply_exported,
     workbench.a_prompt_over_its_ceiling_cannot_be_sent,
+    workbench.all_files_can_be_off_however_many_there_are,
     workbench.what_was_written_is_there_after_a_visit_elsewhere,
     origin.a_page_of_another_origin_plants_nothing,
     whole.another_space_is_another_library,

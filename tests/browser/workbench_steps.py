@@ -6,7 +6,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from browser import api
-from setting import URL, b, sound, source_named
+from setting import URL, b, other_service, sound, source_named
 
 # Keeps the body of every request to the workbench's routes, so that a step can see what a control changed.
 SPY = """if (!window.asked) {
@@ -140,6 +140,35 @@ def a_prompt_over_its_ceiling_cannot_be_sent():
     b.until("the reason", lambda: "Over the ceiling" in b.one(".cost").text)
     assert b.one("button.primary", "Send").get_attribute("disabled"), "Send is off"
     sound()
+
+
+def all_files_can_be_off_however_many_there_are():
+    with other_service() as (url, _):
+        for name in ["ferry", "buoys"]:
+            api(url, "POST", "/v1/ingestions", {"text": f"The ferry to Sør leaves at nine; see the {name}.", "path": f"/{name}.md", "wait": True})
+        for n in range(508):
+            api(url, "POST", "/v1/sources", {"path": f"/registered/{n}.md"})
+        b.open("#/workbench")
+        b.one("textarea[name='task']")
+        b.js(SPY)
+        b.sees("510 files, 0 off")
+        assert len(b.all(".file-list li")) == 50, "some at a time"
+        b.click("button", "Turn all off")
+        b.sees("510 files, 510 off")
+        b.write("input[aria-label='Find a file']", "ferry.md")
+        b.until("the file", lambda: len(b.all(".file-list li")) == 1)
+        b.click("button", "Turn all on")
+        b.sees("510 files, 509 off")
+        b.write("textarea[name='task']", "When does the ferry to Sør leave?")
+        assert len(compose()["off_source_ids"]) == 509
+        found = b.js("return [...document.querySelectorAll('.candidate')].map((item) => item.textContent)")
+        assert found and all("ferry.md" in item for item in found), found
+        b.js("location.hash = '#/status'")
+        b.one(".view-status h1")
+        b.js("history.back()")
+        b.sees("510 files, 509 off")
+        b.picture("workbench-many-files")
+        sound()
 
 
 def what_was_written_is_there_after_a_visit_elsewhere():

@@ -38,7 +38,9 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 200)]
     pub k: Option<i64>,
-    /// Omits items with a lower score. Scores can be compared between searches of one type.
+    /// Omits items with a lower score. Scores can be compared between searches of one type. If
+    /// omitted, a `hybrid` search returns nothing if no text has a word of the query or a meaning
+    /// close to it; with 0, it returns the nearest texts anyway.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,

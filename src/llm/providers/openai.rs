@@ -179,19 +179,8 @@ pub(super) fn body(request: &Request<'_>) -> Value {
 
     let mut body = json!({"model": request.model, "messages": messages});
 
-    match request.mode {
-        Mode::Native => {
-            body["response_format"] = json!({"type": "json_schema", "json_schema": {
-                "name": request.stage, "description": request.description, "schema": request.schema, "strict": true,
-            }});
-        }
-        Mode::Tool => {
-            body["tools"] = json!([{"type": "function", "function": {
-                "name": request.tool, "description": request.description, "parameters": request.schema,
-            }}]);
-            body["tool_choice"] = json!({"type": "function", "function": {"name": request.tool}});
-        }
-        Mode::Prompted | Mode::Text | Mode::Embedded => {}
+    for (name, value) in request.members() {
+        body[name.as_str()] = value;
     }
 
     let parameters = request.parameters;

@@ -20,6 +20,9 @@ const MUCH_TEXT: usize = 50_000;
 /// A target longer than most, because the length may be part of the schema that is counted.
 const LONG_TARGET: usize = 10_000;
 
+/// The marks that chat templates put around the two messages of a request, which providers count.
+const MESSAGE_TOKENS: i64 = 16;
+
 /// A chunk that may become part of a prompt.
 #[derive(Debug, Clone)]
 pub struct BudgetChunk {
@@ -35,12 +38,14 @@ pub struct BudgetChunk {
 }
 
 impl ModeTokens {
-    /// What the current mode adds.
+    /// What any mode may add that the models may come to use: a prompt that fits still fits after a
+    /// model has rejected a mode.
     pub fn of(llm: &Llm, wished: Option<&str>, counter: TokenCounter) -> Self {
         let answer = Answer {
             query: "".into(),
             contextual_helpers: Vec::new(),
             chunks: Vec::new(),
+            note_room: None,
         };
 
         let chunk = SummarizeChunk {
@@ -52,20 +57,17 @@ impl ModeTokens {
         let summarize = Summarize {
             chunks: vec![chunk],
             retries: 0,
+            note_room: None,
         };
 
-        let added = |sent: &str, plain: &str| {
-            // Nothing in most modes, and then nothing needs counting.
-            if sent == plain {
-                0
-            } else {
-                Size::of(counter, sent).tokens - Size::of(counter, plain).tokens
-            }
+        let most = |additions: Vec<String>| {
+            let tokens = additions.iter().map(|text| Size::of(counter, text).tokens);
+            tokens.max().map_or(0, |most| most + MESSAGE_TOKENS)
         };
 
         Self {
-            answer: added(&llm.instruction(wished, &answer), Answer::SYSTEM),
-            summarize: added(&llm.instruction(wished, &summarize), Summarize::SYSTEM),
+            answer: most(llm.additions(wished, &answer)),
+            summarize: most(llm.additions(wished, &summarize)),
         }
     }
 }
@@ -96,6 +98,8 @@ impl Sheet {
     ) -> Self {
         let line = |helper: Option<&str>| Size::of(counter, &helper_line(helper));
         let query = Size::of(counter, &query_line(query));
+        let mut instruction = Size::of(counter, Answer::SYSTEM);
+        instruction.tokens += mode.answer;
         let end = Size::of(counter, CLOSING);
         // Chunks of one path share most of their headings.
         let mut labels: HashMap<usize, Size> = HashMap::new();
@@ -120,7 +124,7 @@ impl Sheet {
             }
         };
         Self {
-            base: Size::of(counter, Answer::SYSTEM).plus(query),
+            base: instruction.plus(query),
             query,
             mode,
             no_helper: line(None),

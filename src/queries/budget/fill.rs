@@ -5,7 +5,7 @@ use super::{Sheet, Size};
 /// Which chunks stay: each in turn, if it still fits. The chunks are in order of relevance.
 pub fn fill(sheet: &Sheet, budget: i64) -> Vec<bool> {
     let mut used = vec![false; sheet.helpers.len()];
-    let mut tokens = sheet.base.tokens + sheet.mode.answer;
+    let mut tokens = sheet.base.tokens;
     let mut any_helper = false;
     let mut kept = Vec::with_capacity(sheet.items.len());
     for item in &sheet.items {

@@ -41,7 +41,8 @@ impl Size {
     }
 }
 
-/// Tokens that the output mode adds to an instruction, if the schema is part of the prompt.
+/// Tokens that the output mode adds to a prompt, in its longest form: a schema or tool beside the
+/// messages, or a schema in the instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeTokens {
     pub answer: i64,
@@ -51,10 +52,9 @@ pub struct ModeTokens {
 /// The tokens of each part of the prompt.
 #[derive(Debug, Clone)]
 pub struct Sheet {
-    /// Instruction and query.
+    /// Instruction, what the output mode adds to it, and query.
     pub base: Size,
     pub query: Size,
-    /// What the output mode adds to the instruction; sent, but not part of the reported estimate.
     pub mode: ModeTokens,
     /// The line used if no source has a helper.
     no_helper: Size,
@@ -116,6 +116,6 @@ impl Sheet {
 
     /// Tokens of a prompt with the kept chunks, as sent.
     pub fn tokens(&self, kept: &[bool]) -> i64 {
-        self.fixed(kept).tokens + self.mode.answer + self.sent(kept)
+        self.fixed(kept).tokens + self.sent(kept)
     }
 }

@@ -63,7 +63,7 @@ impl Plan {
     }
 
     /// The task of one part.
-    pub fn task(&self, part: &Part, chunks: &[BudgetChunk], retries: u64) -> Summarize {
+    pub fn task(&self, part: &Part, chunks: &[BudgetChunk], rules: Rules) -> Summarize {
         let chunk = |(chunk, target): (&BudgetChunk, &i64)| SummarizeChunk {
             chunk_id: chunk.chunk_id,
             text: Arc::clone(&chunk.text),
@@ -77,7 +77,8 @@ impl Plan {
 
         Summarize {
             chunks: texts.iter().zip(targets).map(chunk).collect(),
-            retries,
+            retries: rules.retries,
+            note_room: Some(usize::try_from(rules.budget - part.input_tokens).unwrap_or(0)),
         }
     }
 }

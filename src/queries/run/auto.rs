@@ -111,7 +111,9 @@ impl QueryRun<'_> {
         let chunks = self.result.chunks.iter().take(NEAREST);
         self.result.nearest = chunks.cloned().collect();
         self.result.found = false;
-        self.result.confidence = Some(Confidence::Low.as_str().to_owned());
+        if self.result.confidence.is_some() {
+            self.result.confidence = Some(Confidence::Low.as_str().to_owned());
+        }
     }
 
     /// Which chunks fit, best first.

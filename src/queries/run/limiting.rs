@@ -188,7 +188,7 @@ impl QueryRun<'_> {
         }
         let shortened = |place: &usize| targets.iter().any(|(other, _)| other == place);
         for part in &plan.parts {
-            let mut task = plan.task(part, &material.chunks, rules.retries);
+            let mut task = plan.task(part, &material.chunks, rules);
             let places: Vec<usize> = (part.from..part.to).filter(shortened).collect();
             let ids: Vec<i64> = places
                 .iter()
@@ -219,7 +219,7 @@ impl QueryRun<'_> {
     ) -> Result<Vec<String>, QueryError> {
         let mut told: HashMap<i64, String> = HashMap::new();
         for part in &plan.parts {
-            let task = plan.task(part, &material.chunks, rules.retries);
+            let task = plan.task(part, &material.chunks, rules);
             let answered = self.inner.llm.ask(self.session, task).await?;
             told.extend(
                 answered

@@ -11,7 +11,7 @@ use crate::queries::auto::decide::NOTHING;
 use crate::queries::budget::{ModeTokens, count_prompt};
 use crate::queries::candidates::LeafReader;
 use crate::queries::input::Mode;
-use crate::queries::result::QueryMemory;
+use crate::queries::result::{PromptEstimate, QueryMemory};
 use crate::search::memories::MemoryQuery;
 use crate::search::rank::{self, Kind};
 use crate::search::{Hit, SearchError};
@@ -34,8 +34,10 @@ impl QueryRun<'_> {
             self.result.found = found;
         }
 
-        // The answer from sources contains the memories.
-        if self.ask.mode == Mode::Retrieve || self.result.answer.is_some() || !found {
+        // A prompt about sources contains the memories, whatever the answer was.
+        let was_sent = |estimate: &PromptEstimate| estimate.final_prompt_token_count.is_some();
+        let is_asked = self.result.estimate.as_ref().is_some_and(was_sent);
+        if self.ask.mode == Mode::Retrieve || is_asked || !found {
             return Ok(());
         }
 
@@ -44,6 +46,7 @@ impl QueryRun<'_> {
             query: self.ask.query.as_str().into(),
             contextual_helpers: Vec::new(),
             chunks: self.memory_evidence(&[]),
+            note_room: None,
         };
         self.send(task).await
     }
@@ -58,6 +61,7 @@ impl QueryRun<'_> {
             query: self.ask.query.as_str().into(),
             contextual_helpers: Vec::new(),
             chunks: Vec::new(),
+            note_room: None,
         };
         let fixed = count_prompt(self.counter, mode, &empty).await;
         let room = if self.ask.searched.sources() {

@@ -38,10 +38,14 @@ impl Filter {
     pub fn lets(&self, owner_id: i64, group_id: &str, version_id: i64, created_at: i64) -> bool {
         self.names(owner_id)
             && self.until.is_none_or(|until| created_at <= until)
-            && self
-                .groups
-                .as_ref()
-                .is_none_or(|groups| self.shows(groups.get(group_id).copied(), version_id))
+            && self.lets_version(group_id, version_id)
+    }
+
+    /// Whether a version of a group is visible, if groups are named.
+    pub fn lets_version(&self, group_id: &str, version_id: i64) -> bool {
+        self.groups
+            .as_ref()
+            .is_none_or(|groups| self.shows(groups.get(group_id).copied(), version_id))
     }
 
     /// Whether a version of a group is visible, if this one is the group's.

@@ -154,14 +154,14 @@ function budget(estimate, calls) {
     h("p.muted", budgetWords(estimate, calls.filter((call) => call.stage === "answer" && call.outcome === "ok").at(-1)?.tokens_prompt)));
 }
 
-/** The tokens of the prompt that writes the answer, in numbers that add up. */
-function budgetWords({ fixed_prompt_token_count: fixed, chunks_total_token_count: chunks, max_token_budget: most, final_prompt_token_count: estimated }, counted) {
-  // The count of the call itself, which the other figures show too.
-  const sent = counted || estimated;
+/** The tokens of the prompt that writes the answer, in numbers that add up: all are counted with the tokenizer of the
+ * budget. A provider may count with another one. */
+function budgetWords({ fixed_prompt_token_count: fixed, chunks_total_token_count: chunks, max_token_budget: most, final_prompt_token_count: sent, tokenizer }, counted) {
   const parts = (rest) => `${number(rest)} for instructions, question and helpers, ${number(chunks)} for chunks`;
   if (!sent) return `A prompt with all chunks has ${number(fixed + chunks)} tokens: ${parts(fixed)}. ${number(most)} are allowed.`;
-  if (fixed + chunks > most || sent <= chunks) return `A prompt with all chunks needs ${number(fixed + chunks)} tokens; ${number(most)} are allowed, and ${number(sent)} were sent.`;
-  return `The prompt has ${number(sent)} of ${number(most)} tokens allowed: ${parts(sent - chunks)}.`;
+  const other = counted > most ? ` The provider counts ${number(counted)} tokens; the budget is counted with ${tokenizer}.` : "";
+  if (fixed + chunks > most || sent <= chunks) return `A prompt with all chunks needs ${number(fixed + chunks)} tokens; ${number(most)} are allowed, and ${number(sent)} were sent.${other}`;
+  return `The prompt has ${number(sent)} of ${number(most)} tokens allowed: ${parts(sent - chunks)}.${other}`;
 }
 
 function dropped(from) {

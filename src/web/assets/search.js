@@ -44,7 +44,8 @@ export async function results(place, route, signal) {
   const type = TYPES[route.get("type")] ? route.get("type") : "hybrid";
   put(place, h("p.muted", { "aria-busy": "true" }, "Searching…"));
   try {
-    const answer = await post("/v1/search", { query: route.get("search"), type, k: 10 }, { signal });
+    // With the weak matches, which are shown on request.
+    const answer = await post("/v1/search", { query: route.get("search"), type, k: 10, min_score: 0 }, { signal });
     const best = answer.items[0]?.score ?? 0;
     const [near, weak] = [[], []];
     for (const found of answer.items) (isNear(found, best) ? near : weak).push(found);

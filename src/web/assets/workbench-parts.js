@@ -2,7 +2,7 @@
 
 import { call, get, query } from "./api.js";
 import { h, number, put, settle } from "./dom.js";
-import { field, problem, showFieldErrors, toast } from "./parts.js";
+import { failed, field, problem, showFieldErrors, toast, whileBusy } from "./parts.js";
 
 const AGENTS = {
   shape: ["A2 Shaper", "states intent, role and form of the task"], files: ["A1 Files", "injects the chosen files"], memory: ["Memory", "reads the conversation"],
@@ -10,24 +10,23 @@ const AGENTS = {
   condense: ["A4 Condenser", "condenses chunks to cited facts"], audit: ["A2 Audit", "refines the headers with the facts found"],
 };
 
-/** Rows drawn at first, and with each “Show more”. */
+/** Rows drawn at first, and with each “Show more”; files that are read at a time, and in all, as many as a request can
+ * turn off. */
 const FILES_SHOWN = 50;
+const FILES_READ = 500;
+const MOST_FILES = 10000;
 
 const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step, inputmode: "decimal" });
 
 const part = (title, ...children) => h("fieldset.settings-group", h("legend", title), children);
 
-/** What identifies an input when the form is drawn anew. */
-const inputName = ({ name, dataset: { on, inject } }) => name || (on ? `on ${on}` : `inject ${inject}`);
-const inputs = (form) => form.querySelectorAll("[name], [data-on]:enabled, [data-inject]");
-
 /** The values of a form by the names of its inputs. */
-export const filled = (form) => new Map([...inputs(form)].map((input) => [inputName(input), input.type === "checkbox" ? input.checked : input.value]));
+export const filled = (form) => new Map([...form.querySelectorAll("[name]")].map((input) => [input.name, input.type === "checkbox" ? input.checked : input.value]));
 
 /** Puts the values back, as far as the form still has their inputs and options. */
 export function fill(form, values) {
-  for (const input of inputs(form)) {
-    const value = values.get(inputName(input));
+  for (const input of form.querySelectorAll("[name]")) {
+    const value = values.get(input.name);
     if (value === undefined) continue;
     if (input.type === "checkbox") input.checked = value;
     else input.value = value;
@@ -35,64 +34,90 @@ export function fill(form, values) {
   }
 }
 
-/** The ids of the files that were switched off or injected. */
-export const chosenFiles = (values) => new Set([...values].map(([name, value]) => [...name.split(" "), value])
-  .filter(([kind, , value]) => (kind === "on" && !value) || (kind === "inject" && value)).map(([, id]) => id));
-
-/** `values`: what the form contained when it was left. */
-export function controls({ workspace, models, sources, hasMore, threads }, values = new Map()) {
+/** `left`: what the form contained when it was left. */
+export function controls({ workspace, models, sources, threads }, left, signal) {
   const task = h("textarea.question", { name: "task", rows: "4", required: true, "aria-label": "Task", placeholder: "What should the model do?" });
   task.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) task.form.requestSubmit();
   });
-  const form = h("form.workbench-form", { "data-owned": sources.some((source) => source.user_id !== "default"), novalidate: true }, task,
+  const pool = left?.pool ?? { off: new Set(), injected: new Map(), sources: [] };
+  pool.sources = sources.items;
+  const form = h("form.workbench-form", { novalidate: true }, task,
     part("Prompt Shaper",
       field("Mode", h("input", { type: "text", name: "mode", maxlength: 500, autocomplete: "off", placeholder: "review, plan, draft…" }), { name: "mode", hint: "How to work on the task, in a few words. The shaper derives role, audience, tone and format." })),
-    files([...sources], hasMore, chosenFiles(values)), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
-  fill(form, values);
-  return form;
+    files(pool, sources.next_cursor, signal), agents(workspace.agents), modelPart(models), historyPart(workspace.settings, threads), limits(workspace));
+  if (left) fill(form, left.values);
+  return Object.assign(form, { pool });
 }
 
 /** A file is on or off, and may be injected whole or packed. */
-function fileRow(source) {
+function fileRow(source, pool) {
   const mode = h("select", { "aria-label": `Inject ${source.filename}`, "data-inject": source.id }, [["", "not injected"], ["full", "FULL"], ["pack", "PACK"]].map(([value, label]) => h("option", { value }, label)));
-  const on = h("input", { type: "checkbox", checked: source.eligible, disabled: !source.eligible, "data-on": source.id });
+  mode.value = pool.injected.get(source.id) ?? "";
+  mode.addEventListener("change", () => (mode.value ? pool.injected.set(source.id, mode.value) : pool.injected.delete(source.id)));
+  const on = h("input", { type: "checkbox", checked: source.eligible && !pool.off.has(source.id), disabled: !source.eligible, "data-on": source.id });
+  on.addEventListener("change", () => (on.checked ? pool.off.delete(source.id) : pool.off.add(source.id)));
   return h("li", h("label.check", on, h("span", { title: source.path }, source.filename, h("span.sr", " is on"))), mode);
 }
 
-/** The newest files, some at a time. A row stays in the form once it is drawn, so that a filter loses no choice. */
-function files(sources, hasMore, chosen) {
+/** The files, newest first, some at a time. `pool` has what was chosen, also of files without a row. */
+function files(pool, cursor, signal) {
+  const { sources } = pool;
   const search = h("input", { type: "search", placeholder: "Find a file", "aria-label": "Find a file", autocomplete: "off" });
+  const total = h("p.hint", { role: "status" });
   const found = h("p.hint", { role: "status" });
   const list = h("ul.plain.file-list");
-  const rows = new Map(sources.filter((source) => chosen.has(source.id)).map((source) => [source.id, fileRow(source)]));
   let most = FILES_SHOWN;
+  const fitting = () => {
+    const wanted = search.value.trim().toLocaleLowerCase();
+    return sources.filter((source) => `${source.filename} ${source.path}`.toLocaleLowerCase().includes(wanted));
+  };
   const more = h("button.small", { type: "button", onclick: () => {
-    const before = list.querySelectorAll("li:not([hidden])").length;
+    const before = list.children.length;
     most += FILES_SHOWN;
     draw();
-    list.querySelectorAll("li:not([hidden])")[before]?.querySelector("input, select").focus();
+    list.children[before]?.querySelector("input, select").focus();
   } }, "Show more");
-  function draw() {
-    const wanted = search.value.trim().toLocaleLowerCase();
-    const fits = sources.filter((source) => `${source.filename} ${source.path}`.toLocaleLowerCase().includes(wanted));
+  const count = () => put(total, `${number(sources.length)} files${cursor ? (sources.length < MOST_FILES ? " so far" : ", the newest; others are found by their exact names") : ""}, ${number(pool.off.size)} off, ${number(pool.injected.size)} injected.`);
+  function draw(isLater = false) {
+    const fits = fitting();
     const shown = fits.slice(0, most);
-    for (const row of rows.values()) row.hidden = true;
-    for (const source of shown) {
-      if (!rows.has(source.id)) rows.set(source.id, fileRow(source));
-      rows.get(source.id).hidden = false;
-    }
-    list.append(...shown.map((source) => rows.get(source.id)), ...[...rows.values()].filter((row) => row.hidden));
+    // What was read later comes last, so a full list stays as it is, with the focus in it.
+    if (!isLater || list.children.length < shown.length) put(list, shown.map((source) => fileRow(source, pool)));
     more.hidden = shown.length === fits.length;
-    put(found, wanted && fits.length === 0 ? "No file has this name." : more.hidden ? "" : `${number(shown.length)} of ${number(fits.length)} shown.`);
+    put(found, search.value.trim() && fits.length === 0 ? "No file has this name." : more.hidden ? "" : `${number(shown.length)} of ${number(fits.length)} shown.`);
+    count();
   }
-  /** Beyond the newest files, the service finds one by its exact name. */
+  function add(items) {
+    const known = new Set(sources.map((source) => source.id));
+    sources.push(...items.filter((source) => !known.has(source.id)));
+  }
+  /** The other files. Once all are known, those that were deleted are chosen no more. */
+  async function readAll() {
+    while (cursor && sources.length < MOST_FILES) {
+      const page = await get(query("/v1/sources", { newest_first: true, limit: FILES_READ, cursor }), { signal });
+      cursor = page.next_cursor;
+      add(page.items);
+      draw(true);
+    }
+    if (cursor) return;
+    const known = new Set(sources.map((source) => source.id));
+    for (const chosen of [pool.off, pool.injected]) for (const id of [...chosen.keys()]) if (!known.has(id)) chosen.delete(id);
+    count();
+  }
+  const reading = readAll().catch(failed);
+  /** All files that fit the filter, also those that are not shown. */
+  const turn = (on) => h("button.small", { type: "button", onclick: (event) => whileBusy(event.target, async () => {
+    await reading;
+    for (const { id } of fitting().filter((source) => source.eligible)) pool.off[on ? "delete" : "add"](id);
+    draw();
+    list.dispatchEvent(new Event("input", { bubbles: true }));
+  }) }, on ? "Turn all on" : "Turn all off");
+  /** Beyond the files that were read, the service finds one by its exact name. */
   const ask = settle(async () => {
     const filename = search.value.trim();
-    if (!hasMore || !filename) return;
-    const page = await get(query("/v1/sources", { filename, limit: 50 })).catch(() => ({ items: [] }));
-    const known = new Set(sources.map((source) => source.id));
-    sources.push(...page.items.filter((source) => !known.has(source.id)));
+    if (!cursor || !filename) return;
+    add((await get(query("/v1/sources", { filename, limit: 50 }), { signal }).catch(() => ({ items: [] }))).items);
     draw();
   }, 300);
   search.addEventListener("input", () => {
@@ -100,9 +125,10 @@ function files(sources, hasMore, chosen) {
     draw();
     ask();
   });
+  list.addEventListener("change", count);
   draw();
-  return part("Files", h("p.hint", `${number(sources.length)} files${hasMore ? ", the newest; others are found by their exact names" : ""}. A file that is off is not searched in this run. An injected file is part of the prompt: word for word (FULL) or as an outline (PACK).`),
-    sources.length > 8 && search, sources.length ? [list, h("div.row.between", found, more)] : h("p.muted", "No files yet: ingest some in the library."),
+  return part("Files", h("p.hint", "A file that is off is not searched in this run. An injected file is part of the prompt: word for word (FULL) or as an outline (PACK)."),
+    sources.length > 8 && search, sources.length ? [h("div.row.between", total, h("div.row", turn(true), turn(false))), list, h("div.row.between", found, more)] : h("p.muted", "No files yet: ingest some in the library."),
     h("label.check", h("input", { type: "checkbox", name: "lock" }), h("span", "Exact file lock: use only the injected files, search nothing")));
 }
 
@@ -137,12 +163,13 @@ function limits({ settings, ceilings }) {
 /** The request that the form describes. */
 export function readControls(form) {
   const data = new FormData(form);
+  const { off, injected, sources } = form.pool;
   const on = (name) => data.has(name);
   const value = (name) => Number(data.get(name));
   const body = {
     task: String(data.get("task")), lock: on("lock"), target: data.get("target"),
-    files: [...form.querySelectorAll("[data-inject]")].filter((pick) => pick.value).map((pick) => ({ source_id: pick.dataset.inject, mode: pick.value })),
-    off_source_ids: [...form.querySelectorAll("[data-on]")].filter((box) => !box.checked && !box.disabled).map((box) => box.dataset.on),
+    files: sources.filter(({ id }) => injected.has(id)).map(({ id }) => ({ source_id: id, mode: injected.get(id) })),
+    off_source_ids: [...off],
     agents: Object.fromEntries(Object.keys(AGENTS).map((name) => [name, on(`agent-${name}`)])),
     k: value("k"), episodic_tokens: value("episodic_tokens"), include_recent_history: on("include_recent_history"), theta: value("theta"), top_k: value("top_k"),
     ceilings: { tokens: value("tokens"), cost_usd: value("cost_usd") },
@@ -150,7 +177,7 @@ export function readControls(form) {
   const thread = form.querySelector("[name=thread_id]");
   if (thread.value) body.thread_id = thread.value;
   // Sources of other end users must not reach the conversation of this one.
-  if (thread.value && "owned" in form.dataset) body.user_id = thread.selectedOptions[0].dataset.user;
+  if (thread.value && sources.some((source) => source.user_id !== "default")) body.user_id = thread.selectedOptions[0].dataset.user;
   for (const name of ["mode", "model"]) if (String(data.get(name)).trim()) body[name] = String(data.get(name)).trim();
   return body;
 }

@@ -5,7 +5,7 @@ import { access, get, post, query } from "./api.js";
 import { h, milliseconds, put } from "./dom.js";
 import { head, problem } from "./parts.js";
 import { BLOCKS, superPrompt } from "./super-prompt.js";
-import { chosenFiles, controls, fill, filled, readControls, workspacePanel } from "./workbench-parts.js";
+import { controls, fill, filled, readControls, workspacePanel } from "./workbench-parts.js";
 
 const WHAT = { hard_rules: "what always holds", project_memory: "what the project is about", files: "the files that you inject, word for word", s_ctx: "what memoir knows about the task, cited", task: "what you ask, with role and form" };
 
@@ -16,13 +16,6 @@ const emptyPrompt = () => h("section.super-prompt", { "aria-label": "The blocks 
 /** What was typed and what came out, so that following a link and going back loses nothing. */
 let kept = null;
 
-/** The files that were chosen before and are not among the newest, unless they were deleted. */
-async function missing(sources, values, signal) {
-  const known = new Set(sources.map((source) => source.id));
-  const others = [...chosenFiles(values)].filter((id) => !known.has(id));
-  return (await Promise.all(others.map((id) => get(`/v1/sources/${id}`, { signal }).catch(() => null)))).filter(Boolean);
-}
-
 export async function show(main, route, signal) {
   const place = JSON.stringify(access);
   if (kept?.place !== place) kept = null;
@@ -32,8 +25,7 @@ export async function show(main, route, signal) {
     const [workspace, models, sources, threads] = await Promise.all([get("/v1/workspace", { signal }), get("/v1/models", { signal }),
       get(query("/v1/sources", { newest_first: true, limit: 500 }), { signal }), get("/v1/threads?sort=-last_message_at&limit=100", { signal }).catch(() => ({ items: [] }))]);
     const info = await get("/v1/info", { signal });
-    if (kept && sources.next_cursor) sources.items.push(...await missing(sources.items, kept.values, signal));
-    known = { info, workspace, models, sources: sources.items, hasMore: Boolean(sources.next_cursor), threads: threads.items };
+    known = { info, workspace, models, sources, threads: threads.items };
   } catch (error) {
     if (error.name !== "AbortError") put(main, head("Workbench"), problem(error));
     return;
@@ -48,7 +40,7 @@ export async function show(main, route, signal) {
     stale: h("p.notice", { role: "status", hidden: true }, "Something has changed since this prompt was composed. Compose again to use the changes."),
   };
   const rules = workspacePanel(known.workspace);
-  const form = controls(known, kept?.values);
+  const form = controls(known, kept, signal);
   if (kept) fill(rules, kept.values);
   form.querySelector("textarea").after(h("div.row.end.workbench-go", clock, stop, go), status);
   put(main, head("Workbench", "Write a task; memoir adds rules, files and what it knows, and shows why. You can change everything before it is sent."),
@@ -59,7 +51,7 @@ export async function show(main, route, signal) {
   signal.addEventListener("abort", () => {
     // Rules that are saved may be changed elsewhere meanwhile, and are then read anew.
     const unsaved = [...filled(rules)].filter(([name, value]) => value !== known.workspace[name]);
-    kept = { place, out, stale, values: new Map([...filled(form), ...unsaved]) };
+    kept = { place, out, stale, values: new Map([...filled(form), ...unsaved]), pool: form.pool };
   });
 
   form.addEventListener("submit", async (event) => {

@@ -70,7 +70,7 @@ async fn ingests_files_from_the_command_line() {
     assert_eq!(code, Some(0), "{problem}");
     assert_eq!(
         told.lines()
-            .filter(|line| line.contains("version 1, 1 chunks, 1 new categories"))
+            .filter(|line| line.contains("version 1, 1 chunk, 1 new category,"))
             .count(),
         2,
         "{told}"
@@ -99,7 +99,7 @@ async fn ingests_files_from_the_command_line() {
     let (code, told, _) = run(&["a.md", "--force"]);
 
     assert!(
-        code == Some(0) && told.contains("version 2, 1 chunks, 0 new categories"),
+        code == Some(0) && told.contains("version 2, 1 chunk, 0 new categories"),
         "{told}"
     );
 
@@ -308,6 +308,19 @@ fn ingests_standard_input_as_a_source() {
         (&json!("-"), &json!("succeeded"), &json!(1))
     );
 
+    let listed = Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .args(["list", "--local"])
+        .env_clear()
+        .envs([
+            ("DATABASE_URL", database.url.as_str()),
+            ("MEMOIR__TELEMETRY__LOG_LEVEL", "error"),
+        ])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("/Elms.txt"), "{listed}");
+    assert!(listed.contains("/untitled-1.txt"), "{listed}");
+
     for (arguments, piped, wanted) in [
         (&["-"][..], " ", r#""code":"invalid_request""#),
         (
@@ -418,7 +431,7 @@ async fn ingests_a_folder_of_many_files_in_batches() {
 
         let (code, told, problem) = run(&[]);
         assert_eq!(code, Some(1));
-        assert_eq!(told.matches("version 1, 1 chunks").count(), 30, "{told}");
+        assert_eq!(told.matches("version 1, 1 chunk,").count(), 30, "{told}");
         assert!(
             problem.contains("2 of 32 files were not filed"),
             "{problem}"

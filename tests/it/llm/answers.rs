@@ -524,6 +524,7 @@ async fn only_summaries_that_are_too_long_are_requested_again_and_then_accepted(
             })
             .to_vec(),
         retries,
+        note_room: None,
     };
     let door = Door::open().await;
     door.model

@@ -151,7 +151,7 @@ async fn a_cap_is_checked_before_the_call() {
         ),
         (
             Caps {
-                tokens: 400,
+                tokens: 600,
                 ..Caps::default()
             },
             "tokens",

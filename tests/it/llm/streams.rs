@@ -26,6 +26,7 @@ fn question() -> Answer {
         query: "When was it built?".into(),
         contextual_helpers: Vec::new(),
         chunks: vec![evidence],
+        note_room: None,
     }
 }
 

@@ -3,10 +3,11 @@
 use memoir::scripted_model::Reply;
 use serde_json::{Value, json};
 
-use super::{each, texts};
+use super::{each, texts, three_by_three};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::Ingest;
+use crate::support::library::Desk;
 
 const NOTES: &[(&str, &str)] = &[
     (
@@ -180,6 +181,43 @@ async fn says_that_nothing_was_found() {
     .await;
     assert_eq!(result["found"], false);
     assert_eq!(result["chunks"].as_array().unwrap().len(), 4);
+    app.finish().await;
+}
+
+/// Whoever answers: a language model that says so in more words, or the embedded model; and with
+/// every strategy.
+#[tokio::test]
+async fn an_answer_that_says_that_there_is_none_is_not_found() {
+    let desk = Desk::open().await;
+    three_by_three(&desk).await;
+    for said in [
+        "Not found in what is stored.",
+        "**Not found in what is stored.** The chunks are about plants.",
+    ] {
+        desk.model.set_rule(move |seen| match seen.stage.as_str() {
+            "answer" => Reply::json(json!({"answer": said})),
+            _ => Reply::sensible(seen),
+        });
+        for strategy in ["auto", "one_shot", "wide_branch", "zoom_in", "branch_out"] {
+            let query = json!({"query": "Which small plants are new?", "strategy": strategy, "reuse": false});
+            let result = Desk::answered(&desk.ask(query).await);
+            assert_eq!(result["found"], false, "{strategy}");
+            assert_eq!(result["answer"], Value::Null, "{strategy}");
+            assert_eq!(result["citations"], json!([]), "{strategy}");
+            assert_ne!(result["nearest"], json!([]), "{strategy}");
+            assert_eq!(replayed(&desk.app, &result).await["identical"], true);
+        }
+    }
+    desk.close().await;
+
+    let app = TestApp::with(&[]).await;
+    notes(&app).await;
+    let query = json!({"query": "What is the capital of Mongolia?", "strategy": "wide_branch"});
+    let result = ask(&app, query).await;
+    assert_eq!(
+        (&result["found"], &result["answer"]),
+        (&json!(false), &Value::Null)
+    );
     app.finish().await;
 }
 

@@ -68,14 +68,12 @@ async fn an_estimate_is_an_upper_bound_for_every_strategy() {
         );
 
         assert!(bound["cost_usd"].as_f64().unwrap() > 0.0);
-        // The estimate is at most slightly above the exact count.
+        // The estimate counts the longest form of the schema, and each option with its marks.
         for (level, call) in bound["levels"].as_array().unwrap().iter().zip(&calls) {
-            let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
-            let sent =
-                i64::try_from(counter.count(&call.system) + counter.count(&call.user)).unwrap();
+            let sent = super::sent_tokens(call);
             let bound = level["tokens_prompt"].as_i64().unwrap();
             assert!(
-                sent <= bound && bound < sent + 200,
+                sent <= bound && bound < sent * 2,
                 "{strategy} {sent} {bound}"
             );
         }
@@ -146,8 +144,6 @@ async fn an_estimate_is_an_upper_bound_for_any_query_text() {
                 desk.model.clear();
                 body["strategy"] = json!(strategy);
                 desk.ask_well(body.clone()).await;
-                let counter = memoir::base::tokens::TokenCounter::for_model(Some("gpt-4o"));
-
                 for call in desk.seen("select") {
                     // With four sources, no helper is included.
                     let described = call.user.matches("Source ").count();
@@ -172,11 +168,9 @@ async fn an_estimate_is_an_upper_bound_for_any_query_text() {
                             .as_i64()
                             .unwrap();
 
-                    let sent =
-                        i64::try_from(counter.count(&call.system) + counter.count(&call.user))
-                            .unwrap();
+                    let sent = super::sent_tokens(&call);
                     assert!(
-                        sent <= most && most < sent + 250,
+                        sent <= most && most < sent + 350,
                         "{mode} {named} {strategy}: {sent} of {most}"
                     );
                 }

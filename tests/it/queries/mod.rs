@@ -16,6 +16,8 @@ mod streaming;
 mod summaries;
 mod walk;
 
+use memoir::base::tokens::TokenCounter;
+use memoir::scripted_model::Seen;
 use serde_json::Value;
 
 use crate::support::library::{Desk, Filed};
@@ -40,6 +42,18 @@ pub async fn three_by_three(desk: &Desk) {
         .collect();
 
     desk.library.add("/nature.txt", &filed).await;
+}
+
+pub fn tokens(text: &str) -> i64 {
+    i64::try_from(TokenCounter::for_model(Some("gpt-4o")).count(text)).unwrap()
+}
+
+/// Tokens of everything that a model reads: the messages, and the schema or tool beside them.
+pub fn sent_tokens(seen: &Seen) -> i64 {
+    let beside = ["response_format", "tools", "tool_choice"];
+    let beside = beside.iter().filter_map(|name| seen.body.get(name));
+    let beside: i64 = beside.map(|value| tokens(&value.to_string())).sum();
+    tokens(&seen.system) + tokens(&seen.user) + beside
 }
 
 /// The values of one field in a list.

@@ -156,7 +156,10 @@ async fn a_recorded_replay_is_identical_whatever_has_changed() {
         .library
         .add(
             "/more.txt",
-            &[(&["Plants", "Small", "New"], &"long ".repeat(300))],
+            &[
+                (&["Plants", "Small", "New"], &"long ".repeat(200)),
+                (&["Plants", "Small", "New"], &"wide ".repeat(200)),
+            ],
         )
         .await;
 
@@ -171,7 +174,7 @@ async fn a_recorded_replay_is_identical_whatever_has_changed() {
         json!({"query": "small new plants?"}),
         json!({"query": "small new plants?", "strategy": "branch_out"}),
         json!({"query": "small new plants?", "strategy": "branch_out", "max_token_budget": 250}),
-        json!({"query": "small new plants?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 460}),
+        json!({"query": "small new plants?", "prompt_limiting_strategy": "SUMMARIZE", "max_token_budget": 600}),
         json!({"query": "small new plants?", "mode": "retrieve", "limit": 1}),
     ];
 

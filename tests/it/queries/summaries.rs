@@ -205,7 +205,7 @@ async fn a_chunk_above_the_cap_is_summarized_alone() {
     desk.library
         .add("/1.txt", &[(leaf, &small), (leaf, &large), (leaf, &small)])
         .await;
-    let budget = 640;
+    let budget = 780;
     let result = desk.ask_well(body(budget)).await;
     let parts = result["summarization"]["parts"].as_array().unwrap();
 

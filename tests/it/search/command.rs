@@ -65,6 +65,9 @@ async fn searches_on_the_command_line() {
     let (fine, told, problem) = search(&["lighthouse", "--local", "--tag", "none"], &url);
     assert!(fine && told.contains("No results."), "{told}{problem}");
 
+    let (fine, told, problem) = search(&["zzzqqqxxx", "--server", &server], &url);
+    assert!(fine && told.contains("No results."), "{told}{problem}");
+
     let (fine, _, problem) = search(&["x", "--type", "sideways", "--server", &server], &url);
     assert!(!fine && problem.contains("type"), "{problem}");
     setup.app.finish().await;

@@ -9,7 +9,7 @@ use crate::support::database::TestDatabase;
 
 const KINDS: [&str; 3] = ["keyword", "semantic", "hybrid"];
 
-const TEXTS: [(&str, &str); 6] = [
+pub const TEXTS: [(&str, &str); 6] = [
     (
         "/light.md",
         "The lighthouse on the northern cape was built in 1843. Its lamp burned whale oil until 1902.",
@@ -373,7 +373,8 @@ async fn a_category_filter_includes_its_descendants() {
         let roots = setup.app.get("/v1/categories?level=1").await.json();
         let mut seen = Vec::new();
         for root in roots["items"].as_array().unwrap() {
-            let body = json!({"query": "the", "filters": {"category_id": root["id"]}});
+            let body =
+                json!({"query": "the", "min_score": 0, "filters": {"category_id": root["id"]}});
             seen.extend(setup.paths(body).await);
         }
 
@@ -382,7 +383,7 @@ async fn a_category_filter_includes_its_descendants() {
         all.sort();
         assert_eq!(seen, all, "each is under one category of level 1: {roots}");
 
-        let nowhere = json!({"query": "the", "filters": {"category_id": 999_999}});
+        let nowhere = json!({"query": "the", "min_score": 0, "filters": {"category_id": 999_999}});
         assert_eq!(setup.paths(nowhere).await, Vec::<String>::new());
         setup.app.finish().await;
     }

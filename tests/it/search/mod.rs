@@ -8,6 +8,7 @@ mod finding;
 mod indexes;
 mod memories;
 mod pgvector;
+mod unrelated;
 
 use reqwest::Method;
 use serde_json::{Value, json};

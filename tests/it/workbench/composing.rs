@@ -6,6 +6,7 @@ use super::{BELL, BOAT, Bench, LAMP, answer, chunk_ids, reasons, stages};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::count;
+use memoir::base::ids::SourceId;
 use memoir::scripted_model::Reply as ModelReply;
 
 const TASK: &str = "What does the lamp of the lighthouse burn?";
@@ -310,6 +311,36 @@ async fn a_source_that_is_off_reaches_no_stage() {
     }
 }
 
+/// In memory, and where the database searches.
+#[tokio::test]
+async fn hundreds_of_sources_can_be_off() {
+    for memory in ["512", "0"] {
+        for database in TestDatabase::each().await {
+            let settings = [("VECTOR__MEMORY_MB", memory)];
+            let bench = Bench::on(database, &settings).await;
+            let lamp = bench.file("/docs/lamp.md", LAMP).await;
+            let mut off = vec![bench.file("/docs/boat.md", BOAT).await];
+            for number in 0..2 {
+                let path = format!("/docs/lamp-{number}.md");
+                off.push(bench.file(&path, &format!("{LAMP} {number}")).await);
+            }
+            // Sources that were deleted meanwhile do no harm.
+            off.extend((0..300).map(|_| SourceId::default().to_string()));
+
+            let prompt = bench
+                .compose(&json!({"task": TASK, "off_source_ids": off}))
+                .await;
+            let candidates = prompt["transparency"]["candidates"].as_array().unwrap();
+            assert!(!candidates.is_empty());
+            assert!(
+                candidates.iter().all(|one| one["source_id"] == lamp),
+                "{candidates:?}"
+            );
+            bench.test.app.finish().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn each_stage_can_be_switched_off() {
     let bench = Bench::open().await;
@@ -465,6 +496,11 @@ async fn bad_requests_are_explained() {
         ),
         (
             json!({"task": "x", "off_source_ids": ["no"]}),
+            422,
+            "invalid_request",
+        ),
+        (
+            json!({"task": "x", "off_source_ids": vec![SourceId::default().to_string(); 10_001]}),
             422,
             "invalid_request",
         ),

@@ -24,7 +24,8 @@ pub struct CreateIngestionRequest {
     /// reads that file.
     #[schema(value_type = String, min_length = 1)]
     pub text: Option<String>,
-    /// The file name. If you send a path, memoir uses its last segment.
+    /// The file name. If you send a path, memoir uses its last segment; if you send neither, the
+    /// title.
     #[schema(max_length = 255)]
     pub filename: Option<String>,
     /// The path of the source in your system: absolute, unique per user. Ingesting the same path

@@ -42,7 +42,7 @@ pub struct EpisodicRequest {
     pub files: Vec<PromptFile>,
     /// Sources that are off in this turn: messages about them are dropped, unless they are injected.
     #[serde(default)]
-    #[schema(max_items = 100)]
+    #[schema(max_items = 10_000)]
     pub off_source_ids: Vec<String>,
 }
 
