@@ -18,6 +18,7 @@ use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
 use crate::contextual_helpers::ContextualHelpers;
 use crate::conversation::Conversation;
+use crate::erasure::Erasures;
 use crate::http::{self, AppState, BodyBudget, HttpSettings, Runs};
 use crate::ingestion::{Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
@@ -118,7 +119,7 @@ impl App {
         );
 
         let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
-        let sources = Sources::new(store.clone(), jobs.clone());
+        let sources = Sources::new(store.clone());
         let taxonomy = Taxonomy::new(&config.taxonomy);
         let ingestion = IngestionSettings {
             ingestion: config.ingestion.clone(),
@@ -153,7 +154,7 @@ impl App {
                 config.memory,
             ),
             policies,
-            spaces: Spaces::new(store.clone(), jobs.clone(), llm.clone()),
+            spaces: Spaces::new(store.clone(), llm.clone()),
             ingestion: Ingestion::new(
                 store.clone(),
                 jobs.clone(),
@@ -171,6 +172,12 @@ impl App {
                     conversation: conversation.clone(),
                 },
                 config.workbench.clone(),
+            ),
+            erasures: Erasures::new(
+                store.clone(),
+                jobs.clone(),
+                llm.clone(),
+                conversation.clone(),
             ),
             conversation,
             documents: DocumentRetrieval::new(store.clone(), search.clone()),
@@ -357,6 +364,7 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
 
 /// Writes the last model calls and closes the database, without waiting if it is unreachable.
 async fn close(state: &AppState) {
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.erasures.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.runs.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.llm.close()).await;
@@ -388,6 +396,12 @@ async fn prune(state: &AppState) {
         if let Err(error) = state.store.remove_idempotency_keys(before).await {
             tracing::warn!(%error, "cannot delete expired idempotency keys");
         }
+
+        if let Err(error) = state.store.remove_response_uses(before).await {
+            tracing::warn!(%error, "cannot delete notes about expired responses");
+        }
+
+        state.erasures.resume(now).await;
 
         match state.jobs.prune(now).await {
             Ok(0) => {}

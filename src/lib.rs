@@ -38,7 +38,7 @@ pub mod jobs;
 /// API keys: validation, limits, creation, revocation.
 pub mod keys;
 
-/// Whole spaces: list, count, delete.
+/// Whole spaces: list, count.
 pub mod spaces;
 
 /// Search without a walk: by keyword, by meaning, or by both.
@@ -47,7 +47,7 @@ pub mod search;
 /// Memory retrieval: the versions of the retrieval policy, and payloads made with them.
 pub mod memory_retrieval;
 
-/// Sources and their versions: register, read, tag, delete; retrieve one version as of a time.
+/// Sources and their versions: register, read, tag; retrieve one version as of a time.
 pub mod sources;
 
 /// The hierarchy: its rules, its limits, its paths.
@@ -64,6 +64,9 @@ pub mod queries;
 
 /// Conversations: threads, memories, the vocabulary, and contexts that explain themselves.
 pub mod conversation;
+
+/// Erasure: deletes something with everything that quotes it, and keeps a receipt without content.
+pub mod erasure;
 
 /// The prompt workbench: composes a prompt in a fixed order, with a reason for everything in it.
 pub mod workbench;

@@ -194,6 +194,11 @@ uuid_id!(
     RunId
 );
 
+uuid_id!(
+    /// The id of an erasure.
+    ErasureId
+);
+
 /// The id of a context: the first half names the end user, the second half is random.
 #[must_use]
 pub fn context_id(user_id: &str) -> String {
@@ -212,6 +217,15 @@ pub fn context_prefix(user_id: &str) -> String {
 #[must_use]
 pub fn memory_group(user_id: &str) -> String {
     sha256_hex(user_id.as_bytes())[..32].to_owned()
+}
+
+/// How the names of end users begin where it is noted whose text something holds.
+pub const USER: &str = "user:";
+
+/// The name of an end user where it is noted whose text something holds: a hash.
+#[must_use]
+pub fn use_of_user(user_id: &str) -> String {
+    format!("{USER}{}", memory_group(user_id))
 }
 
 #[cfg(test)]

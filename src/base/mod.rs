@@ -3,6 +3,7 @@
 
 pub mod backoff;
 pub mod clock;
+pub mod erased_json;
 pub mod fail_point;
 pub mod field_error;
 pub mod folding;
@@ -19,5 +20,6 @@ pub mod sentences;
 pub mod stop_words;
 pub mod text;
 pub mod tokens;
+pub mod user_id;
 pub mod vector_bytes;
 pub mod words;

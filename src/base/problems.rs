@@ -81,6 +81,8 @@ problems! {
         "Send the request again, with other settings if it took too long.";
     RUN_EXISTS = 409 "run_exists", "Run already exists",
         "Choose another run_id, or omit it.";
+    ERASED = 410 "erased", "Erased",
+        "It held text that has been deleted. Send the request again without the Idempotency-Key or with a new one, or ask the query again.";
     PRECONDITION_FAILED = 412 "precondition_failed", "Precondition failed",
         "Get the resource again and repeat the change with its new ETag.";
     BODY_TOO_LARGE = 413 "body_too_large", "Request body too large",

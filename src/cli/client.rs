@@ -218,10 +218,8 @@ impl Client {
         }
     }
 
-    pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
-        self.send(self.request(Method::DELETE, path))
-            .await
-            .map(|_| ())
+    pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(self.request(Method::DELETE, path)).await
     }
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {

@@ -16,7 +16,7 @@ Examples:
   memoir rm /notes/plan.md --yes     by its path, without asking
   memoir rm 01a1e5ba-05da-7312-9b6c-7304e1f1d1d7
 
-Deletes the source with all its versions and chunks, which cannot be undone. If several sources have the name, it lists
+Deletes the source with all its versions and chunks, and what quotes them elsewhere, which cannot be undone. If several sources have the name, it lists
 them and deletes none.";
 
 #[derive(clap::Args)]
@@ -79,8 +79,18 @@ async fn remove(client: &Client, arguments: &Arguments) -> anyhow::Result<()> {
         bail!("nothing was deleted");
     }
 
-    client.delete(&format!("/v1/sources/{id}")).await?;
-    tell(&format!("deleted {path}"));
+    let receipt = client.delete(&format!("/v1/sources/{id}")).await?;
+    let rows = |table: &str| receipt["rows"][table].as_u64().unwrap_or(0);
+    tell(&format!(
+        "deleted {path}: {}, {}, {}; receipt {}",
+        counted(rows("source_versions"), "version"),
+        counted(rows("chunks"), "chunk"),
+        match rows("categories") {
+            1 => "1 category".to_owned(),
+            many => format!("{many} categories"),
+        },
+        text(&receipt, "id"),
+    ));
     Ok(())
 }
 
@@ -93,6 +103,11 @@ fn confirmed(path: &str) -> anyhow::Result<bool> {
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 fn text<'v>(value: &'v Value, field: &str) -> &'v str {

@@ -275,50 +275,6 @@ impl Conversation {
             })
             .await
     }
-
-    /// Deletes a memory with its terms and its vector, if `unchanged` accepts its current state.
-    ///
-    /// # Errors
-    /// [`ConversationError::NotFound`], [`ConversationError::Changed`], or the store's.
-    pub async fn remove_memory(
-        &self,
-        space: &Space,
-        id: &str,
-        user_id: Option<&str>,
-        unchanged: impl Fn(&Memory) -> bool,
-    ) -> Result<(), ConversationError> {
-        let known = self.memory(space, id, user_id).await?;
-        self.store
-            .retry_as("remove_memory", || async {
-                let mut tx = self.store.begin().await?;
-                // The thread is locked first, as by every writer of its messages.
-                let thread = match &known.thread_id {
-                    Some(id) if known.kind == MemoryKind::Message => {
-                        tx.find_thread(space, id).await?
-                    }
-                    _ => None,
-                };
-                let held = tx.hold_memories(space, &[known.id.to_string()]).await?;
-                let found = held.into_iter().next();
-                let memory = found.ok_or_else(|| ConversationError::no_memory(id))?;
-                if !unchanged(&memory) {
-                    return Err(ConversationError::Changed("memory"));
-                }
-
-                tx.remove_memories(space, &[memory.id.to_string()]).await?;
-                if let Some(mut thread) = thread {
-                    thread.message_count = (thread.message_count - 1).max(0);
-                    thread.last_message_at = tx.find_last_message_at(space, &thread).await?;
-                    tx.update_thread(space, &thread).await?;
-                }
-
-                tx.remove_memory_entries(space, &memory.user_id, &[memory.seq])
-                    .await?;
-                tx.commit().await?;
-                Ok(())
-            })
-            .await
-    }
 }
 
 fn apply(memory: &mut Memory, change: &MemoryChange, tags: Option<&Vec<String>>) {

@@ -17,6 +17,7 @@ mod enrichment;
 pub mod episodic;
 mod extraction;
 pub mod fact_check;
+mod handing_over;
 pub mod intent;
 pub mod lexicon;
 pub mod memories;
@@ -45,6 +46,7 @@ use crate::store::{AsStoreError, Store, StoreError};
 
 pub use correcting::Correction;
 pub use enrichment::KIND as ENRICH;
+pub use handing_over::READING;
 pub use threads::ThreadChange;
 
 /// The end user of a request that names none.

@@ -1,11 +1,11 @@
-//! Threads: create, list, rename, delete.
+//! Threads: create, list, rename.
 
-use super::{Conversation, ConversationError, MOST_USER_CHARS, check_line, user_of};
+use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
-use crate::store::{Removed, StoreError, ThreadPage, Tx};
+use crate::store::{StoreError, ThreadPage, Tx};
 
 const MOST_TITLE_CHARS: usize = 300;
 
@@ -129,39 +129,5 @@ impl Conversation {
                 Ok(thread)
             })
             .await
-    }
-
-    /// Deletes a thread and everything made from it, if `unchanged` accepts its current state.
-    ///
-    /// # Errors
-    /// [`ConversationError::NotFound`], [`ConversationError::Changed`], or the store's.
-    pub async fn remove_thread(
-        &self,
-        space: &Space,
-        id: &str,
-        user_id: Option<&str>,
-        unchanged: impl Fn(&Thread) -> bool,
-    ) -> Result<Removed, ConversationError> {
-        let known = self.thread(space, id, user_id).await?;
-        let removed = self.store.remove_thread(space, &known, unchanged).await?;
-        removed.ok_or(ConversationError::Changed("thread"))
-    }
-
-    /// Deletes everything that an end user has said or that is known about them.
-    ///
-    /// # Errors
-    /// An id that no user can have, and the store's.
-    pub async fn remove_user(
-        &self,
-        space: &Space,
-        user_id: &str,
-    ) -> Result<Removed, ConversationError> {
-        let mut errors = Vec::new();
-        check_line("user_id", user_id, MOST_USER_CHARS, &mut errors);
-        if !errors.is_empty() {
-            return Err(ConversationError::Invalid(errors));
-        }
-
-        Ok(self.store.remove_user_memories(space, user_id).await?)
     }
 }

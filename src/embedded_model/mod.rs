@@ -49,6 +49,8 @@ pub use enrich::{Analyzed, Classified};
 pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
 
+use std::collections::HashSet;
+
 use crate::model::category::CategoryContents;
 use crate::model::vocabulary::Terms;
 
@@ -230,6 +232,18 @@ impl EmbeddedModel {
     #[must_use]
     pub fn rename(input: &RenameInput<'_>) -> Option<NewName> {
         rename::better_name(input)
+    }
+
+    /// Names for a category of these texts, best first; the last is one that any category can have.
+    #[must_use]
+    pub fn names_for(texts: &[&str]) -> Vec<String> {
+        rename::names_for(texts)
+    }
+
+    /// The stems of the words of a text that tell something.
+    #[must_use]
+    pub fn stems(text: &str) -> HashSet<String> {
+        rank::stems(text)
     }
 
     /// One category name for each chunk.

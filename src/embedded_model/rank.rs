@@ -19,20 +19,25 @@ pub struct Terms {
 
 impl Terms {
     pub fn of(text: &str) -> Self {
-        let mut stems = HashSet::new();
-        tokens::for_each_word(text, |_, word| {
-            if let Some(word) = word
-                && is_telling(word)
-            {
-                stems.insert(stem(word));
-            }
-        });
-
         Self {
-            stems,
+            stems: stems(text),
             vector: profile::vector_of(text),
         }
     }
+}
+
+/// The stems of the words of a text that tell something.
+pub fn stems(text: &str) -> HashSet<String> {
+    let mut stems = HashSet::new();
+    tokens::for_each_word(text, |_, word| {
+        if let Some(word) = word
+            && is_telling(word)
+        {
+            stems.insert(stem(word));
+        }
+    });
+
+    stems
 }
 
 fn is_telling(word: &str) -> bool {

@@ -63,6 +63,21 @@ pub fn better_name(input: &RenameInput<'_>) -> Option<NewName> {
     Some(NewName { name, reason })
 }
 
+/// Names for a category of these texts, best first: nouns that several of them contain, phrases of
+/// single ones, and at last a name that any category can have.
+pub fn names_for(texts: &[&str]) -> Vec<String> {
+    let shared = phrases::shared_nouns(texts, CONSIDERED);
+    let single = texts.iter().take(CONSIDERED).flat_map(|text| {
+        let about = Terms::of(text).vector;
+        phrases::key_phrases(text, &about, 2, true)
+    });
+
+    let found = shared.into_iter().chain(single);
+    let mut named: Vec<String> = found.filter_map(|name| names::tidy(&name)).collect();
+    named.push(names::MISCELLANEOUS.to_owned());
+    named
+}
+
 fn is_of_few_sources(input: &RenameInput<'_>) -> bool {
     let mut sources: BTreeMap<&str, usize> = BTreeMap::new();
     for (source, _) in input.texts {

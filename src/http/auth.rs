@@ -18,8 +18,10 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::base::problems;
 use crate::config::auth::Role;
+use crate::erasure::ErasureOrder;
 use crate::keys::Key;
 use crate::llm::Llm;
+use crate::model::erasure::ErasedBy;
 use crate::model::llm_call::KeyBudget;
 
 const SPACE_HEADER: &str = "x-memoir-space";
@@ -90,6 +92,19 @@ impl Caller {
     /// too.
     pub fn named_now(&self) -> Option<Timestamp> {
         self.now_named.then_some(self.now)
+    }
+
+    /// An erasure at the request of this caller.
+    pub fn erasure(&self) -> ErasureOrder {
+        let key = self.key.as_ref();
+        ErasureOrder {
+            space: self.space.clone(),
+            by: ErasedBy {
+                key_id: key.map(|key| key.id.clone()),
+                key_name: key.map(|key| key.name.clone()),
+            },
+            now: self.now,
+        }
     }
 
     fn role(&self) -> Role {

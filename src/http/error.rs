@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 use crate::base::field_error::FieldError;
 use crate::base::problems::{self, ProblemKind};
 use crate::contextual_helpers::{HelperError, Refused};
+use crate::erasure::ErasureError;
 use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::llm::LlmError;
@@ -285,6 +286,9 @@ impl From<JobsError> for ApiError {
                 format!("{detail}; this operation requires {wanted}"),
             )
             .with("state", state.as_str()),
+            JobsError::Erased(_) => {
+                Self::new(problems::ERASED, detail).fix("Send the text again: POST /v1/ingestions.")
+            }
             JobsError::QueueFull { most, added } => {
                 let error = Self::new(problems::QUEUE_FULL, detail)
                     .header(header::RETRY_AFTER, HeaderValue::from_static("10"));
@@ -340,6 +344,17 @@ impl From<SourceError> for ApiError {
             }
             SourceError::Changed => Self::new(problems::PRECONDITION_FAILED, detail),
             SourceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ErasureError> for ApiError {
+    fn from(error: ErasureError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ErasureError::NotFound { .. } => Self::not_found(detail),
+            ErasureError::Changed(_) => Self::new(problems::PRECONDITION_FAILED, detail),
+            ErasureError::Store(error) => error.into(),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod queueing;
 mod running;
 
+use std::collections::BTreeSet;
 use std::str::FromStr as _;
 
 use axum::body::Body;
@@ -17,14 +18,17 @@ use serde::Serialize;
 
 use super::auth::Caller;
 use super::error::ApiError;
+use crate::base::clock::Timestamp;
+use crate::base::erased_json::uses;
 use crate::base::hash::sha256_hex;
+use crate::base::ids::USER;
 use crate::base::problems;
 use crate::categories::CategoryError;
 use crate::conversation::ConversationError;
 use crate::ingestion::IngestionError;
 use crate::jobs::JobsError;
 use crate::sources::SourceError;
-use crate::store::{AsStoreError, Store, StoreError, StoredAnswer, Tx};
+use crate::store::{AsStoreError, ERASED_STATUS, NewResponse, Store, StoreError, StoredAnswer, Tx};
 
 pub use running::{Runs, Turn};
 
@@ -146,13 +150,9 @@ impl Idempotency {
         };
 
         if let Some(key) = &self.key {
-            tx.update_idempotency_key(
-                &caller.space,
-                key,
-                status.as_u16(),
-                &to_json(&stored)?.to_string(),
-            )
-            .await?;
+            let response = stored.to_write(status, caller.now)?;
+            tx.update_idempotency_key(&caller.space, key, &response)
+                .await?;
         }
 
         tx.commit().await?;
@@ -169,6 +169,13 @@ impl Idempotency {
 
         if answer.status.is_none() {
             return Err(running::still_running());
+        }
+
+        if answer.status == Some(ERASED_STATUS) {
+            let detail =
+                "the stored response to this Idempotency-Key held text that has been deleted";
+            return Err(ApiError::new(problems::ERASED, detail)
+                .fix("The request was processed once. To process it again, use a new key."));
         }
 
         let status = answer
@@ -202,6 +209,23 @@ pub fn location(path: &str) -> Result<(HeaderName, HeaderValue), ApiError> {
 struct Stored {
     headers: Vec<(String, String)>,
     body: serde_json::Value,
+}
+
+impl Stored {
+    fn to_write(&self, status: StatusCode, now: Timestamp) -> Result<NewResponse, ApiError> {
+        let mut used = BTreeSet::new();
+        uses(&self.body, &mut used);
+        // A queued job tells nothing of a text, but whose it is.
+        if status == StatusCode::ACCEPTED {
+            used.retain(|used| used.starts_with(USER));
+        }
+        Ok(NewResponse {
+            status: status.as_u16(),
+            json: to_json(self)?.to_string(),
+            used,
+            at: now,
+        })
+    }
 }
 
 fn to_json(value: &impl Serialize) -> Result<serde_json::Value, ApiError> {

@@ -40,9 +40,10 @@ pub use routes::queries::ANSWERED;
 pub use state::{AppState, HttpSettings};
 
 use routes::{
-    admin, categories, chunks, context, docs, documents, exports, health, info, ingestions, jobs,
-    lexicon, manifest, memories, memory, metrics, models, policies, prompt_sending, prompts,
-    queries, runs, search, sources, threads, tokens, usage, users, vocabulary, web, workspace,
+    admin, categories, chunks, context, docs, documents, erasures, exports, health, info,
+    ingestions, jobs, lexicon, manifest, memories, memory, metrics, models, policies,
+    prompt_sending, prompts, queries, runs, search, sources, threads, tokens, usage, users,
+    vocabulary, web, workspace,
 };
 
 /// Every route in the OpenAPI document.
@@ -152,6 +153,9 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(vocabulary::list_suggestions))
         .routes(routes!(vocabulary::approve_suggestion))
         .routes(routes!(users::delete_user))
+        // What was deleted.
+        .routes(routes!(erasures::list_erasures))
+        .routes(routes!(erasures::get_erasure))
         // The prompt workbench.
         .routes(routes!(
             workspace::get_workspace,

@@ -33,7 +33,9 @@ const READING: &[&str] = &[
 /// The role that a route requires, by its path in the router.
 pub fn needed(method: &Method, path: &str) -> Role {
     let changes_vocabulary = path == "/v1/vocabulary" && *method == Method::PUT;
-    if path.starts_with("/v1/admin/") || path == "/metrics" || changes_vocabulary {
+    let is_operated = ["/v1/admin/", "/v1/erasures"];
+    let is_operated = is_operated.iter().any(|begin| path.starts_with(begin));
+    if is_operated || path == "/metrics" || changes_vocabulary {
         return Role::Admin;
     }
 

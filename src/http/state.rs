@@ -17,6 +17,7 @@ use crate::base::clock::Clock;
 use crate::categories::Categories;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::conversation::Conversation;
+use crate::erasure::Erasures;
 use crate::ingestion::Ingestion;
 use crate::jobs::Jobs;
 use crate::keys::Keys;
@@ -48,6 +49,7 @@ pub struct AppState {
     pub policies: MemoryPolicies,
     pub memory: MemoryRetrieval,
     pub conversation: Conversation,
+    pub erasures: Erasures,
     pub workbench: Workbench,
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<HttpSettings>,
@@ -130,6 +132,12 @@ impl AppState {
                 .expose_headers(told)
                 .max_age(Duration::from_hours(1)),
         )
+    }
+}
+
+impl FromRef<AppState> for Erasures {
+    fn from_ref(state: &AppState) -> Self {
+        state.erasures.clone()
     }
 }
 

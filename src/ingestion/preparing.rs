@@ -10,7 +10,7 @@ use super::{Ingestion, IngestionError, KIND};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space, new_uuid};
-use crate::model::job::{Lane, NewJob};
+use crate::model::job::{Lane, NewJob, SHARES_CALLS};
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
 use crate::store::StoreError;
@@ -19,9 +19,6 @@ use crate::store::StoreError;
 const SMALL: usize = 16 * 1024;
 /// Small texts that a worker runs at once if the embedded model files them.
 const TOGETHER_HERE: i64 = 32;
-/// The same for texts of one request that share calls of another model: the more of them meet, the
-/// fewer calls they need, and they mostly wait.
-const TOGETHER_ELSEWHERE: i64 = 200;
 /// Longer texts are checked and serialized on a blocking thread.
 const LARGE: usize = 128 * 1024;
 
@@ -110,7 +107,7 @@ impl Ingestion {
         order.together = together.filter(|_| is_short && !is_free).cloned();
         let group_size = match (is_short && is_free, &order.together) {
             (true, _) => TOGETHER_HERE,
-            (false, Some(_)) => TOGETHER_ELSEWHERE,
+            (false, Some(_)) => SHARES_CALLS,
             (false, None) => 1,
         };
 

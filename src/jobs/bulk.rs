@@ -156,7 +156,7 @@ impl Jobs {
                     let Some(job) = found else { continue };
                     match self.apply(&mut tx, &job, next, now).await {
                         Ok(true) => changed.push(job),
-                        Ok(false) => {}
+                        Ok(false) | Err(JobsError::Erased(_)) => {}
                         Err(JobsError::QueueFull { .. }) => {
                             queue_full = true;
                             break;

@@ -3,7 +3,7 @@
 use super::{Jobs, JobsError, parse};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::job::{Claim, Job, JobState};
+use crate::model::job::{Claim, ERASED, Job, JobState};
 use crate::store::{StoreError, Tx};
 
 impl Jobs {
@@ -133,6 +133,10 @@ impl Jobs {
             let cancelled = tx.cancel_job(job, now).await?;
             self.tidy(tx, &job.claim()).await?;
             return Ok(cancelled);
+        }
+
+        if job.phase.as_deref() == Some(ERASED) {
+            return Err(JobsError::Erased(job.id.to_string()));
         }
 
         if !tx.has_room(job, self.max_queued()).await? {

@@ -63,6 +63,9 @@ pub enum JobsError {
         state: JobState,
         wanted: &'static str,
     },
+    /// 410: it cannot be queued again, because its request was deleted with its source.
+    #[error("the text that job {0} worked on has been deleted")]
+    Erased(String),
     /// 429: too many jobs would wait in this space.
     #[error("{}", full(*.most, *.added))]
     QueueFull { most: u64, added: usize },

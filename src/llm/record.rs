@@ -270,8 +270,9 @@ impl<'a> Call<'a> {
             .unwrap_or_else(PoisonError::into_inner)
             .push(record.clone());
 
-        // Nothing of a prompt is stored, so neither are the answers that become a part of it.
-        if matches!(session.payer, Payer::PromptRun(_)) {
+        // Only jobs and queries show the answers of their calls. Nobody else could find an answer
+        // that quotes a text when that text is deleted.
+        if !matches!(session.payer, Payer::Job(_) | Payer::Query(_)) {
             record.llm_output = None;
         }
 

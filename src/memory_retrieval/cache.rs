@@ -26,6 +26,8 @@ struct Kept {
     found: Arc<Found>,
     /// The write counter of the user's memories at that time.
     writes: i64,
+    /// How many erasures the space had had: nothing deleted since is in the result.
+    erasures: i64,
     at: Timestamp,
 }
 
@@ -36,18 +38,31 @@ impl ResultCache {
         Self(Mutex::new(LruCache::new(MOST_RESULTS)))
     }
 
-    /// The result over the same memories; with `writes: None` also over older ones.
-    pub fn find(&self, key: &Key, writes: Option<i64>, now: Timestamp) -> Option<Arc<Found>> {
+    /// The result over the same memories; with `writes: None` also over fewer ones, but never one
+    /// from before an erasure.
+    pub fn find(
+        &self,
+        key: &Key,
+        (writes, erasures): (Option<i64>, i64),
+        now: Timestamp,
+    ) -> Option<Arc<Found>> {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = results.get(key)?;
         let age = now.as_micros() - kept.at.as_micros();
         let is_recent = (0..TTL_SECONDS * 1_000_000).contains(&age);
         let is_same = writes.is_none_or(|writes| writes == kept.writes);
+        let is_same = is_same && kept.erasures == erasures;
         (is_recent && is_same).then(|| Arc::clone(&kept.found))
     }
 
-    pub fn keep(&self, key: Key, found: Arc<Found>, writes: i64, at: Timestamp) {
+    pub fn keep(&self, key: Key, found: Arc<Found>, (writes, erasures): (i64, i64), at: Timestamp) {
+        let kept = Kept {
+            found,
+            writes,
+            erasures,
+            at,
+        };
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        results.insert(key, Kept { found, writes, at });
+        results.insert(key, kept);
     }
 }

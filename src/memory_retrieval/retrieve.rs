@@ -149,8 +149,8 @@ pub struct MemoryRetrieval {
 enum Way {
     Skip(Skipped),
     Fail(RetrievalFailure),
-    /// The write counter of the user's memories.
-    Search(i64),
+    /// The write counter of the user's memories, and the number of erasures in the space.
+    Search(i64, i64),
 }
 
 impl MemoryRetrieval {
@@ -215,8 +215,9 @@ impl MemoryRetrieval {
         match way.unwrap_or_else(|error| unavailable(&error)) {
             Way::Skip(reason) => retrieved.skipped = Some(reason),
             Way::Fail(failure) => retrieved.failure = Some(failure),
-            Way::Search(writes) => {
-                self.look_up(session, space, input, writes, now, &mut retrieved)
+            Way::Search(writes, erasures) => {
+                let state = (writes, erasures);
+                self.look_up(session, space, input, state, now, &mut retrieved)
                     .await;
             }
         }
@@ -267,6 +268,8 @@ impl MemoryRetrieval {
             return Ok(Way::Skip(Skipped::SessionMissing));
         };
 
+        // Before anything is read, so that what is deleted from now on is noticed.
+        let erasures = self.store.count_erasures(space).await?;
         let group = memory_group(&input.user_id);
         let Some(writes) = self.store.find_memory_writes(space, &group).await? else {
             return Ok(Way::Fail(RetrievalFailure::CollectionNotFound));
@@ -279,7 +282,7 @@ impl MemoryRetrieval {
             return Ok(Way::Skip(Skipped::SessionUnknown));
         }
 
-        Ok(Way::Search(writes))
+        Ok(Way::Search(writes, erasures))
     }
 
     /// From the cache or from a search, as the rate limit allows.
@@ -288,7 +291,7 @@ impl MemoryRetrieval {
         session: &Session,
         space: &Space,
         input: &RetrievalInput,
-        writes: i64,
+        (writes, erasures): (i64, i64),
         now: Timestamp,
         retrieved: &mut Retrieved,
     ) {
@@ -303,7 +306,7 @@ impl MemoryRetrieval {
             Ok(true) => {}
             Ok(false) => {
                 retrieved.failure = Some(RetrievalFailure::RateLimited);
-                retrieved.found = self.cache.find(&key, None, now);
+                retrieved.found = self.cache.find(&key, (None, erasures), now);
                 retrieved.cached = retrieved.found.is_some();
                 retrieved.retry_after = (!retrieved.cached).then(|| seconds_left(now));
                 return;
@@ -315,7 +318,7 @@ impl MemoryRetrieval {
             }
         }
 
-        if let Some(found) = self.cache.find(&key, Some(writes), now) {
+        if let Some(found) = self.cache.find(&key, (Some(writes), erasures), now) {
             retrieved.found = Some(found);
             retrieved.cached = true;
             return;
@@ -324,7 +327,8 @@ impl MemoryRetrieval {
         match self.search(session, space, input, &retrieved.policy).await {
             Ok(found) => {
                 let found = Arc::new(found);
-                self.cache.keep(key, Arc::clone(&found), writes, now);
+                let state = (writes, erasures);
+                self.cache.keep(key, Arc::clone(&found), state, now);
                 retrieved.found = Some(found);
             }
             Err(error) => {

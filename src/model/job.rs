@@ -20,6 +20,13 @@ pub const WAITING_FOR_PROVIDER: &str = "waiting_for_provider";
 /// The phase of a job that waits for space in the database.
 pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
 
+/// The phase of a job that has ended and whose texts were erased.
+pub const ERASED: &str = "erased";
+
+/// The group size of short texts of one request that share model calls: the more of them meet, the
+/// fewer calls they need, and they mostly wait.
+pub const SHARES_CALLS: i64 = 200;
+
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobState {

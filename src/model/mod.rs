@@ -4,6 +4,7 @@ pub mod batch;
 pub mod category;
 pub mod chunk;
 pub mod contextual_helper;
+pub mod erasure;
 pub mod job;
 pub mod llm_call;
 pub mod memory;

@@ -1,5 +1,7 @@
 //! A query as the store sees it, and its receipt.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::base::clock::Timestamp;
@@ -75,6 +77,27 @@ pub struct SourceHelper {
     pub text: String,
 }
 
+/// What a query used, by which its receipt is found when one of these is deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryUses {
+    pub sources: BTreeSet<String>,
+    pub memories: BTreeSet<String>,
+    /// The threads of those memories.
+    pub threads: BTreeSet<String>,
+    /// How many erasures the space had had before the query began.
+    pub erasures: i64,
+}
+
+/// How much of a receipt was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredPart {
+    Whole,
+    /// Ids and numbers: something that the query used was deleted while it ran.
+    WithoutTexts,
+    /// Nothing: its user or its space was deleted while it ran.
+    Nothing,
+}
+
 /// A receipt to store, already serialized.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewQuery {
@@ -97,7 +120,7 @@ pub struct StoredQuery {
     /// The query with the effective value of every parameter.
     pub request: Value,
     pub receipt: Value,
-    /// `succeeded` or `failed`.
+    /// `succeeded`, `failed` or `erased`.
     pub state: String,
     pub answer_chars: i64,
     pub elapsed_ms: f64,

@@ -22,6 +22,9 @@ pub enum QueryError {
     /// 404: no receipt with this id.
     #[error("there is no query {0} in this space")]
     NotFound(String),
+    /// 410: the receipt is there, but what it was based on was deleted.
+    #[error("text that query {0} used has been deleted, and its answer with it")]
+    Erased(String),
     /// 404: no chunks under any selected path.
     #[error("no chunks were found under any selected path")]
     NoChunks,
@@ -105,6 +108,7 @@ impl QueryError {
             Self::Invalid(_) => problems::INVALID_REQUEST,
             Self::Cursor(_) => problems::INVALID_CURSOR,
             Self::NotFound(_) => problems::NOT_FOUND,
+            Self::Erased(_) => problems::ERASED,
             Self::NoChunks => problems::NO_CHUNKS_FOUND,
             Self::MayCostMore { .. } => problems::SPEND_CAP_REACHED,
             Self::BudgetExceeded { .. } => problems::BUDGET_EXCEEDED,
@@ -133,6 +137,7 @@ impl QueryError {
                 "Check the id and the space; with audit.persist = false memoir stores no \
                  receipts."
             }
+            Self::Erased(_) => "Ask the query again: POST /v1/queries.",
             Self::NoChunks => {
                 "Use the strategy auto, wide_branch or branch_out, or fewer filters (source_ids, \
                  tags, user_id, as_of); context shows which categories were selected. If the space is empty, ingest a text first: POST \

@@ -2,7 +2,7 @@
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::{Events, Queries, QuerySettings, Who};
+use super::{Events, Queries, QueryResult, QuerySettings, Who};
 use crate::base::ids::QueryId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
@@ -41,6 +41,7 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     let told = store
         .list_calls_of(context.space(), &Payer::Query(id.to_string()))
         .await?;
+    let erasures = store.count_erasures(context.space()).await?;
     context.report("answering", serde_json::json!({}));
     let who = Who {
         space: context.space().clone(),
@@ -52,7 +53,30 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     let result = queries
         .answer_as(id, &who, &ask, Some(told), &Events::default())
         .await?;
-    Ok(Outcome::Done(
-        serde_json::to_value(result).unwrap_or_default(),
-    ))
+    finish(queries, context, &result, erasures).await
+}
+
+/// Ends the job with its result, unless something that it used was deleted meanwhile.
+async fn finish(
+    queries: &Queries,
+    context: &JobContext,
+    result: &QueryResult,
+    erasures: i64,
+) -> Result<Outcome, JobError> {
+    let uses = result.uses(erasures, &[]);
+    let ending = context.ending().await;
+    let mut tx = queries.inner.store.begin().await?;
+    let is_unchanged = tx.hold_erasures(context.space()).await? == erasures;
+    let (sources, memories) = (&uses.sources, &uses.memories);
+    if !is_unchanged && !tx.has_texts(context.space(), sources, memories).await? {
+        drop(tx);
+        ending.give_back();
+        let detail = "text that the query used was deleted while it ran";
+        return Err(JobError::fail(Failure::new(problems::ERASED, detail)));
+    }
+
+    let value = serde_json::to_value(result).unwrap_or_default();
+    ending.finish(&mut tx, value).await?;
+    tx.commit().await?;
+    Ok(Outcome::Finished)
 }

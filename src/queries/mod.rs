@@ -72,6 +72,7 @@ use candidates::{LeafReader, milliseconds};
 use page::Cursor;
 use recalling::Reuse;
 use receipt::RunRecord;
+use receipts::Forget;
 use run::{Known, QueryRun};
 use traversal::Hierarchy;
 use visible::VisibleCache;
@@ -107,6 +108,15 @@ pub struct Who {
     pub traceparent: Option<String>,
     /// The API key that pays.
     pub budget: Option<KeyBudget>,
+}
+
+/// How a query was started.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    begun: Instant,
+    of_job: bool,
+    /// How many erasures the space had had.
+    erasures: i64,
 }
 
 impl Queries {
@@ -191,9 +201,13 @@ impl Queries {
         told: Option<Vec<LlmCall>>,
         events: &Events,
     ) -> Result<QueryResult, Failed> {
-        let begun = Instant::now();
         let inner = &*self.inner;
-        let of_job = told.is_some();
+        let course = Course {
+            begun: Instant::now(),
+            of_job: told.is_some(),
+            // Before anything is read, so that what is deleted from now on is noticed.
+            erasures: inner.store.count_erasures(&who.space).await?,
+        };
         let (cursor, page) = inner.cursors(ask)?;
         let reach = self.check_bound(&who.space, ask).await?;
         let reuse = self.reuse(who, ask).await?;
@@ -202,7 +216,7 @@ impl Queries {
             ..
         }) = reuse
         {
-            let recalled = self.recall(who, ask, id, *earlier, (begun, of_job)).await;
+            let recalled = self.recall(who, ask, id, *earlier, course).await;
             recalled.tell(events);
             return Ok(recalled);
         }
@@ -213,6 +227,14 @@ impl Queries {
             .traced_by(who.traceparent.clone())
             .within(who.budget.clone())
             .resuming(told.unwrap_or_default());
+
+        let mut forget = Forget {
+            queries: self.clone(),
+            space: who.space.clone(),
+            id: id.clone(),
+            // An interrupted job goes on with its calls.
+            has_receipt: !inner.audit.persist || course.of_job,
+        };
 
         let scope = ask.scope();
         let (map, paths) = match &cursor {
@@ -256,7 +278,7 @@ impl Queries {
             mut result, record, ..
         } = run;
         result.account(session.calls(), &record.levels);
-        result.elapsed_ms = milliseconds(begun);
+        result.elapsed_ms = milliseconds(course.begun);
         count(&result, outcome.as_ref().err());
         let receipt = Receipt::new(
             &result,
@@ -264,7 +286,8 @@ impl Queries {
             outcome.as_ref().err().map(QueryError::code),
         );
 
-        self.keep(who, ask, id, &result, &receipt, of_job).await;
+        forget.has_receipt = true;
+        self.keep(who, ask, id, &result, &receipt, course).await;
         match outcome {
             Ok(()) => {
                 if let Some(reuse) = reuse {

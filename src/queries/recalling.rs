@@ -1,12 +1,11 @@
 //! The first tier of `auto`: the result of the same query, if it is recent and nothing was written
 //! to the space since.
 
-use std::time::Instant;
-
 use super::auto::{AutoRecord, Tier};
 use super::receipt::{Receipt, RunRecord};
 use super::{
-    Events, Queries, QueryError, QueryEvent, QueryResult, QuerySettings, Who, count, milliseconds,
+    Course, Events, Queries, QueryError, QueryEvent, QueryResult, QuerySettings, Who, count,
+    milliseconds,
 };
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
@@ -51,11 +50,11 @@ impl Queries {
         ask: &QuerySettings,
         id: QueryId,
         earlier: QueryResult,
-        (begun, of_job): (Instant, bool),
+        course: Course,
     ) -> QueryResult {
         let recalled_from = Some(earlier.id.clone());
         let mut result = recalled(earlier, id.to_string());
-        result.elapsed_ms = milliseconds(begun);
+        result.elapsed_ms = milliseconds(course.begun);
         count(&result, None);
         let record = RunRecord {
             auto: AutoRecord {
@@ -66,7 +65,7 @@ impl Queries {
         };
 
         let receipt = Receipt::new(&result, record, None);
-        self.keep(who, ask, id, &result, &receipt, of_job).await;
+        self.keep(who, ask, id, &result, &receipt, course).await;
         result
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Queries, QueryError, QueryResult, QuerySettings, Receipt, Who};
+use super::{Course, Queries, QueryError, QueryResult, QuerySettings, Receipt, Who};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::base::text::char_count;
 use crate::model::llm_call::{LlmCall, Payer};
-use crate::model::query::{NewQuery, StoredQuery};
-use crate::store::QueryPage;
+use crate::model::query::{NewQuery, QueryUses, StoredPart, StoredQuery};
+use crate::store::{ERASED_STATE, QueryPage, StoreError};
 
 /// How long an answer waits for its receipt to be written. A busy database does not delay it any
 /// longer.
@@ -26,6 +26,13 @@ pub struct Remembered {
     pub calls: Vec<LlmCall>,
 }
 
+impl Remembered {
+    /// Whether something that the query used was deleted, and its texts with it.
+    pub fn is_erased(&self) -> bool {
+        self.stored.state == ERASED_STATE
+    }
+}
+
 impl Queries {
     /// Writes the receipt, unless recording is disabled.
     pub(super) async fn keep(
@@ -35,7 +42,7 @@ impl Queries {
         id: QueryId,
         result: &QueryResult,
         receipt: &Receipt,
-        of_job: bool,
+        course: Course,
     ) {
         if !self.inner.audit.persist {
             return;
@@ -58,14 +65,41 @@ impl Queries {
             created_at: who.now,
         };
 
-        let (store, space) = (self.inner.store.clone(), who.space.clone());
+        let uses = result.uses(course.erasures, &receipt.helpers);
+        let (queries, space) = (self.clone(), who.space.clone());
         let writing = self.inner.writes.spawn(async move {
-            if let Err(error) = store.add_query(&space, &stored, of_job).await {
+            if let Err(error) = queries
+                .store_receipt(&space, &stored, &uses, course.of_job)
+                .await
+            {
                 tracing::warn!(%error, "cannot store the receipt of a query");
             }
         });
 
         let _ = tokio::time::timeout(RECEIPT_PATIENCE, writing).await;
+    }
+
+    /// Stores a receipt. If something that the query used was deleted meanwhile, the outputs of its
+    /// calls go too.
+    async fn store_receipt(
+        &self,
+        space: &Space,
+        stored: &NewQuery,
+        uses: &QueryUses,
+        of_job: bool,
+    ) -> Result<(), StoreError> {
+        let inner = &*self.inner;
+        match inner.store.add_query(space, stored, uses, of_job).await? {
+            StoredPart::Whole => Ok(()),
+            StoredPart::WithoutTexts => {
+                inner.llm.flush().await?;
+                inner.store.clear_query_outputs(space, &stored.id).await
+            }
+            StoredPart::Nothing => {
+                inner.llm.flush().await?;
+                inner.store.remove_query_calls(space, &stored.id).await
+            }
+        }
     }
 
     /// Deletes receipts older than `audit.keep_days`.
@@ -137,5 +171,32 @@ impl Queries {
         }
 
         Ok(self.inner.store.list_queries(space, page).await?)
+    }
+}
+
+/// Deletes the outputs of a query's calls if it ends without a receipt, by which they would be found.
+pub(super) struct Forget {
+    pub queries: Queries,
+    pub space: Space,
+    pub id: QueryId,
+    /// Whether a receipt is stored, or nothing is recorded.
+    pub has_receipt: bool,
+}
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        if self.has_receipt {
+            return;
+        }
+
+        let (queries, space, id) = (self.queries.clone(), self.space.clone(), self.id.clone());
+        self.queries.inner.writes.spawn(async move {
+            let inner = &queries.inner;
+            let written = inner.llm.flush().await;
+            let forgotten = inner.store.clear_query_outputs(&space, &id).await;
+            if written.is_err() || forgotten.is_err() {
+                tracing::warn!("cannot delete the outputs of a query");
+            }
+        });
     }
 }

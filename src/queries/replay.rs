@@ -52,6 +52,10 @@ impl Queries {
     /// [`QueryError::NotFound`], or the replay failed before the query could start.
     pub async fn replay(&self, who: &Who, id: &str, wish: ReplayInput) -> Result<Replay, Failed> {
         let original = self.find(&who.space, id).await?;
+        if original.is_erased() {
+            return Err(QueryError::Erased(id.to_owned()).into());
+        }
+
         let Some(ask) = Receipt::ask(&original.stored) else {
             return Err(QueryError::NotFound(id.to_owned()).into());
         };
@@ -67,6 +71,10 @@ impl Queries {
                 // The first result proves the one that repeated it.
                 Some(first) => {
                     let first = self.find(&who.space, &first).await?;
+                    if first.is_erased() {
+                        return Err(QueryError::Erased(id.to_owned()).into());
+                    }
+
                     let result = self.recorded(who, &first, &ask).await;
                     result.map(|result| recalled(result, original.id().to_string()))
                 }

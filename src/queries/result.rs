@@ -10,6 +10,7 @@ use super::citations::Citation;
 use super::input::QuerySettings;
 use super::traversal::{Level, Path, Reason};
 use crate::model::llm_call::LlmCall;
+use crate::model::query::QueryUses;
 
 /// The result of a query: the answer, the chunks it is based on, what was dropped and why, and
 /// every model call.
@@ -334,6 +335,27 @@ pub struct QueryCall {
 }
 
 impl QueryResult {
+    /// What the result holds text of; `helpers` are the sources whose helpers were in the prompt.
+    pub fn uses(&self, erasures: i64, helpers: &[(String, i64)]) -> QueryUses {
+        let chunks = self.chunks.iter().chain(&self.nearest);
+        let sources = chunks.map(|chunk| chunk.source_id.clone());
+        let helped = helpers.iter().map(|(source_id, _)| source_id.clone());
+        let cited = self
+            .citations
+            .iter()
+            .filter_map(|one| one.source_id.clone());
+        let memories = &self.memories;
+        QueryUses {
+            sources: sources.chain(helped).chain(cited).collect(),
+            memories: memories.iter().map(|one| one.memory_id.clone()).collect(),
+            threads: memories
+                .iter()
+                .filter_map(|one| one.thread_id.clone())
+                .collect(),
+            erasures,
+        }
+    }
+
     /// An empty result.
     pub fn new(id: String, ask: &QuerySettings) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Sources: register, find, tag, delete.
+//! Sources: register, find, tag.
 
 pub mod retrieval;
 mod rules;
@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
-use crate::jobs::Jobs;
 use crate::model::chunk::Chunk;
 use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
@@ -20,7 +19,6 @@ pub use rules::{own_path, titled};
 #[derive(Clone)]
 pub struct Sources {
     store: Store,
-    jobs: Jobs,
 }
 
 /// The fields of a source to register.
@@ -90,8 +88,8 @@ impl AsStoreError for SourceError {
 
 impl Sources {
     #[must_use]
-    pub fn new(store: Store, jobs: Jobs) -> Self {
-        Self { store, jobs }
+    pub fn new(store: Store) -> Self {
+        Self { store }
     }
 
     /// Registers a source inside the caller's transaction.
@@ -383,52 +381,6 @@ impl Sources {
                 Ok(source)
             })
             .await
-    }
-
-    /// Deletes a source with all its versions, and ends its jobs, if `unchanged` accepts its
-    /// current state.
-    ///
-    /// # Errors
-    /// [`SourceError::NotFound`], [`SourceError::Changed`], or the store's.
-    pub async fn remove(
-        &self,
-        space: &Space,
-        id: &str,
-        unchanged: impl Fn(&Source) -> bool,
-        now: Timestamp,
-    ) -> Result<(), SourceError> {
-        let parsed = parse(id)?;
-        let removed = self
-            .store
-            .retry_as("remove_source", || async {
-                let mut tx = self.store.begin().await?;
-                let found = tx.find_source(space, &parsed).await?;
-                let source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
-                if !unchanged(&source) {
-                    return Err(SourceError::Changed);
-                }
-
-                tx.lock_chunks(space).await?;
-                if let Some(content) = tx.find_current_content(space, &parsed).await? {
-                    let counts = tx.count_version_chunks(space, content).await?;
-                    let gone = counts
-                        .into_iter()
-                        .map(|(category, count)| (category, -count))
-                        .collect();
-
-                    tx.add_chunk_counts(space, &gone).await?;
-                }
-
-                // A job that would create it again.
-                let cancelled = self.jobs.cancel_about(&mut tx, space, &parsed, now).await?;
-                tx.remove_source(space, &parsed).await?;
-                tx.add_search_change(space, parsed.as_str()).await?;
-                tx.commit().await?;
-                Ok(cancelled)
-            })
-            .await;
-
-        removed.map(|cancelled| self.jobs.announce_cancelled(&cancelled))
     }
 }
 

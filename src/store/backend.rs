@@ -311,6 +311,54 @@ impl Backend {
         }
     }
 
+    /// Copies SQLite's log into the database file and empties it; `false` if another connection
+    /// still reads from it, `None` if there is no log.
+    pub async fn truncate_log(&self) -> Result<Option<bool>, StoreError> {
+        if self.engine != Engine::Sqlite || self.lives_in_memory {
+            return Ok(None);
+        }
+
+        let acquired = self.writer.acquire().await;
+        let mut writer = acquired.map_err(|error| self.explain(&error))?;
+        // Writers wait meanwhile, so readers are not waited for as long as usual.
+        let brief = self.dialect.query("PRAGMA busy_timeout = 200");
+        self.within(brief.execute(&mut *writer)).await?;
+        let fold = self
+            .dialect
+            .query("PRAGMA wal_checkpoint(TRUNCATE)")
+            .fetch_one(&mut *writer);
+        let busy = self
+            .within(async { fold.await?.try_get::<i64, _>("busy") })
+            .await;
+        let usual = self.dialect.query("PRAGMA busy_timeout = 5000");
+        self.within(usual.execute(&mut *writer)).await?;
+        Ok(Some(busy? == 0))
+    }
+
+    /// Writes SQLite's file anew, without what was deleted before deletions were overwritten. It takes
+    /// as long as the file is large, and as much free space; without either, the file stays usable.
+    pub async fn leave_out_deleted(&self) {
+        if self.engine != Engine::Sqlite || self.lives_in_memory {
+            return;
+        }
+
+        let vacuum = async {
+            let mut writer = self.writer.acquire().await?;
+            let vacuum = self.dialect.query("VACUUM").persistent(false);
+            vacuum.execute(&mut *writer).await
+        };
+        match vacuum.await {
+            Ok(_) => {
+                let _ = self.truncate_log().await;
+            }
+            Err(error) => tracing::warn!(
+                %error,
+                "cannot write the database anew: its file may still contain text that was deleted before this \
+                 upgrade; run VACUUM on it when no process uses it"
+            ),
+        }
+    }
+
     fn uncertain(&self, cause: &str) -> StoreError {
         self.writability.doubt();
         StoreError::Uncertain {

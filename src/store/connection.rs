@@ -76,6 +76,8 @@ pub async fn prepare(
             // No effect on readers: the writer came first and has enabled it.
             "PRAGMA journal_mode = WAL",
             "PRAGMA foreign_keys = ON",
+            // What is deleted is overwritten, also in the file.
+            "PRAGMA secure_delete = ON",
             "PRAGMA cache_size = -4000",
             "PRAGMA temp_store = memory",
             // 16 MB: a checkpoint, with its wait for the disk, happens a quarter as often as by

@@ -281,7 +281,17 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// The same as a shared lock: others may share it, but can neither delete nor update the row.
+    /// The same as a shared lock: others may share it, but can neither delete nor change the row.
+    pub fn query_unchanged(&self, sql: &str) -> Statement {
+        let text = match self.engine {
+            Engine::Sqlite => sql.to_owned(),
+            Engine::Mysql => format!("{sql} LOCK IN SHARE MODE"),
+            Engine::Postgres => numbered(&format!("{sql} FOR SHARE")),
+        };
+        sqlx::query(AssertSqlSafe(text))
+    }
+
+    /// The same for a row whose key matters: PostgreSQL lets others change its other columns.
     pub fn query_for_share(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),

@@ -3,9 +3,12 @@
 //! One transaction claims a key, stores its response and writes the effect, so a crash leaves all
 //! of it or nothing; a second request with the key waits for the first to end.
 
+use std::collections::BTreeSet;
+
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::text_uses::HolderKind;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -17,6 +20,16 @@ pub struct StoredAnswer {
     pub body_hash: String,
     pub status: Option<i64>,
     pub response_json: Option<String>,
+}
+
+/// A response to store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewResponse {
+    pub status: u16,
+    pub json: String,
+    /// Whose text it holds, as `text_uses` names it.
+    pub used: BTreeSet<String>,
+    pub at: Timestamp,
 }
 
 /// The columns that [`read_answer`] reads.
@@ -51,7 +64,10 @@ impl Tx {
             .bind(key)
             .bind(expired_before.as_micros());
 
-        self.execute(expire).await?;
+        if self.execute(expire).await? > 0 {
+            let holder = HolderKind::Response;
+            self.remove_text_uses(space.as_str(), holder, key).await?;
+        }
 
         let claim = "INSERT INTO idempotency_keys (space, idempotency_key, route, body_hash, created_at) \
                      VALUES (?, ?, ?, ?, ?)";
@@ -77,23 +93,26 @@ impl Tx {
         read_answer(&row).map(Some)
     }
 
-    /// Stores the response under a key that this transaction has claimed.
+    /// Stores the response under a key that this transaction has claimed, and notes whose text it
+    /// holds.
     pub async fn update_idempotency_key(
         &mut self,
         space: &Space,
         key: &str,
-        status: u16,
-        response_json: &str,
+        response: &NewResponse,
     ) -> Result<(), StoreError> {
         let update = "UPDATE idempotency_keys SET status = ?, response_json = ? WHERE space = ? AND idempotency_key = ?";
         let update = self
             .sql(update)
-            .bind(i64::from(status))
-            .bind(response_json)
+            .bind(i64::from(response.status))
+            .bind(response.json.as_str())
             .bind(space.as_str())
             .bind(key);
 
-        self.execute(update).await.map(|_| ())
+        self.execute(update).await?;
+        let holder = (HolderKind::Response, key);
+        self.add_text_uses(space, holder, &response.used, response.at)
+            .await
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use sqlx::Row as _;
 
-use super::idempotency::{COLUMNS, read_answer};
+use super::idempotency::{COLUMNS, NewResponse, read_answer};
+use super::text_uses::HolderKind;
 use super::{Store, StoreError, StoredAnswer};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -115,7 +116,10 @@ impl Store {
             .bind(space.as_str().to_owned())
             .bind(key.to_owned());
 
-        tx.execute(expire.bind(expired_before.as_micros())).await?;
+        if tx.execute(expire.bind(expired_before.as_micros())).await? > 0 {
+            let holder = HolderKind::Response;
+            tx.remove_text_uses(space.as_str(), holder, key).await?;
+        }
 
         let insert = "INSERT INTO idempotency_keys \
                       (space, idempotency_key, route, body_hash, created_at, lease_owner, lease_until) \
@@ -185,21 +189,29 @@ impl Store {
             .await
     }
 
-    /// Stores the response of the request that holds the key; returns whether it still did.
+    /// Stores the response of the request that holds the key, and notes whose text it holds; returns
+    /// whether it still did. If something was erased since the given number of erasures, the response
+    /// may hold it: then the key is released instead.
     pub async fn finish_idempotency_run(
         &self,
         (space, key, owner): (&Space, &str, &str),
-        status: u16,
-        response_json: &str,
+        response: &NewResponse,
+        erasures: i64,
     ) -> Result<bool, StoreError> {
         self.retry("finish_idempotency_run", || async {
             let mut tx = self.begin().await?;
+            if tx.hold_erasures(space).await? != erasures {
+                drop(tx);
+                self.remove_idempotency_run((space, key, owner)).await?;
+                return Ok(true);
+            }
+
             let update = "UPDATE idempotency_keys SET status = ?, response_json = ? \
                           WHERE space = ? AND idempotency_key = ? AND lease_owner = ?";
             let update = tx
                 .sql(update)
-                .bind(i64::from(status))
-                .bind(response_json.to_owned());
+                .bind(i64::from(response.status))
+                .bind(response.json.clone());
 
             let update = update
                 .bind(space.as_str().to_owned())
@@ -207,6 +219,12 @@ impl Store {
                 .bind(owner.to_owned());
 
             let kept = tx.execute(update).await? == 1;
+            if kept {
+                let holder = (HolderKind::Response, key);
+                tx.add_text_uses(space, holder, &response.used, response.at)
+                    .await?;
+            }
+
             tx.commit().await?;
             Ok(kept)
         })

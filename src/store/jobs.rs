@@ -8,7 +8,7 @@ use super::candidates::StatementBuilder;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
-use crate::model::job::{Job, JobFilter, JobState, WRITTEN};
+use crate::model::job::{Job, JobFilter, JobState};
 use crate::model::llm_call::Payer;
 
 pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
@@ -147,8 +147,7 @@ impl Tx {
         Ok(true)
     }
 
-    /// Ends every unfinished job of a source and returns them; what they had written is deleted
-    /// with the source.
+    /// Ends every unfinished job of a source and returns them.
     pub async fn cancel_jobs_about(
         &mut self,
         space: &Space,
@@ -170,14 +169,6 @@ impl Tx {
         for row in self.fetch_all(query.bind(id.as_str().to_owned())).await? {
             let job = read_job(&row)?;
             self.cancel_job(&job, now).await?;
-            let written = self
-                .sql("DELETE FROM job_checkpoints WHERE space = ? AND job_id = ? AND step LIKE ?");
-            let written = written
-                .bind(space.as_str())
-                .bind(job.id.as_str())
-                .bind(format!("{WRITTEN}%"));
-
-            self.execute(written).await?;
             cancelled.push(job);
         }
 

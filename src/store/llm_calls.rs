@@ -19,10 +19,11 @@ use crate::model::llm_call::{LlmCall, Payer, Spent};
 const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
                        tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
 
-/// A deleted job takes its calls with it; the day still counts them.
+/// A deleted or erased job takes its calls with it; the day still counts them.
 const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
-    started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ?";
+    started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ? \
+    AND COALESCE(j.phase, '') <> 'erased'";
 
 const ANY: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
     model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
@@ -317,7 +318,7 @@ impl Tx {
     }
 
     /// Locks the jobs that pay for some attempts until this transaction ends; `false` if one was
-    /// deleted. Payers are of several kinds, so a foreign key cannot do this.
+    /// deleted or erased. Payers are of several kinds, so a foreign key cannot do this.
     async fn hold_jobs(&mut self, rows: &[Row<'_>]) -> Result<bool, StoreError> {
         let jobs: BTreeSet<(&str, &str)> = rows
             .iter()
@@ -332,7 +333,9 @@ impl Tx {
         }
 
         let each = vec!["(space = ? AND id = ?)"; jobs.len()].join(" OR ");
-        let sql = format!("SELECT id FROM jobs WHERE {each} ORDER BY space, id");
+        let sql = format!(
+            "SELECT id FROM jobs WHERE COALESCE(phase, '') <> 'erased' AND ({each}) ORDER BY space, id"
+        );
         let hold = self.backend.dialect.query_for_share(&sql);
         let mut hold = hold.persistent(jobs.len() <= KEPT_ROWS);
         for (space, id) in &jobs {

@@ -120,6 +120,36 @@ impl Tx {
         self.begin_enrichment(space, job, claimed).await
     }
 
+    /// How many memories wait for a job to classify them.
+    pub async fn count_pending_of(
+        &mut self,
+        space: &Space,
+        job: &JobId,
+    ) -> Result<i64, StoreError> {
+        let sql = "SELECT COUNT(*) AS number FROM memories WHERE space = ? AND enrichment_job = ? \
+                   AND enrichment_state = 'pending'";
+        let query = self.sql(sql).bind(space.as_str()).bind(job.as_str());
+        let row = self.fetch_optional(query).await?;
+        Ok(row.map_or(Ok(0), |row| row.try_get("number"))?)
+    }
+
+    /// Leaves the memories that wait for a job to another one, or to the next one of their thread.
+    pub async fn update_enrichment_job(
+        &mut self,
+        space: &Space,
+        from: &JobId,
+        to: Option<&JobId>,
+    ) -> Result<(), StoreError> {
+        let update = "UPDATE memories SET enrichment_job = ?, enrichment_begun = 0 WHERE space = ? AND enrichment_job = ? \
+                      AND enrichment_state = 'pending'";
+        let update = self
+            .sql(update)
+            .bind(to.map(|job| job.as_str().to_owned()))
+            .bind(space.as_str())
+            .bind(from.as_str());
+        self.execute(update).await.map(|_| ())
+    }
+
     async fn begin_enrichment(
         &mut self,
         space: &Space,

@@ -1,145 +1,43 @@
-//! Deletes what a thread or an end user has left: memories, terms, vectors, jobs and stored
-//! responses, a few at a time.
+//! Deletes what a thread or an end user has left: memories, terms, vectors and jobs, a few at a time.
 
 use std::collections::BTreeSet;
 
 use sqlx::Row as _;
 
-use super::dialect::like_text;
-use super::{Store, StoreError, Tx};
+use super::memories::{COLUMNS, read_memory};
+use super::text_uses::count;
+use super::{StoreError, Tx};
 use crate::base::ids::{JobId, Space, ThreadId, context_prefix, memory_group};
+use crate::model::erasure::RowCounts;
 use crate::model::llm_call::Payer;
+use crate::model::memory::Memory;
 use crate::model::search::OwnerKind;
-use crate::model::thread::Thread;
 
 /// Memories that one transaction deletes.
 const PART: usize = 500;
-/// The routes whose stored responses contain the text of a user's memories.
-const ROUTES: &str =
-    "'create_thread', 'create_messages', 'create_memory', 'create_context', 'create_summary'";
 
 /// Whose memories are deleted.
 #[derive(Debug, Clone, Copy)]
-enum RemovalScope<'r> {
+pub enum RemovalScope<'r> {
     Thread(&'r ThreadId),
     User(&'r str),
 }
 
 /// How much was deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
-    pub threads: u64,
     pub messages: u64,
     /// Facts, preferences and summaries.
     pub memories: u64,
-    /// Search entries, with the terms of a text each.
-    pub terms: u64,
-    pub vectors: u64,
-    pub jobs: u64,
-    pub stored_responses: u64,
-}
-
-impl Removed {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            threads: self.threads + other.threads,
-            messages: self.messages + other.messages,
-            memories: self.memories + other.memories,
-            terms: self.terms + other.terms,
-            vectors: self.vectors + other.vectors,
-            jobs: self.jobs + other.jobs,
-            stored_responses: self.stored_responses + other.stored_responses,
-        }
-    }
-}
-
-impl Store {
-    /// Deletes a thread and everything made from it, if `unchanged` accepts its current state;
-    /// `None` if it does not. A short thread goes in one transaction, a long one in several, of
-    /// which the first checks it. Safe to run again from any point.
-    pub async fn remove_thread(
-        &self,
-        space: &Space,
-        thread: &Thread,
-        unchanged: impl Fn(&Thread) -> bool,
-    ) -> Result<Option<Removed>, StoreError> {
-        let scope = RemovalScope::Thread(&thread.id);
-        let mut all = Removed::default();
-        let mut begun = false;
-        loop {
-            let part = self.retry("remove_thread", || async {
-                let mut tx = self.begin().await?;
-                // Locked first, as by every writer of its messages.
-                let current = tx.find_thread(space, &thread.id).await?;
-                if !begun && current.as_ref().is_some_and(|current| !unchanged(current)) {
-                    return Ok(None);
-                }
-
-                let (mut part, more) = tx.remove_part(space, &thread.user_id, scope).await?;
-                if !more {
-                    part.threads = tx.remove_threads_in(space, scope).await?;
-                    part.stored_responses = tx.remove_stored_texts(space, scope).await?;
-                }
-
-                tx.commit().await?;
-                Ok(Some((part, more)))
-            });
-
-            let Some((part, more)) = part.await? else {
-                return Ok(None);
-            };
-            begun = true;
-            all = all.plus(part);
-            if !more {
-                return Ok(Some(all));
-            }
-        }
-    }
-
-    /// Deletes the memories of an end user and everything made from them. Safe to run again from
-    /// any point.
-    pub async fn remove_user_memories(
-        &self,
-        space: &Space,
-        user_id: &str,
-    ) -> Result<Removed, StoreError> {
-        let scope = RemovalScope::User(user_id);
-        let mut all = Removed::default();
-        loop {
-            let part = self.retry("remove_user_memories", || async {
-                let mut tx = self.begin().await?;
-                let part = tx.remove_part(space, user_id, scope).await?;
-                tx.commit().await?;
-                Ok(part)
-            });
-
-            let (part, more) = part.await?;
-            all = all.plus(part);
-            if !more {
-                break;
-            }
-        }
-
-        let rest = self.retry("remove_user_memories", || async {
-            let mut tx = self.begin().await?;
-            let rest = Removed {
-                threads: tx.remove_threads_in(space, scope).await?,
-                stored_responses: tx.remove_stored_texts(space, scope).await?,
-                jobs: tx.remove_user_jobs(space, user_id).await?,
-                ..Removed::default()
-            };
-            tx.remove_context_calls(space, user_id).await?;
-            tx.commit().await?;
-            Ok(rest)
-        });
-
-        Ok(all.plus(rest.await?))
-    }
+    /// The ids of both.
+    pub ids: Vec<String>,
+    pub rows: RowCounts,
 }
 
 impl Tx {
-    /// Deletes some memories; also returns whether there may be more.
-    async fn remove_part(
+    /// Deletes some memories of a thread or of an end user, and with the last of them the threads;
+    /// also returns whether there may be more.
+    pub async fn remove_conversation_part(
         &mut self,
         space: &Space,
         user_id: &str,
@@ -151,40 +49,123 @@ impl Tx {
         };
 
         let sql = format!(
-            "SELECT id, seq, type, enrichment_job FROM memories WHERE space = ? AND {column} = ? LIMIT {PART}"
+            "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.{column} = ? LIMIT {PART}"
         );
         let query = self.backend.dialect.assembled(&sql);
         let rows = self
             .fetch_all(query.bind(space.as_str()).bind(value.to_owned()))
             .await?;
-        let (mut ids, mut seqs, mut jobs) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let memories = rows.iter().map(read_memory);
+        let memories: Vec<Memory> = memories.collect::<Result<_, _>>()?;
+        let more = memories.len() == PART;
+        let mut removed = self
+            .remove_whole_memories(space, user_id, &memories)
+            .await?;
+        let jobs: BTreeSet<&String> = memories
+            .iter()
+            .filter_map(|memory| memory.enrichment_job.as_ref())
+            .collect();
+        let jobs: Vec<JobId> = jobs
+            .into_iter()
+            .map(|id| JobId::from_stored(id.clone()))
+            .collect();
+        self.remove_jobs(space, &jobs, &mut removed.rows).await?;
+        if !more {
+            let threads = self.remove_threads_in(space, scope).await?;
+            count(&mut removed.rows, "threads", threads);
+        }
+
+        Ok((removed, more))
+    }
+
+    /// Deletes memories of an end user with everything that belongs to them.
+    pub async fn remove_whole_memories(
+        &mut self,
+        space: &Space,
+        user_id: &str,
+        memories: &[Memory],
+    ) -> Result<Removed, StoreError> {
         let mut removed = Removed::default();
-        for row in &rows {
-            ids.push(row.try_get::<String, _>("id")?);
-            seqs.push(row.try_get::<i64, _>("seq")?);
-            jobs.extend(row.try_get::<Option<String>, _>("enrichment_job")?);
-            match row.try_get::<String, _>("type")?.as_str() {
-                "message" => removed.messages += 1,
-                _ => removed.memories += 1,
-            }
+        if memories.is_empty() {
+            return Ok(removed);
         }
 
-        if ids.is_empty() {
-            return Ok((removed, false));
+        let is_message = |memory: &&Memory| memory.kind.as_str() == "message";
+        removed.messages = memories.iter().filter(is_message).count() as u64;
+        removed.memories = memories.len() as u64 - removed.messages;
+        let ids: Vec<String> = memories
+            .iter()
+            .map(|memory| memory.id.to_string())
+            .collect();
+        let seqs: Vec<i64> = memories.iter().map(|memory| memory.seq).collect();
+        let (terms, vectors) = self.remove_memory_entries(space, user_id, &seqs).await?;
+        count(&mut removed.rows, "search_entries", terms);
+        count(&mut removed.rows, "embeddings", vectors);
+        for (table, sql) in [
+            (
+                "memory_topics",
+                "DELETE FROM memory_topics WHERE space = ? AND memory_id IN (??)",
+            ),
+            (
+                "memory_entities",
+                "DELETE FROM memory_entities WHERE space = ? AND memory_id IN (??)",
+            ),
+            (
+                "memory_tags",
+                "DELETE FROM memory_tags WHERE space = ? AND memory_id IN (??)",
+            ),
+        ] {
+            let delete = self.backend.dialect.query_list(sql, ids.len());
+            let delete = ids.iter().fold(delete.bind(space.as_str()), |delete, id| {
+                delete.bind(id.clone())
+            });
+            count(&mut removed.rows, table, self.execute(delete).await?);
         }
 
-        (removed.terms, removed.vectors) =
-            self.remove_memory_entries(space, user_id, &seqs).await?;
-        self.remove_memories(space, &ids).await?;
-        for id in jobs {
-            removed.jobs += self.remove_job(space, JobId::from_stored(id)).await?;
-        }
+        let gone = self.remove_memories(space, &ids).await?;
+        count(&mut removed.rows, "memories", gone);
+        removed.ids = ids;
+        Ok(removed)
+    }
 
-        Ok((removed, rows.len() == PART))
+    /// The facts and summaries that rest on a message.
+    pub async fn list_memories_resting_on(
+        &mut self,
+        space: &Space,
+        message: &Memory,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let Some(thread_id) = &message.thread_id else {
+            return Ok(Vec::new());
+        };
+
+        let sql = format!(
+            "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.user_id = ? AND m.thread_id = ? \
+             AND m.evidence_json LIKE ?"
+        );
+        let query = self.backend.dialect.query_for_update(&sql);
+        let query = query
+            .bind(space.as_str().to_owned())
+            .bind(message.user_id.clone())
+            .bind(thread_id.to_string())
+            .bind(format!("%\"{}\"%", message.id));
+        let rows = self.fetch_all(query).await?;
+        let found = rows.iter().map(read_memory);
+        let found: Vec<Memory> = found.collect::<Result<_, _>>()?;
+        // A memory that replaced it names it too, but does not rest on it.
+        let rests = |memory: &Memory| {
+            let evidence = memory.evidence.as_ref();
+            evidence.is_some_and(|evidence| {
+                evidence
+                    .message_ids
+                    .iter()
+                    .any(|id| id == message.id.as_str())
+            })
+        };
+        Ok(found.into_iter().filter(rests).collect())
     }
 
     /// Deletes the terms and vectors of memories, and counts both.
-    pub async fn remove_memory_entries(
+    async fn remove_memory_entries(
         &mut self,
         space: &Space,
         user_id: &str,
@@ -234,65 +215,16 @@ impl Tx {
         self.execute(delete).await
     }
 
-    /// Deletes responses that are kept for repeated requests and contain the deleted text.
-    async fn remove_stored_texts(
-        &mut self,
-        space: &Space,
-        scope: RemovalScope<'_>,
-    ) -> Result<u64, StoreError> {
-        let (field, value) = match scope {
-            RemovalScope::Thread(id) => ("thread_id", id.as_str()),
-            RemovalScope::User(user_id) => ("user_id", user_id),
-        };
-
-        let value = serde_json::Value::from(value).to_string();
-        let wanted = format!("\"{field}\":{value}");
-        let escaped = like_text(&wanted);
-
-        let delete = format!(
-            "DELETE FROM idempotency_keys WHERE space = ? AND route IN ({ROUTES}) AND response_json LIKE ? ESCAPE '!'"
-        );
-        let delete = self.backend.dialect.assembled(&delete);
-        self.execute(delete.bind(space.as_str()).bind(format!("%{escaped}%")))
-            .await
-    }
-
     /// Deletes the model calls that contexts of an end user paid for.
-    async fn remove_context_calls(
+    pub async fn remove_context_calls(
         &mut self,
         space: &Space,
         user_id: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let delete = "DELETE FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id LIKE ?";
         let kind = Payer::Context(String::new());
         let delete = self.sql(delete).bind(space.as_str()).bind(kind.kind());
         let delete = delete.bind(format!("{}-%", context_prefix(user_id)));
-        self.execute(delete).await.map(|_| ())
-    }
-
-    /// Deletes the jobs of an end user's memories.
-    async fn remove_user_jobs(&mut self, space: &Space, user_id: &str) -> Result<u64, StoreError> {
-        let query =
-            "SELECT id FROM jobs WHERE space = ? AND user_id = ? AND kind IN ('enrich', 'extract')";
-        let query = self.sql(query).bind(space.as_str());
-        let rows = self.fetch_all(query.bind(user_id.to_owned())).await?;
-        let mut removed = 0;
-        for row in rows {
-            let id = JobId::from_stored(row.try_get("id")?);
-            removed += self.remove_job(space, id).await?;
-        }
-
-        Ok(removed)
-    }
-
-    /// Deletes a job with its records; if it runs, its process can no longer write.
-    async fn remove_job(&mut self, space: &Space, id: JobId) -> Result<u64, StoreError> {
-        let delete = self.sql("DELETE FROM jobs WHERE space = ? AND id = ?");
-        let removed = self
-            .execute(delete.bind(space.as_str()).bind(id.as_str().to_owned()))
-            .await?;
-        self.remove_calls_of(space.as_str(), &Payer::Job(id))
-            .await?;
-        Ok(removed)
+        self.execute(delete).await
     }
 }

@@ -54,10 +54,14 @@ pub const MIGRATIONS: &[Migration] = migrations![
     9 "0009_conversation",
     10 "0010_policies",
     11 "0011_workspaces",
+    12 "0012_erasures",
 ];
 
 /// The schema version of this binary.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// The migration since which SQLite overwrites what is deleted; an older file may still contain it.
+const OVERWRITING: &str = "0012_erasures";
 
 /// The table that records what has run.
 const BOOKKEEPING: &str = "schema_migrations";
@@ -86,9 +90,12 @@ pub async fn run(backend: &Backend) -> Result<Migrated, StoreError> {
 
     // MySQL's lock belongs to the session, which outlives the transaction in the pool.
     let unlocked = unlock(&mut transaction, backend).await;
-    let applied = result?;
+    let (applied, is_upgrade) = result?;
     unlocked?;
     backend.commit(transaction, || ()).await?;
+    if is_upgrade && applied.contains(&OVERWRITING) {
+        backend.leave_out_deleted().await;
+    }
 
     Ok(Migrated { applied })
 }
@@ -111,10 +118,11 @@ pub async fn version(connection: &mut AnyConnection, backend: &Backend) -> Resul
         .map_err(|error| backend.explain(&error))
 }
 
+/// Also returns whether an earlier build had created the database.
 async fn apply_pending(
     connection: &mut AnyConnection,
     backend: &Backend,
-) -> Result<Vec<&'static str>, StoreError> {
+) -> Result<(Vec<&'static str>, bool), StoreError> {
     let create = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, \
                   name VARCHAR(100) NOT NULL, checksum VARCHAR(64) NOT NULL)";
     connection
@@ -178,7 +186,7 @@ async fn apply_pending(
         }
     }
 
-    Ok(applied)
+    Ok((applied, !done.is_empty()))
 }
 
 /// Reports what is missing from a schema that is up to date by its own record.

@@ -19,6 +19,7 @@ mod dialect;
 #[cfg(test)]
 mod durability_tests;
 mod embeddings;
+mod erasures;
 mod error;
 mod flush;
 mod group_entries;
@@ -27,6 +28,7 @@ mod idempotency_runs;
 mod job_claims;
 mod job_details;
 mod job_endings;
+mod job_erasure;
 mod job_events;
 mod job_filters;
 mod job_log;
@@ -43,6 +45,7 @@ mod memory_lists;
 mod memory_removal;
 mod memory_stages;
 mod migrate;
+mod old_holders;
 mod pgvector;
 mod policies;
 mod queries;
@@ -51,11 +54,13 @@ mod retry;
 mod search;
 mod search_changes;
 mod search_entries;
+mod source_erasure;
 mod source_lists;
 mod source_versions;
 mod sources;
 mod space;
 mod spaces;
+mod text_uses;
 mod threads;
 mod transaction;
 mod usage;
@@ -79,25 +84,30 @@ pub use catalog::Missing;
 pub use categories::{CategoryFilter, CategoryPage};
 pub use chunks::{ChunkPlace, ChunkScope, Sample};
 pub use embeddings::{NewEmbedding, PlacedVector, VectorPart};
+pub use erasures::ErasurePage;
 pub use error::StoreError;
-pub use idempotency::StoredAnswer;
+pub use idempotency::{NewResponse, StoredAnswer};
 pub use idempotency_runs::{IdempotentRun, RunClaim};
 pub use job_claims::QueueDepth;
 pub use job_endings::{Ending, Success};
+pub use job_erasure::JobTexts;
 pub use jobs::JobPage;
 pub use journal::{CallEntry, CallPart, Journal};
 pub use memory_lists::{MemoryFilter, MemoryPage, TurnPage, Turns};
-pub use memory_removal::Removed;
+pub use memory_removal::{RemovalScope, Removed};
 pub use memory_stages::StageQuery;
 pub use migrate::{Migrated, SCHEMA_VERSION};
+pub use old_holders::{StoredReceipt, StoredResponse};
 pub use policies::PolicyRow;
 pub use queries::QueryPage;
 pub use retry::{AsStoreError, add_retries, count_retries};
 pub use search_entries::NewEntry;
+pub use source_erasure::{NamedCategory, SourceEntry};
 pub use source_lists::{SortValue, SourceFilter, SourceKey, SourceOrder, SourcePage};
 pub use source_versions::NewVersion;
 pub use space::{CHUNK_RESETS, CHUNK_WRITES};
 pub use spaces::{SPACE_TABLES, SpaceSize};
+pub use text_uses::{ERASED_STATE, ERASED_STATUS, Holder, HolderKind};
 pub use threads::{ThreadKey, ThreadPage};
 pub use usage::{UsageFilter, UsagePlace};
 pub use vocabularies::LexiconEntry;
@@ -198,6 +208,15 @@ impl Store {
     /// [`StoreError::Uncertain`]: the disk failed.
     pub async fn settle(&self) -> Result<(), StoreError> {
         self.backend.make_durable().await
+    }
+
+    /// Empties SQLite's write-ahead log, which may still contain what was deleted; `false` if
+    /// another connection reads from it, `None` if there is no log.
+    ///
+    /// # Errors
+    /// The database is unreachable, or its disk failed.
+    pub async fn truncate_log(&self) -> Result<Option<bool>, StoreError> {
+        self.backend.truncate_log().await
     }
 
     /// Closes all connections; SQLite merges its write-ahead log into the file.

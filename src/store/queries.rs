@@ -1,14 +1,18 @@
 //! Rows of `queries`: receipts, and the model calls that belong to them.
 
+use std::collections::BTreeSet;
+
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::jobs::read_json;
-use super::{Store, StoreError, row_limit};
+use super::text_uses::{ERASED_STATE, HolderKind, emptied};
+use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{QueryId, Space};
+use crate::base::ids::{QueryId, Space, use_of_user};
+use crate::model::erasure::SubjectKind;
 use crate::model::llm_call::Payer;
-use crate::model::query::{NewQuery, StoredQuery};
+use crate::model::query::{NewQuery, QueryUses, StoredPart, StoredQuery};
 
 /// A page: at most `limit` queries, newest first, before the given one.
 #[derive(Debug, Clone, Default)]
@@ -21,49 +25,112 @@ pub struct QueryPage {
 const COLUMNS: &str =
     "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
 
+impl Tx {
+    /// How much of a receipt may be stored, after everything that was deleted so far. Nothing else is
+    /// deleted before this transaction ends.
+    async fn part_to_store(
+        &mut self,
+        space: &Space,
+        query: &NewQuery,
+        uses: &QueryUses,
+    ) -> Result<StoredPart, StoreError> {
+        if self.hold_erasures(space).await? == uses.erasures {
+            return Ok(StoredPart::Whole);
+        }
+
+        let subjects = [
+            SubjectKind::User.hash(space, &query.user_id),
+            SubjectKind::Space.hash(space, space.as_str()),
+        ];
+        if self.has_erased(space, &subjects, uses.erasures).await? {
+            return Ok(StoredPart::Nothing);
+        }
+
+        let all_there = self.has_texts(space, &uses.sources, &uses.memories);
+        Ok(if all_there.await? {
+            StoredPart::Whole
+        } else {
+            StoredPart::WithoutTexts
+        })
+    }
+
+    async fn insert_query(&mut self, space: &Space, query: &NewQuery) -> Result<(), StoreError> {
+        let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
+                   created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let insert = self
+            .backend
+            .dialect
+            .insert_if_absent(sql)
+            .bind(space.as_str())
+            .bind(query.id.as_str());
+
+        let insert = insert
+            .bind(query.user_id.as_str())
+            .bind(query.request.clone())
+            .bind(query.receipt.clone());
+
+        let insert = insert
+            .bind(query.state.as_str())
+            .bind(query.answer_chars)
+            .bind(query.elapsed_ms);
+
+        self.execute(insert.bind(query.created_at.as_micros()))
+            .await
+            .map(|_| ())
+    }
+}
+
+/// What a receipt holds text of, as `text_uses` names it.
+fn used_ids(query: &NewQuery, uses: &QueryUses) -> BTreeSet<String> {
+    let ids = uses.sources.iter().chain(&uses.memories);
+    let mut used: BTreeSet<String> = ids.chain(&uses.threads).cloned().collect();
+    if !query.user_id.is_empty() {
+        used.insert(use_of_user(&query.user_id));
+    }
+
+    used
+}
+
 impl Store {
-    /// Stores a receipt, replacing an earlier one of the same query.
+    /// Stores a receipt and notes what the query used; replaces an earlier one of the same query.
     pub async fn add_query(
         &self,
         space: &Space,
         query: &NewQuery,
+        uses: &QueryUses,
         replace: bool,
-    ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
-                   created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let insert = || {
-            let insert = self
-                .backend
-                .dialect
-                .insert_if_absent(sql)
-                .bind(space.as_str())
-                .bind(query.id.as_str());
-
-            let insert = insert
-                .bind(query.user_id.as_str())
-                .bind(query.request.clone())
-                .bind(query.receipt.clone());
-
-            let insert = insert
-                .bind(query.state.as_str())
-                .bind(query.answer_chars)
-                .bind(query.elapsed_ms);
-
-            insert.bind(query.created_at.as_micros())
-        };
-
+    ) -> Result<StoredPart, StoreError> {
         self.retry("add_query", || async {
-            if !replace {
-                return self.execute(insert()).await;
+            let mut tx = self.begin().await?;
+            let part = tx.part_to_store(space, query, uses).await?;
+            if replace {
+                let delete = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
+                tx.execute(delete.bind(space.as_str()).bind(query.id.as_str()))
+                    .await?;
             }
 
-            let mut tx = self.begin().await?;
-            let delete = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
-            tx.execute(delete.bind(space.as_str()).bind(query.id.as_str()))
-                .await?;
-            tx.execute(insert()).await?;
+            match part {
+                StoredPart::Whole => {
+                    tx.insert_query(space, query).await?;
+                    let used = used_ids(query, uses);
+                    let holder = (HolderKind::Query, query.id.as_str());
+                    tx.add_text_uses(space, holder, &used, query.created_at)
+                        .await?;
+                }
+                StoredPart::WithoutTexts => {
+                    let emptied = NewQuery {
+                        request: emptied(query.request.clone()),
+                        receipt: emptied(query.receipt.clone()),
+                        state: ERASED_STATE.to_owned(),
+                        ..query.clone()
+                    };
+                    tx.insert_query(space, &emptied).await?;
+                }
+                StoredPart::Nothing => {}
+            }
 
-            tx.commit().await
+            tx.commit().await?;
+            Ok(part)
         })
         .await
     }
@@ -128,6 +195,17 @@ impl Store {
         .await
     }
 
+    /// Deletes the calls of a query; the sums of their day stay.
+    pub async fn remove_query_calls(&self, space: &Space, id: &QueryId) -> Result<(), StoreError> {
+        self.retry("remove_query_calls", || async {
+            let mut tx = self.begin().await?;
+            tx.remove_calls_of(space.as_str(), &Payer::Query(id.to_string()))
+                .await?;
+            tx.commit().await
+        })
+        .await
+    }
+
     /// Deletes some older receipts with their calls; the sums of their days stay. Spans spaces.
     pub async fn remove_old_queries(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.retry("remove_old_queries", || async {
@@ -140,6 +218,7 @@ impl Store {
                 let (space, id): (String, String) = (row.try_get("space")?, row.try_get("id")?);
                 tx.remove_calls_of(&space, &Payer::Query(id.clone()))
                     .await?;
+                tx.remove_text_uses(&space, HolderKind::Query, &id).await?;
                 let receipt = tx.sql("DELETE FROM queries WHERE space = ? AND id = ?");
 
                 removed += tx.execute(receipt.bind(space).bind(id)).await?;
@@ -147,6 +226,27 @@ impl Store {
 
             tx.commit().await?;
             Ok(removed)
+        })
+        .await
+    }
+
+    /// Deletes the model calls of queries that are queued as jobs, so that they do not go on with
+    /// answers about what was deleted.
+    pub async fn restart_query_jobs(
+        &self,
+        space: &Space,
+        kind: &'static str,
+    ) -> Result<(), StoreError> {
+        self.retry("restart_query_jobs", || async {
+            let mut tx = self.begin().await?;
+            let sql = "SELECT id FROM jobs WHERE space = ? AND state IN ('queued', 'running') AND kind = ?";
+            let query = tx.sql(sql).bind(space.as_str()).bind(kind);
+            for row in tx.fetch_all(query).await? {
+                let payer = Payer::Query(row.try_get("id")?);
+                tx.remove_calls_of(space.as_str(), &payer).await?;
+            }
+
+            tx.commit().await
         })
         .await
     }
@@ -166,7 +266,7 @@ impl Store {
             let update = tx.sql(update).bind(kind).bind(before.as_micros());
             let mut cleared = tx.execute(update).await?;
             let delete = "DELETE FROM idempotency_keys WHERE route = ? AND created_at < ? \
-                          AND (status IS NOT NULL OR lease_until < @now)";
+                          AND (status <> 410 OR (status IS NULL AND lease_until < @now))";
             let delete = tx.sql(delete).bind(route).bind(before.as_micros());
 
             cleared += tx.execute(delete).await?;

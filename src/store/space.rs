@@ -201,7 +201,7 @@ impl Tx {
             .map(|_| ())
     }
 
-    async fn count_up(&mut self, space: &Space, name: &str) -> Result<(), StoreError> {
+    pub(super) async fn count_up(&mut self, space: &Space, name: &str) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
         let insert =
             self.backend

@@ -14,9 +14,9 @@ use crate::model::job::Job;
 use crate::model::llm_call::UsageDay;
 
 /// Every table with rows of a space, in the order in which they can be deleted: referring tables
-/// first. `counters` is not among them. It contains only numbers, and the write counter of a space
+/// first. Two are not among them. `counters` contains only numbers, and the write counter of a space
 /// must keep growing: it tells every process that its cache is outdated, even if a space of that
-/// name is created again.
+/// name is created again. `erasures` contains only hashes and numbers, and shows what was deleted.
 pub const SPACE_TABLES: &[&str] = &[
     // First, so that no key can open the space while it is deleted.
     "api_keys",
@@ -47,6 +47,7 @@ pub const SPACE_TABLES: &[&str] = &[
     "jobs",
     "queries",
     "idempotency_keys",
+    "text_uses",
     "usage_days",
     "policies",
     "workspaces",
@@ -75,6 +76,7 @@ const KEYS: &[(&str, &str)] = &[
     ("job_batches", "space, job_id, seq"),
     ("job_events", "space, job_id, seq"),
     ("job_checkpoints", "space, job_id, step"),
+    ("text_uses", "space, used, holder_kind, holder_id"),
 ];
 /// Tables that are written only under the lock of the space's chunks.
 const TABLES_OF_CHUNKS: &[&str] = &[

@@ -73,6 +73,7 @@ pub struct ComposeInput {
     pub off_source_ids: Vec<String>,
     /// Only sources and files of this end user; those of all users if omitted. With `thread_id`, it
     /// must be the owner of the thread.
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     pub user_id: Option<String>,
     /// The thread that the task belongs to.
     pub thread_id: Option<String>,

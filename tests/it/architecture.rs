@@ -16,13 +16,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("llm", &["config", "embedded_model", "model", "store"]),
     ("jobs", &["config", "llm", "model", "store"]),
     ("keys", &["config", "model", "store"]),
-    ("spaces", &["jobs", "llm", "model", "store"]),
+    ("spaces", &["llm", "model", "store"]),
     ("search", &["config", "jobs", "llm", "model", "store"]),
     (
         "memory_retrieval",
         &["config", "llm", "model", "policy", "search", "store"],
     ),
-    ("sources", &["jobs", "search", "store", "model"]),
+    ("sources", &["search", "store", "model"]),
     ("categories", &["config", "store", "model"]),
     ("contextual_helpers", &["llm", "model", "store"]),
     (
@@ -60,6 +60,21 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "erasure",
+        &[
+            "conversation",
+            // It names a category without a call.
+            "embedded_model",
+            "jobs",
+            "llm",
+            "model",
+            "queries",
+            // The terms of a name.
+            "search",
+            "store",
+        ],
+    ),
+    (
         "workbench",
         &[
             "config",
@@ -82,6 +97,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
             "contextual_helpers",
             "conversation",
+            "erasure",
             "ingestion",
             "jobs",
             "keys",
@@ -106,6 +122,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
             "contextual_helpers",
             "conversation",
+            "erasure",
             "http",
             "ingestion",
             "jobs",

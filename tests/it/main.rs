@@ -16,6 +16,7 @@ mod cli;
 mod config;
 mod conversation;
 mod databases;
+mod erasure;
 mod hard_texts;
 mod ingestion;
 mod jobs;

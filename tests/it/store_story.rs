@@ -1,12 +1,15 @@
 //! One scenario for the whole store, on every engine: add, find, list, update and remove.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
 use memoir::model::job::{Claim, Job, JobRecord, Lane, NewJob, Record};
 use memoir::model::source::Source;
-use memoir::store::{SourceFilter, SourceKey, SourcePage, Store, StoreError, StoredAnswer};
+use memoir::store::{
+    NewResponse, SourceFilter, SourceKey, SourcePage, Store, StoreError, StoredAnswer,
+};
 use serde_json::json;
 
 use crate::support::app::load;
@@ -212,7 +215,13 @@ async fn idempotency(store: &Store) {
         None
     );
 
-    tx.update_idempotency_key(&space, "k", 201, "{}")
+    let response = NewResponse {
+        status: 201,
+        json: "{}".to_owned(),
+        used: BTreeSet::new(),
+        at: at(10),
+    };
+    tx.update_idempotency_key(&space, "k", &response)
         .await
         .unwrap();
     tx.commit().await.unwrap();

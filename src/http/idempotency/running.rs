@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use super::{Idempotency, KEEP_SECONDS, Stored, respond, to_json};
+use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, new_uuid};
 use crate::base::problems;
 use crate::http::auth::Caller;
@@ -55,6 +56,10 @@ pub struct Run {
     store: Store,
     /// None for a request without a key, or one that is over.
     held: Option<Held>,
+    /// The time of the request.
+    now: Timestamp,
+    /// How many erasures the space had had before it.
+    erasures: i64,
 }
 
 /// A locked key.
@@ -145,11 +150,14 @@ impl Idempotency {
             runs: state.runs.clone(),
             store: state.store.clone(),
             held: None,
+            now: caller.now,
+            erasures: 0,
         };
 
         let Some(key) = &self.key else {
             return Ok(Some(Turn::Mine(run)));
         };
+        run.erasures = state.store.count_erasures(&caller.space).await?;
         let held = || Held {
             space: caller.space.clone(),
             key: key.clone(),
@@ -235,11 +243,14 @@ impl Run {
         };
 
         let response = respond(StatusCode::OK, &stored);
-        let (runs, store) = (self.runs.clone(), self.store.clone());
+        let written = match stored.to_write(StatusCode::OK, self.now) {
+            Ok(written) => written,
+            Err(error) => return error.into_response(),
+        };
+        let (runs, store, erasures) = (self.runs.clone(), self.store.clone(), self.erasures);
         let writing = self.runs.writes.spawn(async move {
-            let json = serde_json::to_string(&stored).unwrap_or_default();
             match store
-                .finish_idempotency_run(held.names(), StatusCode::OK.as_u16(), &json)
+                .finish_idempotency_run(held.names(), &written, erasures)
                 .await
             {
                 Ok(true) => {}

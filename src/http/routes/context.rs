@@ -36,7 +36,7 @@ pub struct ContextRequest {
     #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
     pub query: String,
     /// The end user; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The current thread, if there is one.
@@ -74,7 +74,7 @@ pub struct AnalyzeRequest {
     #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
     pub query: String,
     /// The end user. The analysis does not depend on it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The current thread. The analysis does not depend on it.

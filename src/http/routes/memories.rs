@@ -10,11 +10,13 @@ use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::erasures::RemovalReceipt;
 use super::jobs::JobSummaryResponse;
 use super::threads::UserQuery;
 use crate::base::ids::{MemoryId, ThreadId};
 use crate::conversation::memories::{MemoryChange, NewMemory};
 use crate::conversation::{Conversation, Correction, DEFAULT_USER};
+use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
@@ -34,7 +36,7 @@ pub use wire::{EntityResponse, MemoryListResponse, MemoryResponse};
 #[schema(example = json!({"user_id": "U-123", "type": "preference", "content": "User prefers SMS notifications for orders"}))]
 pub struct CreateMemoryRequest {
     /// The end user; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// A thread of the user that it belongs to.
@@ -145,7 +147,7 @@ pub struct UpdateMemoryRequest {
 #[into_params(parameter_in = Query)]
 pub struct ListMemoriesQuery {
     /// The end user; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// Only memories of this thread.
     #[serde(default)]
@@ -374,29 +376,31 @@ pub async fn update_memory(
 
 /// Delete a memory
 ///
-/// Permanently deletes a memory and removes it from search. With `If-Match`, returns 412 if it has
-/// changed since you read it.
+/// Permanently deletes a memory and removes it from search; with a message go the facts and summaries
+/// that rest on it. What quotes it elsewhere is emptied: receipts of queries, stored responses, model
+/// outputs. Returns the receipt of the deletion. With `If-Match`, returns 412 if it has changed since
+/// you read it.
 #[utoipa::path(
     delete, path = "/v1/memories/{id}", tag = "conversations", operation_id = "delete_memory",
     params(("id" = String, Path, description = "The memory's id."), UserQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 204, description = "The memory is deleted."),
+        (status = 200, description = "What was deleted.", body = RemovalReceipt),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]
 pub async fn delete_memory(
     caller: Caller,
-    State(conversation): State<Conversation>,
+    State(erasures): State<Erasures>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
-) -> Result<StatusCode, ApiError> {
+) -> Result<Json<RemovalReceipt>, ApiError> {
     let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
     let unchanged = etag::condition(&headers, shown);
-    conversation
-        .remove_memory(&caller.space, &id, query.user_id.as_deref(), unchanged)
+    let erased = erasures
+        .memory(&caller.erasure(), &id, query.user_id.as_deref(), unchanged)
         .await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(erased.into()))
 }
 
 /// Classify a memory again

@@ -32,7 +32,7 @@ use crate::policy::settings::{Overrides, SearchType};
 }))]
 pub struct RetrieveMemoryRequest {
     /// The end user; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The current thread, which must belong to the user.

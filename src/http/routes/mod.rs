@@ -6,6 +6,7 @@ pub mod chunks;
 pub mod context;
 pub mod docs;
 pub mod documents;
+pub mod erasures;
 pub mod exports;
 pub mod health;
 pub mod info;

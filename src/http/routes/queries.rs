@@ -44,7 +44,7 @@ pub const ANSWERED: &str = "answer_query";
 #[into_params(parameter_in = Query)]
 pub struct ListQueriesQuery {
     /// Only queries that were limited to this end user.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// Maximum number of items on the page.
     #[serde(default)]

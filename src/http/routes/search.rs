@@ -81,6 +81,7 @@ pub struct SearchFilters {
     pub source_ids: Vec<String>,
     /// Only sources and memories of this end user.
     #[schema(max_length = 128)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     pub user_id: Option<String>,
     /// Only chunks under this category or its descendants.
     pub category_id: Option<i64>,

@@ -11,7 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::erasures::RemovalReceipt;
 use crate::base::clock::Timestamp;
+use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
@@ -104,7 +106,7 @@ pub struct CreateSourceRequest {
     )]
     pub path: Option<String>,
     /// The end user who owns the source; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(
         max_length = 128,
         pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
@@ -352,25 +354,26 @@ pub async fn update_source(
 
 /// Delete a source
 ///
-/// Permanently deletes the source with all its versions and chunks. With `If-Match`, returns 412 if
-/// the source has changed since you read it.
+/// Permanently deletes the source with all its versions and chunks, cancels its jobs, and deletes the
+/// categories that are left without a chunk. What quotes it elsewhere is emptied: receipts of queries,
+/// stored responses, model outputs; a category is renamed if only deleted text explains its name.
+/// Returns the receipt of the deletion. With `If-Match`, returns 412 if the source has changed since
+/// you read it.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", tag = "sources", operation_id = "delete_source",
     params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 204, description = "The source is deleted."),
+        (status = 200, description = "What was deleted.", body = RemovalReceipt),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]
 pub async fn delete_source(
     caller: Caller,
-    State(sources): State<Sources>,
+    State(erasures): State<Erasures>,
     PathId(id): PathId,
     headers: HeaderMap,
-) -> Result<StatusCode, ApiError> {
+) -> Result<Json<RemovalReceipt>, ApiError> {
     let unchanged = etag::condition(&headers, |source: &Source| SourceResponse::from(source));
-    sources
-        .remove(&caller.space, &id, unchanged, caller.now)
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
+    let erased = erasures.source(&caller.erasure(), &id, unchanged).await?;
+    Ok(Json(erased.into()))
 }

@@ -11,8 +11,10 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::erasures::RemovalReceipt;
 use crate::base::ids::ThreadId;
 use crate::conversation::{Conversation, ThreadChange};
+use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
@@ -21,7 +23,7 @@ use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
 use crate::model::thread::Thread;
-use crate::store::{Removed, ThreadKey, ThreadPage};
+use crate::store::{ThreadKey, ThreadPage};
 
 pub use episodic::{__path_select_episodic, select_episodic};
 pub use layers::{__path_create_summary, __path_get_window, create_summary, get_window};
@@ -70,7 +72,7 @@ pub struct CreateThreadRequest {
     #[serde(default)]
     pub id: Option<String>,
     /// The end user; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The title.
@@ -99,47 +101,13 @@ pub struct ThreadListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// The number of deleted items of each kind.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct RemovalReceipt {
-    pub threads: u64,
-    /// Messages of threads.
-    pub messages: u64,
-    /// Facts, preferences and summaries.
-    pub memories: u64,
-    /// Entries of the keyword index.
-    pub terms: u64,
-    pub vectors: u64,
-    /// Jobs, with their records of model calls.
-    pub jobs: u64,
-    /// Stored responses of requests with an `Idempotency-Key`.
-    pub stored_responses: u64,
-    /// Sources, with their versions; only if a user is deleted.
-    pub sources: u64,
-}
-
-impl From<Removed> for RemovalReceipt {
-    fn from(removed: Removed) -> Self {
-        Self {
-            threads: removed.threads,
-            messages: removed.messages,
-            memories: removed.memories,
-            terms: removed.terms,
-            vectors: removed.vectors,
-            jobs: removed.jobs,
-            stored_responses: removed.stored_responses,
-            sources: 0,
-        }
-    }
-}
-
 /// Filters and pagination of the thread list.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListThreadsQuery {
     /// Only threads of this end user.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// The order: `-created_at` (the default) for the newest thread first, or `-last_message_at`
     /// for the newest message first; threads without messages are then last.
@@ -161,7 +129,7 @@ pub struct ListThreadsQuery {
 #[into_params(parameter_in = Query)]
 pub struct UserQuery {
     /// The end user; what belongs to another user is treated as not found.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     pub user_id: Option<String>,
 }
 
@@ -324,27 +292,28 @@ pub async fn update_thread(
 
 /// Delete a thread
 ///
-/// Permanently deletes the thread with its messages and their jobs, removes them from search, and
-/// returns how much was deleted. With `If-Match`, returns 412 if the thread has changed since you
-/// read it.
+/// Permanently deletes the thread with its messages, the facts and summaries made from them, and
+/// their jobs. What quotes them elsewhere is emptied: receipts of queries, stored responses, model
+/// outputs. Returns the receipt of the deletion. With `If-Match`, returns 412 if the thread has
+/// changed since you read it.
 #[utoipa::path(
     delete, path = "/v1/threads/{id}", tag = "conversations", operation_id = "delete_thread",
     params(("id" = String, Path, description = "The thread's id."), UserQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 200, description = "The number of deleted items of each kind.", body = RemovalReceipt),
+        (status = 200, description = "What was deleted.", body = RemovalReceipt),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]
 pub async fn delete_thread(
     caller: Caller,
-    State(conversation): State<Conversation>,
+    State(erasures): State<Erasures>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> Result<Json<RemovalReceipt>, ApiError> {
     let unchanged = etag::condition(&headers, |thread: &Thread| ThreadResponse::from(thread));
-    let removed = conversation
-        .remove_thread(&caller.space, &id, query.user_id.as_deref(), unchanged)
+    let erased = erasures
+        .thread(&caller.erasure(), &id, query.user_id.as_deref(), unchanged)
         .await?;
-    Ok(Json(removed.into()))
+    Ok(Json(erased.into()))
 }

@@ -96,7 +96,7 @@ function editTags(source, after) {
 
 async function remove(source) {
   const sure = await confirm(`Delete ${source.filename}?`,
-    `This permanently deletes all versions (${number(source.latest_version)}) and their chunks. Receipts of earlier queries stay, without the text.`, "Delete permanently");
+    `This permanently deletes all versions (${number(source.latest_version)}) and their chunks. Receipts of queries that used them keep only numbers.`, "Delete permanently");
   if (!sure) return;
   try {
     const { etag } = await call("GET", `/v1/sources/${source.id}`);

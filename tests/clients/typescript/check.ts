@@ -113,7 +113,8 @@ const checks: Record<string, () => Promise<void>> = {
   async delete_source() {
     const path = { id: (await theSource()).id };
     const gone = await client.DELETE("/v1/sources/{id}", { params: { path, header: space } });
-    assertEqual(gone.response.status, 204);
+    assertEqual(gone.response.status, 200);
+    assertEqual(gone.data?.sources, 1);
     const again = await client.DELETE("/v1/sources/{id}", { params: { path, header: space } });
     assertEqual(again.response.status, 404);
   },

@@ -426,12 +426,7 @@ async fn categories_without_visible_chunks_are_not_options() {
             .app
             .request(Method::DELETE, &format!("/v1/sources/{hidden}"));
 
-        assert_eq!(send(gone).await.status.as_u16(), 204);
-        let empty = desk.app.get("/v1/categories?level=1").await.json()["items"][0]["id"].clone();
-        let gone = desk
-            .app
-            .request(Method::DELETE, &format!("/v1/categories/{empty}"));
-        assert_eq!(send(gone).await.status.as_u16(), 204);
+        assert_eq!(send(gone).await.status.as_u16(), 200);
         assert_eq!(offered().await, "- Plants\n- Stones");
 
         desk.close().await;

@@ -80,7 +80,7 @@ impl Setup {
                 .request(Method::DELETE, &format!("/v1/sources/{id}")),
         )
         .await;
-        assert_eq!(reply.status, 204, "{}", reply.text);
+        assert_eq!(reply.status, 200, "{}", reply.text);
     }
 }
 

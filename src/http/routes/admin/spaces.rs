@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::base::ids::Space;
+use crate::erasure::{ErasureOrder, Erasures};
 use crate::http::auth::{Admin, Caller};
 use crate::http::error::ApiError;
 use crate::http::extract::{PathId, QueryParams};
 use crate::http::page;
+use crate::http::routes::erasures::ErasureResponse;
 use crate::http::routes::usage::UsageTotalsResponse;
 use crate::keys::Keys;
 use crate::spaces::{Measured, Spaces};
@@ -82,6 +84,11 @@ pub struct DeletedSpaceResponse {
     pub jobs_cancelled: u64,
     /// Number of deleted rows by table.
     pub removed: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    pub erasure: ErasureResponse,
+    /// SQLite: whether the write-ahead log, which held the deleted text, was emptied. If others were
+    /// reading from it, it is emptied shortly. Null for other databases.
+    pub log_truncated: Option<bool>,
 }
 
 /// List spaces
@@ -162,7 +169,7 @@ pub async fn get_space(
 )]
 pub async fn delete_space(
     Admin(caller): Admin,
-    State(spaces): State<Spaces>,
+    State(erasures): State<Erasures>,
     State(keys): State<Keys>,
     PathId(name): PathId,
     QueryParams(query): QueryParams<DeleteSpaceQuery>,
@@ -173,16 +180,18 @@ pub async fn delete_space(
         return Err(ApiError::invalid_field("confirm", rule));
     }
 
-    let removed = spaces.remove(&space, caller.now).await?;
+    let order = ErasureOrder {
+        space: space.clone(),
+        ..caller.erasure()
+    };
+    let erased = erasures.space(&order).await?;
     keys.refresh().await?;
     Ok(Json(DeletedSpaceResponse {
         space: space.to_string(),
-        jobs_cancelled: removed.jobs_cancelled as u64,
-        removed: removed
-            .rows
-            .into_iter()
-            .map(|(table, rows)| (table.to_owned(), rows))
-            .collect(),
+        jobs_cancelled: erased.jobs_cancelled as u64,
+        removed: erased.erasure.rows.clone(),
+        log_truncated: erased.log_truncated,
+        erasure: erased.erasure.into(),
     }))
 }
 

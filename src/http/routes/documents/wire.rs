@@ -25,7 +25,7 @@ pub struct RetrieveDocumentRequest {
     #[serde(deserialize_with = "object")]
     pub meta: DocumentDescription,
     /// The end user who owns the sources; `default` if omitted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(min_length = 1, max_length = 128)]
     pub user_id: Option<String>,
     /// Maximum number of versions to score; 50 if omitted.

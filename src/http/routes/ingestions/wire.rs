@@ -60,6 +60,7 @@ pub struct CreateIngestionRequest {
     pub date: Option<String>,
     /// The end user who owns it; `default` if omitted.
     #[schema(max_length = 128)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     pub user_id: Option<String>,
     /// A helper in your own words; a model replaces it only with `regenerate_helper`.
     pub contextual_helper: Option<HelperRequest>,

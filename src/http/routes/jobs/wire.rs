@@ -46,7 +46,7 @@ pub struct JobSummaryResponse {
     pub state: JobStateName,
     /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
     /// does not respond or is paused; `error` then contains the reason and the remedy, and
-    /// `waiting` the start of the wait.
+    /// `waiting` the start of the wait. For a job that has ended, `erased` if its text was deleted.
     pub phase: Option<String>,
     /// The end user within the space.
     pub user_id: String,

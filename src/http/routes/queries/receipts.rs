@@ -25,7 +25,8 @@ pub struct QuerySummaryResponse {
     pub strategy: String,
     /// The end user whose sources were queried; null for all users.
     pub user_id: Option<String>,
-    /// `succeeded` or `failed`.
+    /// `succeeded` or `failed`; `erased` if text that it used was deleted: then only ids and numbers
+    /// are left.
     pub state: String,
     /// The problem code if the query failed.
     pub error: Option<String>,

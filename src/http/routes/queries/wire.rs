@@ -65,7 +65,7 @@ pub struct QueryRequest {
     #[schema(max_items = 100)]
     pub tags: Vec<String>,
     /// Only sources and memories of this end user.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// Uses the source versions that were current at this time.

@@ -17,7 +17,7 @@ use crate::store::{SortValue, SourceFilter, SourceKey, SourceOrder, SourcePage};
 #[into_params(parameter_in = Query)]
 pub struct ListSourcesQuery {
     /// Only sources of this end user.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// Only sources with this tag.
     #[serde(default)]

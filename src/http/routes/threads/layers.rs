@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[into_params(parameter_in = Query)]
 pub struct WindowQuery {
     /// The end user; a thread of another user is treated as not found.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// Number of turns to return.
     #[serde(default)]

@@ -216,7 +216,7 @@ pub enum MessagesResponse {
 #[into_params(parameter_in = Query)]
 pub struct ListMessagesQuery {
     /// The end user; a thread of another user is treated as not found.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// Whether the newest come first; by default the oldest do.
     #[serde(default)]

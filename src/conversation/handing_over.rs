@@ -1,0 +1,140 @@
+//! When messages are deleted: ends the jobs that work on them, and queues what those jobs had left to
+//! do for other messages.
+
+use std::collections::BTreeSet;
+
+use super::{Conversation, enrichment, extraction};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, Space};
+use crate::jobs::JobsError;
+use crate::model::erasure::RowCounts;
+use crate::model::job::{Job, NewJob};
+use crate::model::memory::Memory;
+use crate::store::{AsStoreError as _, StoreError, Tx};
+
+/// The kinds of jobs that read messages; their records quote them.
+pub const READING: [&str; 2] = [enrichment::KIND, extraction::KIND];
+
+impl Conversation {
+    /// Ends the unfinished jobs that worked on these deleted messages of one user, empties them, and queues new
+    /// ones for their other messages. Returns those that it ended.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn hand_over(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        gone: &[Memory],
+        now: Timestamp,
+    ) -> Result<(Vec<Job>, RowCounts), StoreError> {
+        let mut counts = RowCounts::new();
+        let enriching = self.hand_over_enrichment(tx, space, gone, now, &mut counts);
+        let mut ended = enriching.await?;
+        let extracting = self.hand_over_extraction(tx, space, gone, now, &mut counts);
+        ended.extend(extracting.await?);
+        Ok((ended, counts))
+    }
+
+    async fn hand_over_enrichment(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        gone: &[Memory],
+        now: Timestamp,
+        counts: &mut RowCounts,
+    ) -> Result<Vec<Job>, StoreError> {
+        let ids: BTreeSet<&String> = gone
+            .iter()
+            .filter_map(|memory| memory.enrichment_job.as_ref())
+            .collect();
+        let mut ended = Vec::new();
+        for id in ids {
+            let id = JobId::from_stored(id.clone());
+            let Some(job) = tx.find_job(space, &id).await? else {
+                continue;
+            };
+
+            if !job.state.is_final() {
+                tx.cancel_job(&job, now).await?;
+                let others = tx.count_pending_of(space, &id).await?;
+                let next = if others > 0 {
+                    let new = enrichment::new_job(&job.user_id, self.jobs.max_attempts());
+                    self.queue(tx, space, &new, now).await?
+                } else {
+                    None
+                };
+                tx.update_enrichment_job(space, &id, next.as_ref()).await?;
+                ended.push(job);
+            }
+
+            tx.erase_jobs(space, &[id], counts).await?;
+        }
+
+        Ok(ended)
+    }
+
+    async fn hand_over_extraction(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        gone: &[Memory],
+        now: Timestamp,
+        counts: &mut RowCounts,
+    ) -> Result<Vec<Job>, StoreError> {
+        let Some(user_id) = gone.first().map(|memory| memory.user_id.clone()) else {
+            return Ok(Vec::new());
+        };
+
+        let ids: BTreeSet<&str> = gone.iter().map(|memory| memory.id.as_str()).collect();
+        let mut ended = Vec::new();
+        for (job, messages) in tx
+            .hold_unfinished_requests(space, extraction::KIND, &user_id)
+            .await?
+        {
+            let asked = messages["message_ids"].as_array().into_iter().flatten();
+            let asked: Vec<&str> = asked.filter_map(serde_json::Value::as_str).collect();
+            if !asked.iter().any(|id| ids.contains(id)) {
+                continue;
+            }
+
+            let left = tx
+                .list_unsaved(space, &job.id, "extracted/", &asked)
+                .await?;
+            let left: Vec<&str> = left.into_iter().filter(|id| !ids.contains(id)).collect();
+            tx.cancel_job(&job, now).await?;
+            if !left.is_empty() {
+                let new = extraction::new_job(&user_id, &left, self.jobs.max_attempts());
+                self.queue(tx, space, &new, now).await?;
+            }
+
+            tx.erase_jobs(space, std::slice::from_ref(&job.id), counts)
+                .await?;
+            ended.push(job);
+        }
+
+        Ok(ended)
+    }
+
+    /// Queues a job; none if the queue is full: then the next job of the thread does its work.
+    async fn queue(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        new: &NewJob,
+        now: Timestamp,
+    ) -> Result<Option<JobId>, StoreError> {
+        match self.jobs.enqueue(tx, space, new, now).await {
+            Ok(job) => Ok(Some(job.id)),
+            Err(JobsError::QueueFull { .. }) => Ok(None),
+            Err(error) => {
+                Err(error
+                    .as_store_error()
+                    .cloned()
+                    .unwrap_or_else(|| StoreError::Broken {
+                        cause: error.to_string(),
+                    }))
+            }
+        }
+    }
+}

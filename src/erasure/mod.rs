@@ -1,0 +1,264 @@
+//! Erasure: deletes a source, a thread, a memory, an end user or a space, with everything that quotes
+//! it elsewhere, and keeps a receipt without content.
+//!
+//! Every erasure has the same steps. The first transaction deletes the subject, ends the jobs about
+//! it, and stores a receipt that says what is left to do. Then, a few rows at a time, what holds its
+//! text is emptied: receipts of queries, stored responses, jobs, model calls, names of categories.
+//! Each step is safe to repeat, so an interrupted erasure is continued when the service starts, and
+//! by a repeated request.
+
+mod conversations;
+mod error;
+mod holders;
+mod names;
+mod sources;
+mod spaces;
+mod users;
+
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::base::clock::Timestamp;
+use crate::base::ids::{ErasureId, Space};
+use crate::conversation::Conversation;
+use crate::jobs::Jobs;
+use crate::llm::Llm;
+use crate::model::erasure::{ErasedBy, Erasure, Pending, RowCounts, SubjectKind, add_counts};
+use crate::store::{ErasurePage, Store, StoreError};
+
+pub use error::ErasureError;
+
+/// How often SQLite's log is tried to be truncated while others read from it, and the pause between.
+const TRUNCATIONS: usize = 5;
+const TRUNCATION_PAUSE: Duration = Duration::from_millis(100);
+/// The pause between later attempts.
+const LATER: Duration = Duration::from_secs(5);
+
+/// Entry point of erasures; cheap to clone.
+#[derive(Clone)]
+pub struct Erasures {
+    store: Store,
+    jobs: Jobs,
+    llm: Llm,
+    conversation: Conversation,
+    running: TaskTracker,
+}
+
+/// Who erases something, where and when.
+#[derive(Debug, Clone)]
+pub struct ErasureOrder {
+    pub space: Space,
+    pub by: ErasedBy,
+    pub now: Timestamp,
+}
+
+/// A finished erasure.
+#[derive(Debug, Clone)]
+pub struct Erased {
+    pub erasure: Erasure,
+    pub messages: u64,
+    /// Facts, preferences and summaries.
+    pub memories: u64,
+    pub jobs_cancelled: usize,
+    /// SQLite: whether the write-ahead log, which held the deleted text, was emptied.
+    pub log_truncated: Option<bool>,
+}
+
+/// An erasure that is under way.
+struct Running {
+    erasure: Erasure,
+    messages: u64,
+    memories: u64,
+    jobs_cancelled: usize,
+}
+
+impl ErasureOrder {
+    fn begin(&self, kind: SubjectKind, id: &str) -> Running {
+        Running::of(Erasure {
+            space: self.space.clone(),
+            id: ErasureId::new(),
+            kind,
+            subject_sha256: kind.hash(&self.space, id),
+            by: self.by.clone(),
+            rows: RowCounts::new(),
+            pending: Some(Pending {
+                subject: id.to_owned(),
+                ..Pending::default()
+            }),
+            created_at: self.now,
+            finished_at: None,
+        })
+    }
+}
+
+impl Running {
+    fn of(erasure: Erasure) -> Self {
+        Self {
+            erasure,
+            messages: 0,
+            memories: 0,
+            jobs_cancelled: 0,
+        }
+    }
+
+    fn space(&self) -> &Space {
+        &self.erasure.space
+    }
+
+    fn add(&mut self, counts: &RowCounts) {
+        add_counts(&mut self.erasure.rows, counts);
+    }
+
+    fn pending(&mut self) -> &mut Pending {
+        self.erasure.pending.get_or_insert_default()
+    }
+}
+
+impl Erasures {
+    #[must_use]
+    pub fn new(store: Store, jobs: Jobs, llm: Llm, conversation: Conversation) -> Self {
+        Self {
+            store,
+            jobs,
+            llm,
+            conversation,
+            running: TaskTracker::new(),
+        }
+    }
+
+    /// A page of receipts, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(
+        &self,
+        space: &Space,
+        page: &ErasurePage,
+    ) -> Result<Vec<Erasure>, StoreError> {
+        self.store.list_erasures(space, page).await
+    }
+
+    /// A receipt.
+    ///
+    /// # Errors
+    /// [`ErasureError::NotFound`], or the store's.
+    pub async fn find(&self, space: &Space, id: &str) -> Result<Erasure, ErasureError> {
+        let unknown = || ErasureError::not_found("erasure", id);
+        let parsed: ErasureId = id.parse().map_err(|_| unknown())?;
+        let found = self.store.find_erasure(space, &parsed).await?;
+        found.ok_or_else(unknown)
+    }
+
+    /// Continues the erasures that were interrupted, of all spaces.
+    pub async fn resume(&self, now: Timestamp) {
+        let unfinished = match self.store.list_unfinished_erasures().await {
+            Ok(unfinished) => unfinished,
+            Err(error) => {
+                tracing::warn!(%error, "cannot list unfinished erasures");
+                return;
+            }
+        };
+
+        for erasure in unfinished {
+            let id = erasure.id.clone();
+            match self.complete(Running::of(erasure), now).await {
+                Ok(_) => tracing::info!(erasure_id = %id, "an interrupted erasure was completed"),
+                Err(error) => {
+                    tracing::warn!(erasure_id = %id, %error, "cannot complete an erasure; will retry");
+                }
+            }
+        }
+    }
+
+    /// Waits for erasures that are under way.
+    pub async fn close(&self) {
+        self.running.close();
+        self.running.wait().await;
+    }
+
+    /// What a request gets whose subject is gone: if its erasure was interrupted, the rest of it.
+    async fn go_on(
+        &self,
+        order: &ErasureOrder,
+        kind: SubjectKind,
+        id: &str,
+    ) -> Result<Erased, ErasureError> {
+        let hash = kind.hash(&order.space, id);
+        let begun = self.store.find_unfinished_erasure(&order.space, &hash);
+        let Some(erasure) = begun.await? else {
+            return Err(ErasureError::not_found(kind.as_str(), id));
+        };
+
+        self.complete(Running::of(erasure), order.now).await
+    }
+
+    /// Does the rest of an erasure, even if the caller disconnects.
+    async fn complete(&self, running: Running, now: Timestamp) -> Result<Erased, ErasureError> {
+        let this = self.clone();
+        let work = self
+            .running
+            .spawn(async move { this.finish(running, now).await });
+        let done = work.await.unwrap_or_else(|error| {
+            Err(StoreError::Broken {
+                cause: error.to_string(),
+            })
+        });
+        Ok(done?)
+    }
+
+    async fn finish(&self, mut running: Running, now: Timestamp) -> Result<Erased, StoreError> {
+        match running.erasure.kind {
+            SubjectKind::Source | SubjectKind::Memory => {}
+            SubjectKind::Thread => self.remove_rest_of_thread(&mut running).await?,
+            SubjectKind::User => self.remove_user_rows(&mut running, now).await?,
+            SubjectKind::Space => self.remove_space_rows(&mut running, now).await?,
+        }
+
+        self.erase_holders(&mut running).await?;
+        running.erasure.pending = None;
+        running.erasure.finished_at = Some(now);
+        self.store.update_erasure(&running.erasure).await?;
+        tracing::info!(
+            erasure_id = %running.erasure.id,
+            kind = running.erasure.kind.as_str(),
+            rows = running.erasure.rows.values().sum::<u64>(),
+            "erased"
+        );
+
+        let log_truncated = self.truncate_log().await;
+        Ok(Erased {
+            erasure: running.erasure,
+            messages: running.messages,
+            memories: running.memories,
+            jobs_cancelled: running.jobs_cancelled,
+            log_truncated,
+        })
+    }
+
+    /// Empties SQLite's write-ahead log; `Some(false)` if others still read from it. Then it is
+    /// tried again until it succeeds.
+    async fn truncate_log(&self) -> Option<bool> {
+        for attempt in 1..=TRUNCATIONS {
+            match self.store.truncate_log().await {
+                Ok(Some(true)) => return Some(true),
+                Ok(None) => return None,
+                Ok(Some(false)) => {}
+                Err(error) => tracing::warn!(%error, "cannot truncate the write-ahead log"),
+            }
+
+            if attempt < TRUNCATIONS {
+                tokio::time::sleep(TRUNCATION_PAUSE).await;
+            }
+        }
+
+        let store = self.store.clone();
+        self.running.spawn(async move {
+            while !matches!(store.truncate_log().await, Ok(None | Some(true))) {
+                tokio::time::sleep(LATER).await;
+            }
+        });
+
+        Some(false)
+    }
+}

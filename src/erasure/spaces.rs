@@ -1,0 +1,57 @@
+//! Erases a whole space.
+
+use std::time::Duration;
+
+use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
+use crate::base::clock::Timestamp;
+use crate::model::erasure::{RowCounts, SubjectKind};
+use crate::store::StoreError;
+
+/// The worker of a cancelled job notices within a second, and stops.
+const WORKERS_STOP: Duration = Duration::from_secs(2);
+/// Rows written while a space is deleted are deleted in the next pass.
+const PASSES: usize = 3;
+
+impl Erasures {
+    /// Erases everything in the space of the order, except its receipts of erasures.
+    ///
+    /// # Errors
+    /// The store's; repeating the call erases the rest.
+    pub async fn space(&self, order: &ErasureOrder) -> Result<Erased, ErasureError> {
+        let running = order.begin(SubjectKind::Space, order.space.as_str());
+        self.begin(&running).await?;
+        self.complete(running, order.now).await
+    }
+
+    pub(super) async fn remove_space_rows(
+        &self,
+        running: &mut Running,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let space = running.space().clone();
+        // First, so that no worker adds data in the meantime.
+        let cancelled = self.store.cancel_space_jobs(&space, now).await?;
+        self.jobs.announce_cancelled(&cancelled);
+        running.jobs_cancelled += cancelled.len();
+        if !cancelled.is_empty() {
+            tokio::time::sleep(WORKERS_STOP).await;
+        }
+
+        for _ in 0..PASSES {
+            // Otherwise calls that are not written yet would reappear as rows of the space.
+            self.llm.flush().await?;
+            let pass = self.store.remove_space(&space).await?;
+            let found = pass.values().any(|count| *count > 0);
+            let counts: RowCounts = pass
+                .into_iter()
+                .map(|(table, count)| (table.to_owned(), count))
+                .collect();
+            running.add(&counts);
+            if !found {
+                break;
+            }
+        }
+
+        Ok(())
+    }
+}

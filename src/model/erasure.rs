@@ -1,0 +1,105 @@
+//! An erasure: the deletion of a source, a thread, a memory, an end user or a space, and the receipt
+//! that is kept of it, without content.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Timestamp;
+use crate::base::hash::sha256_hex;
+use crate::base::ids::{ErasureId, Space};
+
+/// What is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    Source,
+    Thread,
+    Memory,
+    User,
+    Space,
+}
+
+impl SubjectKind {
+    const ALL: [Self; 5] = [
+        Self::Source,
+        Self::Thread,
+        Self::Memory,
+        Self::User,
+        Self::Space,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Thread => "thread",
+            Self::Memory => "memory",
+            Self::User => "user",
+            Self::Space => "space",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    /// The hash by which a receipt names what was deleted: SHA-256 of the words `memoir erasure`, the
+    /// space, the kind and the id, each on a line of its own.
+    pub fn hash(self, space: &Space, id: &str) -> String {
+        sha256_hex(format!("memoir erasure\n{space}\n{}\n{id}", self.as_str()).as_bytes())
+    }
+}
+
+/// Who deleted something: an API key; neither if the service requires none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErasedBy {
+    pub key_id: Option<String>,
+    pub key_name: Option<String>,
+}
+
+/// Rows deleted or emptied, by table.
+pub type RowCounts = BTreeMap<String, u64>;
+
+/// Adds counts to others.
+pub fn add_counts(all: &mut RowCounts, more: &RowCounts) {
+    for (table, count) in more.iter().filter(|(_, count)| **count > 0) {
+        *all.entry(table.clone()).or_default() += count;
+    }
+}
+
+/// The receipt of an erasure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Erasure {
+    pub space: Space,
+    pub id: ErasureId,
+    pub kind: SubjectKind,
+    pub subject_sha256: String,
+    pub by: ErasedBy,
+    pub rows: RowCounts,
+    /// What is left to do.
+    pub pending: Option<Pending>,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// What is left to do for an erasure, so that it can be continued after a crash. Deleted from the
+/// receipt when it is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pending {
+    /// The id of what is deleted.
+    pub subject: String,
+    /// The end user whose thread or memory is deleted, or who is deleted.
+    pub user_id: Option<String>,
+    /// The time from which jobs may hold the text.
+    pub since: i64,
+    /// Ids whose uses are left to erase.
+    pub used: Vec<String>,
+    /// Chunks of deleted sources, which older receipts name by their numbers.
+    pub chunks: Vec<i64>,
+    /// Categories that still have chunks, with the words of their names that deleted texts contain.
+    pub doubtful: Vec<(i64, Vec<String>)>,
+    /// Names of categories that only deleted text explains, and since when there was one.
+    pub names: Vec<String>,
+    pub names_since: Option<i64>,
+}

@@ -1,0 +1,451 @@
+//! Erases a source: its rows, and the categories that it leaves empty; and reads the texts that
+//! explain the names of categories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::categories::{AT_ONCE, select_paths};
+use super::text_uses::count;
+use super::{NewEntry, Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
+use crate::base::ids::{JobId, SourceId, Space};
+use crate::base::text::name_key;
+use crate::model::category::NamedBy;
+use crate::model::erasure::RowCounts;
+use crate::model::search::OwnerKind;
+
+/// Chunks read at once.
+const TEXTS: usize = 200;
+
+/// The tables with rows of a source, with the condition that selects them.
+const TABLES: [(&str, &str); 7] = [
+    (
+        "chunks",
+        "SELECT COUNT(*) AS number FROM source_versions v JOIN chunks c ON c.space = v.space AND c.version_id = v.id \
+         WHERE v.space = ? AND v.source_id = ?",
+    ),
+    (
+        "source_versions",
+        "SELECT COUNT(*) AS number FROM source_versions WHERE space = ? AND source_id = ?",
+    ),
+    (
+        "document_versions",
+        "SELECT COUNT(*) AS number FROM document_versions WHERE space = ? AND source_id = ?",
+    ),
+    (
+        "contextual_helpers",
+        "SELECT COUNT(*) AS number FROM contextual_helpers WHERE space = ? AND source_id = ?",
+    ),
+    (
+        "source_tags",
+        "SELECT COUNT(*) AS number FROM source_tags WHERE space = ? AND source_id = ?",
+    ),
+    (
+        "search_entries",
+        "SELECT COUNT(*) AS number FROM search_entries WHERE space = ? AND owner_kind IN ('chunk', 'source') \
+         AND group_id = ?",
+    ),
+    (
+        "embeddings",
+        "SELECT COUNT(*) AS number FROM search_entries s JOIN embeddings e ON e.space = s.space \
+         AND e.owner_kind = s.owner_kind AND e.entry_id = s.id WHERE s.space = ? AND s.owner_kind IN ('chunk', 'source') \
+         AND s.group_id = ?",
+    ),
+];
+
+/// A category on the way to chunks of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedCategory {
+    pub id: i64,
+    /// 0 on level 1.
+    pub parent_id: i64,
+    pub name: String,
+    pub named_by: NamedBy,
+    pub created_at: Timestamp,
+    /// Earlier names.
+    pub former: Vec<String>,
+}
+
+/// The words about a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceEntry {
+    source_id: SourceId,
+    owner_id: i64,
+    version_id: i64,
+    length: i64,
+    pub tokens: String,
+    created_at: Timestamp,
+}
+
+impl Store {
+    /// The categories of a source's chunks, of all versions, and all those above them.
+    pub async fn list_source_categories(
+        &self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Vec<NamedCategory>, StoreError> {
+        self.retry("list_source_categories", || async {
+            let leaves = self.list_leaves_of(space, id).await?;
+            let mut ids = BTreeSet::new();
+            for some in leaves.chunks(AT_ONCE) {
+                let rows = self
+                    .fetch_all(select_paths(&self.backend.dialect, space, some))
+                    .await?;
+                for row in rows {
+                    ids.insert(row.try_get::<i64, _>("id")?);
+                }
+            }
+
+            let ids: Vec<i64> = ids.into_iter().collect();
+            self.list_named(space, &ids).await
+        })
+        .await
+    }
+
+    async fn list_leaves_of(&self, space: &Space, id: &SourceId) -> Result<Vec<i64>, StoreError> {
+        let query = self.sql(LEAVES).bind(space.as_str()).bind(id.as_str());
+        let rows = self.fetch_all(query).await?;
+        rows.iter()
+            .map(|row| Ok(row.try_get("category_id")?))
+            .collect()
+    }
+
+    /// Categories with all the names that they have had.
+    pub async fn list_named(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<Vec<NamedCategory>, StoreError> {
+        let mut found: BTreeMap<i64, NamedCategory> = BTreeMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let sql = "SELECT id, parent_key, name, named_by, created_at FROM categories \
+                       WHERE COALESCE(space, '') = ? AND id IN (??)";
+            let query = self.backend.dialect.query_list(sql, some.len());
+            let query = some
+                .iter()
+                .fold(query.bind(space.as_str()), |query, id| query.bind(*id));
+            for row in self.fetch_all(query).await? {
+                let category = read_named(&row)?;
+                found.insert(category.id, category);
+            }
+
+            let sql = "SELECT category_id, before_json FROM category_changes WHERE space = ? AND category_id IN (??)";
+            let query = self.backend.dialect.query_list(sql, some.len());
+            let query = some
+                .iter()
+                .fold(query.bind(space.as_str()), |query, id| query.bind(*id));
+            for row in self.fetch_all(query).await? {
+                let before = super::jobs::read_json(&row, "before_json")?.unwrap_or_default();
+                let former = before["name"].as_str().map(ToOwned::to_owned);
+                if let Some(category) = found.get_mut(&row.try_get("category_id")?) {
+                    category.former.extend(former);
+                }
+            }
+        }
+
+        Ok(found.into_values().collect())
+    }
+
+    /// What is said about a source besides its chunks: its name, its tags, its helpers.
+    pub async fn list_source_descriptions(
+        &self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Vec<String>, StoreError> {
+        self.retry("list_source_descriptions", || async {
+            let mut texts = Vec::new();
+            for sql in [
+                "SELECT filename AS text FROM sources WHERE space = ? AND id = ?",
+                "SELECT path AS text FROM sources WHERE space = ? AND id = ?",
+                "SELECT tag AS text FROM source_tags WHERE space = ? AND source_id = ?",
+                "SELECT text FROM contextual_helpers WHERE space = ? AND source_id = ?",
+                "SELECT metadata_json AS text FROM source_versions WHERE space = ? AND source_id = ?",
+                "SELECT COALESCE(topic, '') AS text FROM source_versions WHERE space = ? AND source_id = ?",
+                "SELECT COALESCE(note, '') AS text FROM source_versions WHERE space = ? AND source_id = ?",
+            ] {
+                let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
+                for row in self.fetch_all(query).await? {
+                    texts.push(row.try_get("text")?);
+                }
+            }
+
+            Ok(texts)
+        })
+        .await
+    }
+
+    /// The next chunks of a source with their headings, of all versions, after the given one.
+    pub async fn list_source_texts(
+        &self,
+        space: &Space,
+        id: &SourceId,
+        after: i64,
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        let sql = format!(
+            "SELECT c.id, c.heading, c.text_content FROM source_versions v JOIN chunks c ON c.space = v.space \
+             AND c.version_id = v.id WHERE v.space = ? AND v.source_id = ? AND c.id > ? ORDER BY c.id LIMIT {TEXTS}"
+        );
+        self.retry("list_source_texts", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+            let query = query.bind(id.as_str().to_owned()).bind(after);
+            let rows = self.fetch_all(query).await?;
+            let read = |row: &AnyRow| Ok((row.try_get("id")?, text_of(row)?));
+            rows.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// The next chunks of a leaf with their headings and sources, of all versions, after the given
+    /// one.
+    pub async fn list_filed_texts(
+        &self,
+        space: &Space,
+        leaf: i64,
+        after: i64,
+    ) -> Result<Vec<(i64, SourceId, String)>, StoreError> {
+        let sql = format!(
+            "SELECT id, source_id, heading, text_content FROM chunks WHERE space = ? AND category_id = ? AND id > ? \
+             ORDER BY id LIMIT {TEXTS}"
+        );
+        self.retry("list_filed_texts", || async {
+            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+            let rows = self.fetch_all(query.bind(leaf).bind(after)).await?;
+            let read = |row: &AnyRow| {
+                let source = SourceId::from_stored(row.try_get("source_id")?);
+                Ok((row.try_get("id")?, source, text_of(row)?))
+            };
+            rows.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Whether a category of the space has this name.
+    pub async fn has_category_named(&self, space: &Space, name: &str) -> Result<bool, StoreError> {
+        self.retry("has_category_named", || async {
+            let query = self.sql("SELECT id FROM categories WHERE space = ? AND name = ? LIMIT 1");
+            let query = query.bind(space.as_str()).bind(name.to_owned());
+            Ok(!self.fetch_all(query).await?.is_empty())
+        })
+        .await
+    }
+}
+
+const LEAVES: &str = "SELECT DISTINCT c.category_id FROM source_versions v JOIN chunks c ON c.space = v.space \
+                      AND c.version_id = v.id WHERE v.space = ? AND v.source_id = ? AND c.category_id IS NOT NULL";
+
+impl Tx {
+    /// The rows of a source, by table.
+    pub async fn count_source_rows(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<RowCounts, StoreError> {
+        let mut counts = RowCounts::from([("sources".to_owned(), 1)]);
+        for (table, sql) in TABLES {
+            let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
+            let row = self.fetch_optional(query).await?;
+            let number: i64 = row.map_or(Ok(0), |row| row.try_get("number"))?;
+            count(&mut counts, table, u64::try_from(number).unwrap_or(0));
+        }
+
+        Ok(counts)
+    }
+
+    /// Every job that was about a source.
+    pub async fn list_jobs_about(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let query = self.sql("SELECT id FROM jobs WHERE space = ? AND source_id = ?");
+        let rows = self
+            .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
+            .await?;
+        rows.iter()
+            .map(|row| Ok(JobId::from_stored(row.try_get("id")?)))
+            .collect()
+    }
+
+    /// The numbers of a source's chunks, of all versions.
+    pub async fn list_chunk_ids_of(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Vec<i64>, StoreError> {
+        let sql = "SELECT c.id FROM source_versions v JOIN chunks c ON c.space = v.space AND c.version_id = v.id \
+                   WHERE v.space = ? AND v.source_id = ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
+        let rows = self.fetch_all(query).await?;
+        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+    }
+
+    /// The leaves of a source's chunks, of all versions.
+    pub async fn list_source_leaves(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Vec<i64>, StoreError> {
+        let query = self.sql(LEAVES).bind(space.as_str()).bind(id.as_str());
+        let rows = self.fetch_all(query).await?;
+        rows.iter()
+            .map(|row| Ok(row.try_get("category_id")?))
+            .collect()
+    }
+
+    /// Deletes those of these leaves that have no chunk of any version, and then those above them
+    /// that have become empty, with their changes and aliases. Returns their ids. The caller holds
+    /// the space's lock.
+    pub async fn remove_empty_categories(
+        &mut self,
+        space: &Space,
+        leaves: &[i64],
+        counts: &mut RowCounts,
+    ) -> Result<Vec<i64>, StoreError> {
+        let mut removed = Vec::new();
+        let mut level: BTreeSet<i64> = leaves.iter().copied().collect();
+        while !level.is_empty() {
+            let mut above = BTreeSet::new();
+            for id in level {
+                if self.has_chunks_in(space, &[id]).await?
+                    || !self.list_children(space, &[id]).await?.is_empty()
+                {
+                    continue;
+                }
+
+                let Some(category) = self.find_category(space, id).await? else {
+                    continue;
+                };
+                above.extend(category.parent_id);
+                self.forget_names(space, id, counts).await?;
+                self.remove_categories(space, &[id]).await?;
+                count(counts, "categories", 1);
+                removed.push(id);
+            }
+
+            level = above;
+        }
+
+        if !removed.is_empty() {
+            self.count_category_removal(space).await?;
+        }
+
+        Ok(removed)
+    }
+
+    /// Deletes the changes and the former names of a category.
+    pub async fn forget_names(
+        &mut self,
+        space: &Space,
+        id: i64,
+        counts: &mut RowCounts,
+    ) -> Result<(), StoreError> {
+        for (table, sql) in [
+            (
+                "category_changes",
+                "DELETE FROM category_changes WHERE space = ? AND category_id = ?",
+            ),
+            (
+                "category_aliases",
+                "DELETE FROM category_aliases WHERE space = ? AND category_id = ?",
+            ),
+        ] {
+            let delete = self.sql(sql).bind(space.as_str()).bind(id);
+            count(counts, table, self.execute(delete).await?);
+        }
+
+        Ok(())
+    }
+
+    /// The entries with the words about a source, of all versions.
+    pub async fn list_source_entries(
+        &mut self,
+        space: &Space,
+        id: &SourceId,
+    ) -> Result<Vec<SourceEntry>, StoreError> {
+        let sql = "SELECT owner_id, version_id, length, tokens, created_at FROM search_entries WHERE space = ? \
+                   AND owner_kind = 'source' AND group_id = ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
+        let read = |row: &AnyRow| {
+            Ok(SourceEntry {
+                source_id: id.clone(),
+                owner_id: row.try_get("owner_id")?,
+                version_id: row.try_get("version_id")?,
+                length: row.try_get("length")?,
+                tokens: row.try_get("tokens")?,
+                created_at: Timestamp::from_micros(row.try_get("created_at")?),
+            })
+        };
+        self.fetch_all(query).await?.iter().map(read).collect()
+    }
+
+    /// Replaces the words of such an entry. The caller holds the space's lock.
+    pub async fn replace_entry(
+        &mut self,
+        space: &Space,
+        entry: &SourceEntry,
+        tokens: &str,
+    ) -> Result<(), StoreError> {
+        let kind = OwnerKind::Source;
+        self.remove_entries(space, kind, &[entry.owner_id]).await?;
+        let new = NewEntry {
+            owner_id: entry.owner_id,
+            group_id: entry.source_id.as_str(),
+            version_id: entry.version_id,
+            length: entry.length,
+            tokens,
+        };
+        self.add_entries(space, kind, &[new], entry.created_at)
+            .await
+    }
+
+    /// Gives a category another name and keeps nothing of its former ones; `false` if the name is
+    /// taken under its parent. The caller holds the space's lock.
+    pub async fn replace_name(
+        &mut self,
+        space: &Space,
+        (id, parent_id): (i64, i64),
+        name: &str,
+        counts: &mut RowCounts,
+    ) -> Result<bool, StoreError> {
+        let wanted = BTreeSet::from([(parent_id, name_key(name))]);
+        let taken = self.list_categories_named(space, &wanted).await?;
+        let former = self.list_aliases(space, &wanted).await?;
+        if taken.values().any(|other| *other != id) || former.values().any(|(of, _)| *of != id) {
+            return Ok(false);
+        }
+
+        self.forget_names(space, id, counts).await?;
+        let update =
+            "UPDATE categories SET name = ?, name_key = ?, named_by = ? WHERE space = ? AND id = ?";
+        let update = self
+            .sql(update)
+            .bind(name.to_owned())
+            .bind(name_key(name))
+            .bind(NamedBy::Embedded.as_str())
+            .bind(space.as_str())
+            .bind(id);
+        count(counts, "categories", self.execute(update).await?);
+        self.count_category_removal(space).await?;
+        Ok(true)
+    }
+}
+
+fn text_of(row: &AnyRow) -> Result<String, StoreError> {
+    let heading: Option<String> = row.try_get("heading")?;
+    let text: String = row.try_get("text_content")?;
+    Ok(heading.map_or(text.clone(), |heading| format!("{heading}\n{text}")))
+}
+
+fn read_named(row: &AnyRow) -> Result<NamedCategory, StoreError> {
+    let named_by: String = row.try_get("named_by")?;
+    Ok(NamedCategory {
+        id: row.try_get("id")?,
+        parent_id: row.try_get("parent_key")?,
+        name: row.try_get("name")?,
+        named_by: NamedBy::from_stored(&named_by),
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+        former: Vec::new(),
+    })
+}
