@@ -83,6 +83,14 @@ pub struct Defused<'t> {
 #[must_use]
 pub fn defused(text: &str) -> Defused<'_> {
     let mut removed = Vec::new();
+    // Every mark has one of these characters, or one that only looks like it.
+    if text.is_ascii() && !text.contains(['[', '#', '<', '_', ':', '&']) {
+        return Defused {
+            text: text.into(),
+            removed,
+        };
+    }
+
     let mut safe = String::new();
     let mut done = 0;
     let folded = Folded::new(text);
@@ -219,9 +227,11 @@ pub fn above_label(text: &str, label: &str) -> String {
 #[must_use]
 pub fn fenced(text: &str) -> String {
     let (mut longest, mut run) = (2, 0);
-    for (c, _) in characters(text) {
-        run = if c == '`' { run + 1 } else { 0 };
-        longest = longest.max(run);
+    if !text.is_ascii() || text.contains(['`', '&']) {
+        for (c, _) in characters(text) {
+            run = if c == '`' { run + 1 } else { 0 };
+            longest = longest.max(run);
+        }
     }
     let fence = "`".repeat(longest + 1);
     format!("{fence}\n{text}\n{fence}")
@@ -232,8 +242,9 @@ pub fn fenced(text: &str) -> String {
 /// could still end the block together with what follows.
 #[must_use]
 pub fn quoted(text: &str) -> Cow<'_, str> {
-    // Without a character that folds to a quote, there is nothing to look at one by one.
-    if text.is_ascii() && !text.contains("\"\"\"") && !text.contains('&') {
+    // All that folds to a quote: most texts have fewer than three.
+    let quotes = ['"', '＂', '&', '\u{e0022}'];
+    if text.matches(quotes).nth(2).is_none() {
         return text.into();
     }
 
