@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::frame::Reading;
+use super::sample_pairs;
 use super::sketch::Sketch;
 use super::table::{self, Vector};
 use super::wording::Wording;
@@ -86,11 +87,11 @@ impl SampledCategory {
     }
 
     fn put(&mut self, text: Arc<Reading>) {
-        if !self.each.is_empty() {
-            let mut wording = Wording::new(&text.sketch);
-            self.pairs
-                .extend(self.each.iter().map(|one| text.likeness(&mut wording, one)));
-        }
+        let others = self.each.iter().map(|one| &*one.sketch);
+        let words = sample_pairs::word_likeness(&text.sketch, others);
+        let pairs = self.each.iter().zip(words);
+        self.pairs
+            .extend(pairs.map(|(one, words)| text.likeness_with(words, one)));
         self.each.push(text);
     }
 

@@ -114,7 +114,10 @@ impl<'a> ChunkToFile<'a> {
         let wanted = self.wanted();
         let nearest = self.nearest(choices);
         match (wanted, nearest) {
-            (_, Some((choice, _))) if !self.input.may_create => choice.name.clone(),
+            (_, Some((choice, _))) if !self.input.may_create => {
+                let kindred = kindred.and_then(|at| choices.get(at));
+                kindred.unwrap_or(choice).name.clone()
+            }
             (Some((place, fit)), nearest) => self.join_or_make(place, fit, nearest, choices),
             (None, nearest) => self.by_own_words(nearest, choices, kindred),
         }

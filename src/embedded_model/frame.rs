@@ -91,7 +91,12 @@ impl Reading {
     ///
     /// `wording` is that of this text.
     pub fn likeness(&self, wording: &mut Wording<'_>, other: &Self) -> f32 {
-        let words = (wording.likeness(&other.sketch) - IDLE) / (1.0 - IDLE);
+        self.likeness_with(wording.likeness(&other.sketch), other)
+    }
+
+    /// The same with a known similarity of their words.
+    pub fn likeness_with(&self, words: f32, other: &Self) -> f32 {
+        let words = (words - IDLE) / (1.0 - IDLE);
         let like = f32::midpoint(table::dot(&self.apart, &other.apart), words);
         like.max(0.0).powi(2) / (self.common * other.common)
     }

@@ -30,6 +30,7 @@ mod question;
 mod quotation;
 mod rank;
 mod rename;
+mod sample_pairs;
 mod sections;
 mod select;
 mod short_text;

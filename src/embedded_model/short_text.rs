@@ -108,25 +108,36 @@ impl ChunkToFile<'_> {
         read: &Reading,
         number: usize,
     ) -> Option<usize> {
+        let same = siblings.sameness(read);
+        let nearest = |fits: &dyn Fn(usize) -> bool| {
+            (0..same.len().min(number))
+                .filter(|at| fits(*at))
+                .max_by(|a, b| same[*a].total_cmp(&same[*b]))
+        };
+        if !self.input.may_create {
+            return nearest(&|_| true);
+        }
+
         let is_leaf = self.input.level == self.input.depth;
         if is_leaf && !self.shares_by_subject(number) {
             return None;
         }
 
+        let needed = self.needed_subject(number)?;
         let roomy = ROOMY * (number / WIDE).max(1);
         let held = |at: usize| self.input.counts.get(at).copied().unwrap_or(0);
-        let same = siblings.sameness(read);
-        let needed = if self.profile.is_readable() {
-            lowered(SAME_SUBJECT, number, WIDE)
-        } else if number < WIDE {
-            return None;
-        } else {
-            // The vectors say little about such a text, but it must not have a category of its own.
-            f32::MIN
-        };
-        (0..same.len().min(number))
-            .filter(|at| same[*at] >= needed && (!is_leaf || held(*at) < roomy))
-            .max_by(|a, b| same[*a].total_cmp(&same[*b]))
+        nearest(&|at| same[at] >= needed && (!is_leaf || held(at) < roomy))
+    }
+
+    /// The similarity to the mean of a category at which the chunk is about its subject. The vectors
+    /// say little about a text in another language, but where there are many categories it must not
+    /// have one of its own.
+    fn needed_subject(&self, number: usize) -> Option<f32> {
+        if self.profile.is_readable() {
+            return Some(lowered(SAME_SUBJECT, number, WIDE));
+        }
+
+        (number >= WIDE).then_some(f32::MIN)
     }
 
     /// Whether the subject alone says which leaf a chunk belongs to. Leaves right below a domain are

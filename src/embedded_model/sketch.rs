@@ -29,6 +29,8 @@ pub struct Sketch {
     pub vector: Vector,
     /// Every word once, the most characteristic first.
     pub words: Vec<Word>,
+    /// The hash of the text.
+    pub key: u64,
 }
 
 /// A word of a text and its weight; the weights of all words sum to 1.
@@ -52,7 +54,7 @@ pub fn sketch(text: &str) -> Arc<Sketch> {
         return Arc::clone(known);
     }
 
-    let made = Arc::new(Sketch::of(text));
+    let made = Arc::new(Sketch::of(text, key.0));
     memory.insert(key, Arc::clone(&made));
     made
 }
@@ -76,7 +78,7 @@ impl Sketch {
             .all(|(a, b)| a.to_bits() == b.to_bits())
     }
 
-    fn of(text: &str) -> Self {
+    fn of(text: &str, key: u64) -> Self {
         let mut ids: Vec<u16> = Vec::new();
         for line in clean::telling_lines(text) {
             ids.extend(
@@ -98,6 +100,7 @@ impl Sketch {
         Self {
             vector: table::unit(sum),
             words: weighed(ids),
+            key,
         }
     }
 }
