@@ -11,12 +11,54 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use memoir::base::tokens::TokenCounter;
+use memoir::base::words;
+use memoir::embedded_model::EmbeddedModel;
+use memoir::search::terms;
+
 mod texts;
 
-use texts::{FUNCTIONS, OTHERS};
+use texts::{FUNCTIONS, Function, LINES, PLAIN, SECRETS, SENTENCES};
 
 const SIZE: usize = 1_000_000;
 const ROUNDS: usize = 3;
+
+/// Without optimisation these take long, so no test compares their times.
+const OTHERS: &[Function] = &[
+    Function {
+        name: "words",
+        run: |text| words::telling(text).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "terms of a chunk",
+        run: |text| terms::of_chunk(text).tokens.len(),
+        shapes: &[PLAIN, SECRETS],
+    },
+    Function {
+        name: "tokens",
+        run: |text| TokenCounter::for_model(None).count(text),
+        shapes: &[PLAIN, SENTENCES, LINES],
+    },
+    Function {
+        name: "meaning",
+        run: |text| EmbeddedModel::embed(text).len(),
+        shapes: &[PLAIN],
+    },
+    Function {
+        name: "statements",
+        run: |text| EmbeddedModel::statements(text, &[]).len(),
+        shapes: &[PLAIN, SENTENCES],
+    },
+    Function {
+        name: "summary",
+        run: |text| {
+            let summary = EmbeddedModel::summarize(&[(1, text, 500)]);
+            summary.iter().map(|(_, text)| text.len()).sum()
+        },
+        shapes: &[PLAIN, SENTENCES, LINES],
+    },
+];
 
 fn main() {
     println!("{:48} {:>8} {:>8}", "1 MB of text", "mean ms", "most ms");

@@ -5,16 +5,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use memoir::base::clock::Timestamp;
-use memoir::base::tokens::TokenCounter;
-use memoir::base::{headings, sentences, words};
-use memoir::embedded_model::EmbeddedModel;
+use memoir::base::{headings, sentences};
 use memoir::policy::built_in::BuiltIn;
 use memoir::policy::patterns::{CompiledPatterns, compile};
 use memoir::policy::steps::{clip, deduplicate};
 use memoir::policy::time_limit::TimeLimit;
 use memoir::policy::{Candidate, Entry, MemoryType};
 use memoir::search::highlight::Highlighter;
-use memoir::search::terms;
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
 
@@ -106,49 +103,8 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// Others, for the benchmark only: without optimisation, they take long.
-#[allow(
-    clippy::allow_attributes,
-    dead_code,
-    reason = "the test has no use for them"
-)]
-pub const OTHERS: &[Function] = &[
-    Function {
-        name: "words",
-        run: |text| words::telling(text).len(),
-        shapes: &[PLAIN],
-    },
-    Function {
-        name: "terms of a chunk",
-        run: |text| terms::of_chunk(text).tokens.len(),
-        shapes: &[PLAIN, SECRETS],
-    },
-    Function {
-        name: "tokens",
-        run: |text| TokenCounter::for_model(None).count(text),
-        shapes: &[PLAIN, SENTENCES, LINES],
-    },
-    Function {
-        name: "meaning",
-        run: |text| EmbeddedModel::embed(text).len(),
-        shapes: &[PLAIN],
-    },
-    Function {
-        name: "statements",
-        run: |text| EmbeddedModel::statements(text, &[]).len(),
-        shapes: &[PLAIN, SENTENCES],
-    },
-    Function {
-        name: "summary",
-        run: |text| {
-            let summary = EmbeddedModel::summarize(&[(1, text, 500)]);
-            summary.iter().map(|(_, text)| text.len()).sum()
-        },
-        shapes: &[PLAIN, SENTENCES, LINES],
-    },
-];
-
-const PLAIN: &[Shape] = &[
+/// Texts of one kind of character.
+pub const PLAIN: &[Shape] = &[
     ("one sentence", |size| "word ".repeat(size / 5)),
     ("one word", |size| "a".repeat(size)),
     ("one word with accents", |size| "é".repeat(size / 2)),
@@ -161,7 +117,8 @@ const PLAIN: &[Shape] = &[
     ("only full stops", |size| ".".repeat(size)),
 ];
 
-const SENTENCES: &[Shape] = &[
+/// Many ends of sentences, and what looks like them.
+pub const SENTENCES: &[Shape] = &[
     ("full stops and spaces", |size| ". ".repeat(size / 2)),
     ("sentences of one letter", |size| "A. b! ".repeat(size / 6)),
     ("abbreviations", |size| "Mrs. J. R. R. ".repeat(size / 14)),
@@ -177,7 +134,8 @@ const SENTENCES: &[Shape] = &[
     ("only brackets", |size| "[".repeat(size)),
 ];
 
-const LINES: &[Shape] = &[
+/// Many lines, most of which look like headings.
+pub const LINES: &[Shape] = &[
     ("only #", |size| "#".repeat(size)),
     ("headings", |size| "# a\n".repeat(size / 4)),
     ("# before lines", |size| {
@@ -206,7 +164,8 @@ const LINES: &[Shape] = &[
     ("table", |size| "| a | b |\n".repeat(size / 10)),
 ];
 
-const SECRETS: &[Shape] = &[
+/// Beginnings and parts of what redaction looks for.
+pub const SECRETS: &[Shape] = &[
     ("only digits", |size| "1".repeat(size)),
     ("digits and spaces", |size| "1 ".repeat(size / 2)),
     ("groups of digits", |size| "4111 ".repeat(size / 5)),

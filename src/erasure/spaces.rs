@@ -46,7 +46,11 @@ impl Erasures {
                 .into_iter()
                 .map(|(table, count)| (table.to_owned(), count))
                 .collect();
-            running.add(&counts);
+            // The receipt lists every table, also those that were empty.
+            for (table, count) in counts {
+                *running.erasure.rows.entry(table).or_default() += count;
+            }
+
             if !found {
                 break;
             }

@@ -36,9 +36,16 @@ fn the_defaults_are_a_valid_configuration() {
     assert!(config.auth.keys.is_empty());
     let printed: toml::Table = config.to_toml().parse().unwrap();
 
+    // The scope of limits is printed as it is in force.
+    let mut compiled_in: toml::Table = DEFAULT_TOML.parse().unwrap();
     assert_eq!(
-        printed,
-        DEFAULT_TOML.parse::<toml::Table>().unwrap(),
+        compiled_in["taxonomy"]["limit_scope"].as_str(),
+        Some("auto")
+    );
+    compiled_in["taxonomy"]["limit_scope"] = "parent".into();
+
+    assert_eq!(
+        printed, compiled_in,
         "what is printed is what is compiled in"
     );
 }

@@ -236,7 +236,7 @@ export async function show(main, route, signal) {
 
   table.hidden = searching;
   try {
-    await Promise.all([page(), searching && results(found, route, signal), fullNotice(signal).then((notice) => put(full, notice))]);
+    await Promise.all([page(), searching && results(found, route, signal), fullNotice(signal).then((notice) => put(full, notice), () => {})]);
     for (const state of ["running", "awaiting_helper", "queued"]) {
       const { items } = await get(query("/v1/jobs", { state, kind: "ingestion", limit: 50 }), { signal });
       items.reverse().forEach((job) => watch(job));
