@@ -159,7 +159,7 @@ async fn a_cap_is_checked_before_the_call() {
         ),
         (
             Caps {
-                usd: 0.3,
+                usd: 0.6,
                 ..Caps::default()
             },
             "usd",
