@@ -212,7 +212,7 @@ impl Erasures {
             let Some(last) = page.last() else {
                 return Ok(found);
             };
-            after = last.key.clone();
+            after.clone_from(&last.key);
             let held = page.into_iter().filter(|response| holds(response));
             found.extend(held.map(|response| (HolderKind::Response, response.key)));
         }

@@ -99,7 +99,10 @@ fn measured(hir: &Hir) -> PatternSize {
         HirKind::Capture(capture) => measured(&capture.sub),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
             let mut all = PatternSize::default();
-            parts.iter().for_each(|part| all += measured(part));
+            for part in parts {
+                all += measured(part);
+            }
+
             all
         }
     }

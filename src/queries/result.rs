@@ -232,6 +232,14 @@ pub struct PathError {
     pub message: String,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &i64) -> bool {
+    *count == 0
+}
+
 /// The token count of the chunks compared with the budget, using the tokenizer of the answering
 /// model. Parts are counted separately; the fixed part is the instruction, the query, the helpers
 /// of the sources, the frame around each chunk, and the schema of the answer.
@@ -246,7 +254,7 @@ pub struct PromptEstimate {
     /// Tokens of the schema or tool that a provider gets with the messages, in the longest form
     /// that the model may need, and of the marks around the messages. They are part of the fixed
     /// prompt. 0 for the embedded model.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub schema_token_count: i64,
     pub max_token_budget: i64,
     /// Tokens of the complete prompt that was sent, counted as above; null if none was sent.

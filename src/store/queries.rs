@@ -83,12 +83,12 @@ impl Tx {
 /// What a receipt holds text of, as `text_uses` names it.
 fn used_ids(query: &NewQuery, uses: &QueryUses) -> BTreeSet<String> {
     let ids = uses.sources.iter().chain(&uses.memories);
-    let mut used: BTreeSet<String> = ids.chain(&uses.threads).cloned().collect();
+    let mut held: BTreeSet<String> = ids.chain(&uses.threads).cloned().collect();
     if !query.user_id.is_empty() {
-        used.insert(use_of_user(&query.user_id));
+        held.insert(use_of_user(&query.user_id));
     }
 
-    used
+    held
 }
 
 impl Store {
@@ -112,15 +112,15 @@ impl Store {
             match part {
                 StoredPart::Whole => {
                     tx.insert_query(space, query).await?;
-                    let used = used_ids(query, uses);
+                    let held = used_ids(query, uses);
                     let holder = (HolderKind::Query, query.id.as_str());
-                    tx.add_text_uses(space, holder, &used, query.created_at)
+                    tx.add_text_uses(space, holder, &held, query.created_at)
                         .await?;
                 }
                 StoredPart::WithoutTexts => {
                     let emptied = NewQuery {
-                        request: emptied(query.request.clone()),
-                        receipt: emptied(query.receipt.clone()),
+                        request: emptied(&query.request),
+                        receipt: emptied(&query.receipt),
                         state: ERASED_STATE.to_owned(),
                         ..query.clone()
                     };

@@ -337,8 +337,8 @@ pub(super) fn count(counts: &mut RowCounts, table: &str, rows: u64) {
 }
 
 /// Stored JSON without its texts.
-pub(super) fn emptied(json: String) -> String {
-    let mut value: Value = serde_json::from_str(&json).unwrap_or_default();
+pub(super) fn emptied(json: &str) -> String {
+    let mut value: Value = serde_json::from_str(json).unwrap_or_default();
     without_texts(&mut value);
     value.to_string()
 }

@@ -194,7 +194,8 @@ impl Windows<'_> {
         let forced = forced.unwrap_or_else(PoisonError::into_inner).clone();
         for (code, message) in fullness(&self.tree(), self.filing.taxonomy, leaves, &forced) {
             let space = self.context.space().as_str();
-            tracing::warn!(job_id = %self.context.id(), space, code, "{message}");
+            // Without the message: it names a category, and names come from texts.
+            tracing::warn!(job_id = %self.context.id(), space, code, "the hierarchy is full");
             self.context.warn(code, &message);
         }
     }

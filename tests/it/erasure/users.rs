@@ -158,3 +158,47 @@ async fn one_rule_for_the_ids_of_users() {
         app.finish().await;
     }
 }
+
+/// A new field with the id of a user must follow the rule.
+#[test]
+fn every_field_with_the_id_of_a_user_follows_the_rule() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = vec![root.join("workbench/input.rs")];
+    let mut folders = vec![root.join("http/routes")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+
+    let mut fields = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (place, line) in lines.iter().enumerate() {
+            if !line
+                .trim_start_matches("pub ")
+                .trim()
+                .ends_with("user_id: Option<String>,")
+            {
+                continue;
+            }
+
+            let above = &lines[place.saturating_sub(12)..place];
+            let is_shown = lines[..place]
+                .iter()
+                .rfind(|line| line.contains("struct "))
+                .is_some_and(|line| line.contains("Response"));
+            let is_trimmed = above.iter().any(|line| line.contains("user_id::trimmed"));
+            assert!(is_shown || is_trimmed, "{}:{}", file.display(), place + 1);
+            fields += usize::from(is_trimmed);
+        }
+    }
+
+    assert!(fields >= 16, "{fields}");
+}

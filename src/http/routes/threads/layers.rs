@@ -24,7 +24,7 @@ use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
 
 /// How long a request waits for another one that summarises the same thread.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How much of a thread to return.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
