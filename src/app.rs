@@ -136,9 +136,6 @@ impl App {
         if let Err(error) = search.queue_reembedding(&jobs, clock.now()).await {
             tracing::warn!(%error, "cannot queue the job that changes the embedding model");
         }
-        if let Err(error) = search.queue_reindexing(&jobs, clock.now()).await {
-            tracing::warn!(%error, "cannot queue the job that rewrites search terms");
-        }
 
         let policies = MemoryPolicies::new(store.clone());
         let conversation = Conversation::new(
@@ -286,7 +283,6 @@ impl App {
                 queries: self.state.queries.clone(),
             }),
             self.state.search.work(),
-            self.state.search.reindex_work(),
         ];
 
         let work = work.into_iter().chain(self.state.conversation.work());

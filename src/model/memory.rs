@@ -326,7 +326,10 @@ impl Memory {
 
     /// The text that words are searched in: who speaks counts.
     pub fn searched_text(&self) -> String {
-        searched_text(self.labels.speaker.as_deref(), &self.content)
+        match &self.labels.speaker {
+            Some(speaker) => format!("{speaker}: {}", self.content),
+            None => self.content.clone(),
+        }
     }
 
     /// The name of the speaker in a composed text.
@@ -336,14 +339,6 @@ impl Memory {
         } else {
             &self.role
         }
-    }
-}
-
-/// The text of a memory that words are searched in, with its speaker.
-pub fn searched_text(speaker: Option<&str>, content: &str) -> String {
-    match speaker {
-        Some(speaker) => format!("{speaker}: {content}"),
-        None => content.to_owned(),
     }
 }
 

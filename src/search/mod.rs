@@ -23,8 +23,6 @@ pub mod prepare;
 mod quoted;
 pub mod rank;
 mod reembed;
-mod reindex;
-pub mod source_words;
 mod stem;
 pub mod terms;
 mod time_words;
@@ -48,7 +46,6 @@ pub use index::Filter;
 pub use input::{CheckedSearch, SearchInput};
 pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
-pub use reindex::ReindexWork;
 
 use cache::IndexCache;
 use highlight::Highlighter;

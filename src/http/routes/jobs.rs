@@ -42,8 +42,7 @@ pub struct ListJobsQuery {
     #[serde(default)]
     #[param(inline)]
     state: Option<JobStateName>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
-    /// `reindex`.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
     #[serde(default)]
     kind: Option<String>,
     /// Only jobs for this source.

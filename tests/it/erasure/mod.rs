@@ -3,8 +3,6 @@
 mod categories;
 mod conversations;
 mod meanwhile;
-mod planted;
-mod planting;
 mod receipts;
 mod sources;
 mod users;

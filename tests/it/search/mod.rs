@@ -8,7 +8,6 @@ mod finding;
 mod indexes;
 mod memories;
 mod pgvector;
-mod reindexing;
 mod unrelated;
 
 use reqwest::Method;
