@@ -242,7 +242,9 @@ async fn load_done(
 /// run added it and then ended.
 fn is_repeat(backend: &Backend, error: &sqlx::Error) -> bool {
     const DUPLICATE_COLUMN: &str = "42S21";
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code);
     backend.engine == Engine::Mysql && code.as_deref() == Some(DUPLICATE_COLUMN)
 }
 
