@@ -213,7 +213,7 @@ fn patterns(custom: &[&str], built_in: &[BuiltIn]) -> CompiledPatterns {
 }
 
 fn redacted(patterns: &CompiledPatterns, text: &str) -> usize {
-    let limit = TimeLimit::of(Duration::from_secs(600));
+    let limit = TimeLimit::of(Duration::from_mins(10));
     let redacted = patterns.redact(text, "***", limit).unwrap();
     redacted.map_or(0, |redacted| redacted.matches)
 }

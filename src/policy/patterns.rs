@@ -246,7 +246,7 @@ mod tests {
     fn redacted(built_in: &[BuiltIn], custom: &[&str], text: &str) -> String {
         let custom: Vec<String> = custom.iter().map(|&source| source.to_owned()).collect();
         let patterns = compile(&custom, built_in).expect("compiles");
-        let limit = TimeLimit::of(Duration::from_secs(600));
+        let limit = TimeLimit::of(Duration::from_mins(10));
         let redacted = patterns.redact(text, "[REDACTED]", limit);
         let redacted = redacted.expect("is in time");
         redacted.map_or_else(|| text.to_owned(), |redacted| redacted.text)

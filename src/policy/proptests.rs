@@ -14,7 +14,7 @@ use crate::base::clock::Timestamp;
 
 /// Never reached.
 fn limit() -> TimeLimit {
-    TimeLimit::of(Duration::from_secs(600))
+    TimeLimit::of(Duration::from_mins(10))
 }
 
 /// Texts in several scripts, with repetitions and with what redaction looks for.

@@ -137,7 +137,8 @@ async fn jobs_that_succeed(ingest: &Ingest) {
     let mut last = Value::Null;
     let mut kinds = Vec::new();
     while let Some((kind, event)) = events.next().await {
-        (last, _) = (event, kinds.push(kind));
+        kinds.push(kind);
+        last = event;
     }
     assert_eq!(last["data"]["state"], "succeeded");
     assert!(kinds.iter().any(|kind| kind == "helper"), "{kinds:?}");

@@ -25,8 +25,8 @@ async fn a_superseded_memory_cannot_be_superseded_again() {
         reply.assert_problem(409, "memory_superseded");
         assert_eq!(reply.json()["context"]["superseded_by"], rome["id"]);
         assert_eq!(desk.memory(bonn).await["superseded_by"], rome["id"]);
-        let list = desk.app.get("/v1/memories?user_id=ann").await.json();
-        assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
+        let found = desk.app.get("/v1/memories?user_id=ann").await.json();
+        assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
 
         // The one that replaced it can be replaced, and a restored one too.
         let oslo = add(&desk, "Lives in Oslo", rome["id"].as_str()).await;
