@@ -66,8 +66,8 @@ async fn of_several_that_supersede_a_memory_at_once_one_does() {
         }
 
         assert_eq!(desk.memory(id).await["superseded_by"], winner);
-        let list = desk.app.get("/v1/memories?user_id=ann").await.json();
-        assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
+        let found = desk.app.get("/v1/memories?user_id=ann").await.json();
+        assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
         desk.app.finish().await;
     }
 }
