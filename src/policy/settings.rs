@@ -61,8 +61,8 @@ pub struct Retrieval {
     /// Whether matches of the patterns are replaced.
     pub enable_redaction: bool,
     /// Regular expressions whose matches are replaced too: at most 50, each of at most 500
-    /// characters. Each may spell out at most 500 characters (`[0-9]{4}` spells out 4), and all
-    /// together 2,000.
+    /// characters. Each may have a size of at most 250, and all together of 2,000: `[0-9]{4}` has a
+    /// size of 4, and a word of half its letters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 50)]
     pub custom_redaction_patterns: Vec<String>,

@@ -195,7 +195,7 @@ async fn a_trial_that_is_too_large_says_what_to_change() {
         ),
         (many, "candidates", "fewer or shorter"),
         (
-            trial_of(&[".{600}"], "a"),
+            trial_of(&[".{300}"], "a"),
             "settings.retrieval.customRedactionPatterns[0]",
             "smaller numbers",
         ),
