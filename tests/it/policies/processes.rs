@@ -39,15 +39,14 @@ async fn two_processes_share_settings_and_rate_limit() {
     let second = post(&two, "/v1/memory/retrieve", &ask("red kite")).await;
     assert_eq!(second["metadata"]["config"]["clipSentences"], 1, "{second}");
 
-    // Three retrievals a minute, whichever process runs them.
-    let third = post(&one, "/v1/memory/retrieve", &ask("new kite")).await;
-    let fourth = post(&two, "/v1/memory/retrieve", &ask("kite that flies")).await;
+    // Three retrievals a minute, whichever process runs them. The minute may end in between, so more
+    // are asked for than two minutes allow.
     let limited = |reply: &Value| reply["error"]["code"] == "RATE_LIMITED";
-    // The minute may end in between: then the limit begins again.
-    let fifth = post(&two, "/v1/memory/retrieve", &ask("another kite")).await;
     assert!(!limited(&first) && !limited(&second), "{first} {second}");
-    assert!(
-        limited(&fourth) || limited(&fifth) || limited(&third),
-        "{third} {fourth} {fifth}"
-    );
+    let mut replies = Vec::new();
+    for (number, process) in [&one, &two].into_iter().cycle().take(6).enumerate() {
+        let query = ask(&format!("kite number {number}"));
+        replies.push(post(process, "/v1/memory/retrieve", &query).await);
+    }
+    assert!(replies.iter().any(limited), "{replies:?}");
 }
