@@ -1,6 +1,9 @@
 """Measures conversations, the retrieval policy and prompts over HTTP with a release build. Called by scripts/bench.
 
-    memories.py MEMOIR_BINARY conversation|policy|prompts DATABASE_FILE [MEMORIES ...]
+    memories.py MEMOIR_BINARY conversation|policy|prompts|stages DATABASE_FILE [MEMORIES ...]
+
+`stages` measures one user who has all memories, right after they were imported; its database may be the URL of a
+PostgreSQL database.
 """
 
 import json
@@ -39,7 +42,7 @@ class Service:
     def __init__(self, binary, file, **settings):
         self.environment = dict(
             os.environ,
-            MEMOIR__DATABASE__URL=f"sqlite://{file}",
+            MEMOIR__DATABASE__URL=file if "://" in file else f"sqlite://{file}",
             MEMOIR__SERVER__LISTEN=f"127.0.0.1:{PORT}",
             MEMOIR__MEMORY__RATE_LIMIT="0",
             **settings,
@@ -100,18 +103,29 @@ def import_messages(seed, first, end):
     return [stored]
 
 
+def execute(file, statements):
+    if "://" in file:
+        subprocess.run(["psql", "-q", file, *(word for sql in statements for word in ("-c", sql))], check=True)
+        return
+    database = sqlite3.connect(file)
+    for sql in statements:
+        database.execute(sql)
+    database.commit()
+    database.close()
+
+
 def classify(file):
     """Gives every memory a topic and an importance, as its enrichment would."""
-    database = sqlite3.connect(file)
     names = " ".join(f"WHEN {place} THEN '{topic}'" for place, topic in enumerate(TOPICS))
     topic = f"CASE seq % {len(TOPICS)} {names} END"
     fresh = "WHERE has_topics = 0"
-    database.execute(f"INSERT INTO memory_topics (space, memory_id, topic, position) "
-                     f"SELECT space, id, {topic}, 0 FROM memories {fresh}")
-    database.execute(f"UPDATE memories SET has_topics = 1, enrichment_state = 'done', own_importance = 0.5, "
-                     f"importance = 0.5, labels_json = json_object('topics', json_array({topic})) {fresh}")
-    database.commit()
-    database.close()
+    labels = """'{"topics":["' || """ + topic + """ || '"]}'"""
+    execute(file, [
+        "INSERT INTO memory_topics (space, memory_id, topic, position, user_id) "
+        f"SELECT space, id, {topic}, 0, user_id FROM memories {fresh}",
+        f"UPDATE memories SET has_topics = 1, enrichment_state = 'done', own_importance = 0.5, importance = 0.5, "
+        f"labels_json = {labels} {fresh}",
+    ])
 
 
 def fill(service, file, first, end):
@@ -176,6 +190,24 @@ def conversation(service, binary, file, sizes):
             for name in names:
                 print(f"  {name}: {spread([one[1][name] for one in found])}", flush=True)
         print(f"memory {service.memory()} MiB, peak {service.memory('VmHWM')} MiB", flush=True)
+
+
+def stages(service, binary, file, sizes):
+    """Each stage for a user with all the memories, in 20 threads."""
+    for size in sizes:
+        connection, chance, user = connect(), random.Random(size), f"one{size}"
+        for place in range(20):
+            thread = call(connection, "POST", "/v1/threads", {"user_id": user, "title": f"Thread {place}"})["id"]
+            messages = [{"content": sentence(chance)} for _ in range(size // 20)]
+            call(connection, "POST", f"/v1/threads/{thread}/messages", {"messages": messages, "enrich": False})
+        service.stop()
+        classify(file)
+        service.start()
+        body = {"query": "$QUERY", "user_id": "$USER", "thread_id": "$THREAD", "rank": "staged"}
+        found = ask(0, [(user, thread)], "/v1/context", body)
+        print(f"\n{size} memories of one user, staged: whole call {spread([one[0] for one in found])}")
+        for name in ("current_thread_ms", "cross_thread_ms", "expansion_ms", "retrieval_ms"):
+            print(f"  {name}: {spread([one[1][name] for one in found])}", flush=True)
 
 
 def policy(service, binary, file, sizes):
@@ -265,7 +297,7 @@ def main():
     binary, mode, file, *sizes = sys.argv[1:]
     service = Service(binary, file)
     try:
-        run = {"conversation": conversation, "policy": policy, "prompts": prompts}[mode]
+        run = {"conversation": conversation, "policy": policy, "prompts": prompts, "stages": stages}[mode]
         run(service, binary, file, [int(size) for size in sizes])
     finally:
         service.stop()

@@ -1,4 +1,5 @@
-//! Rows of `memory_topics`, `memory_entities` and `memory_tags`, by which memories are found.
+//! Rows of `memory_topics`, `memory_entities` and `memory_tags`, by which memories are found. The
+//! first two name the user too, so that one index finds a user's memories of a topic.
 
 use super::{StoreError, Tx};
 use crate::base::ids::Space;
@@ -38,14 +39,16 @@ impl Tx {
     }
 
     async fn add_topics(&mut self, space: &Space, memories: &[Memory]) -> Result<(), StoreError> {
-        let sql =
-            "INSERT INTO memory_topics (space, memory_id, position, topic) VALUES (?, ?, ?, ?)";
+        let sql = "INSERT INTO memory_topics (space, memory_id, position, topic, user_id) VALUES (?, ?, ?, ?, ?)";
         let rows: Vec<_> = each(memories, |memory| &memory.labels.topics).collect();
         for some in rows.chunks(ROWS) {
             let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
             let insert = some.iter().fold(insert, |insert, (memory, at, topic)| {
                 let insert = insert.bind(space.as_str()).bind(memory.id.to_string());
-                insert.bind(*at).bind((*topic).clone())
+                insert
+                    .bind(*at)
+                    .bind((*topic).clone())
+                    .bind(memory.user_id.clone())
             });
             self.execute(insert).await?;
         }
@@ -69,7 +72,7 @@ impl Tx {
     }
 
     async fn add_entities(&mut self, space: &Space, memories: &[Memory]) -> Result<(), StoreError> {
-        let sql = "INSERT INTO memory_entities (space, memory_id, position, type, value) VALUES (?, ?, ?, ?, ?)";
+        let sql = "INSERT INTO memory_entities (space, memory_id, position, type, value, user_id) VALUES (?, ?, ?, ?, ?, ?)";
         let rows: Vec<_> = each(memories, |memory| &memory.labels.entities).collect();
         for some in rows.chunks(ROWS) {
             let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
@@ -79,6 +82,7 @@ impl Tx {
                     .bind(*at)
                     .bind(entity.kind.clone())
                     .bind(entity.value.clone())
+                    .bind(memory.user_id.clone())
             });
             self.execute(insert).await?;
         }

@@ -44,7 +44,7 @@ impl Store {
         };
 
         let mut inner = StatementBuilder::of("SELECT m.seq, ");
-        inner.score(query, "8.0");
+        inner.score(space, query, "8.0");
         inner.number(
             " + CASE WHEN m.category = 'user_preference' THEN 1.0 WHEN m.created_at > ? THEN 5.0",
             now.as_micros() - DAY_MICROS,
@@ -71,18 +71,36 @@ impl Store {
         query: &StageQuery<'_>,
     ) -> Result<Vec<Memory>, StoreError> {
         let mut inner = StatementBuilder::of("SELECT m.seq, ");
-        inner.score(query, "12.0");
-        inner.text(
-            " AS score FROM memories m WHERE m.space = ?",
-            space.as_str(),
-        );
-        inner.text(" AND m.user_id = ?", query.user_id);
+        if query.topics.is_empty() {
+            // Names every value, so that the index serves the time range too.
+            inner.score(space, query, "12.0");
+            inner.text(
+                " AS score FROM memories m WHERE m.space = ?",
+                space.as_str(),
+            );
+            inner.text(
+                " AND m.user_id = ? AND m.has_topics IN (0, 1)",
+                query.user_id,
+            );
+        } else {
+            // Begins with the user's memories of these topics, so all of them get the points.
+            inner.push("10.0 + ");
+            inner.score_without_topics(space, query, "12.0");
+            inner.push(" AS score FROM (");
+            inner.topical(space, query);
+            inner.push(") t");
+            let on = "m.space = ? AND m.id = t.memory_id";
+            let memories = self.backend.dialect.look_up("memories", "m", on);
+            inner.text(&memories, space.as_str());
+            inner.push(" WHERE m.has_topics = 1");
+        }
+
         match query.thread_id {
             Some(thread_id) => inner.text(" AND m.thread_id <> ?", thread_id.as_str()),
             None => inner.push(" AND m.thread_id IS NOT NULL"),
         }
 
-        inner.stage_filter(query, "");
+        inner.common_filter(query);
         self.fetch_stage("list_other_threads", inner, query.limit)
             .await
     }
@@ -165,14 +183,18 @@ impl Store {
 
 impl StatementBuilder {
     /// The score of a memory `m`, but for its tier.
-    fn score(&mut self, query: &StageQuery<'_>, entity_points: &str) {
-        self.push("COALESCE(m.importance * 10.0, 5.0)");
+    fn score(&mut self, space: &Space, query: &StageQuery<'_>, entity_points: &str) {
         if !query.topics.is_empty() {
-            self.push(" + CASE WHEN ");
+            self.push("CASE WHEN ");
             self.has_topic(query.topics);
-            self.push(" THEN 10.0 ELSE 0.0 END");
+            self.push(" THEN 10.0 ELSE 0.0 END + ");
         }
 
+        self.score_without_topics(space, query, entity_points);
+    }
+
+    fn score_without_topics(&mut self, space: &Space, query: &StageQuery<'_>, entity_points: &str) {
+        self.push("COALESCE(m.importance * 10.0, 5.0)");
         if let Some(category) = query.category {
             self.text(
                 " + CASE WHEN m.category = ? THEN 5.0 ELSE 0.0 END",
@@ -181,26 +203,47 @@ impl StatementBuilder {
         }
 
         if !query.entity_values.is_empty() {
-            self.push(" + CASE WHEN EXISTS (SELECT 1 FROM memory_entities e WHERE e.space = m.space AND e.memory_id = m.id AND e.value IN (");
+            // Read once, because many memories are compared.
+            self.text(
+                " + CASE WHEN m.id IN (SELECT e.memory_id FROM memory_entities e WHERE e.space = ?",
+                space.as_str(),
+            );
+            self.text(" AND e.user_id = ? AND e.value IN (", query.user_id);
             self.list(query.entity_values);
             let _ = write!(self.sql, ")) THEN {entity_points} ELSE 0.0 END");
         }
     }
 
     fn stage_filter(&mut self, query: &StageQuery<'_>, or: &str) {
-        self.push(" AND m.superseded_by IS NULL");
-        if let Some(id) = query.exclude {
-            self.text(" AND m.id <> ?", id);
-        }
-
+        self.common_filter(query);
         if !query.topics.is_empty() {
             self.push(" AND (");
             self.has_topic(query.topics);
             let _ = write!(self.sql, "{or})");
         }
+    }
+
+    fn common_filter(&mut self, query: &StageQuery<'_>) {
+        self.push(" AND m.superseded_by IS NULL");
+        if let Some(id) = query.exclude {
+            self.text(" AND m.id <> ?", id);
+        }
 
         if let Some(since) = query.since {
             self.number(" AND m.created_at >= ?", since.as_micros());
+        }
+    }
+
+    /// The ids of the user's memories that have one of the topics: one range of the index for each.
+    fn topical(&mut self, space: &Space, query: &StageQuery<'_>) {
+        for (place, topic) in query.topics.iter().enumerate() {
+            self.push(if place == 0 { "" } else { " UNION " });
+            self.text(
+                "SELECT memory_id FROM memory_topics WHERE space = ?",
+                space.as_str(),
+            );
+            self.text(" AND user_id = ?", query.user_id);
+            self.text(" AND topic = ?", topic);
         }
     }
 

@@ -55,6 +55,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     10 "0010_policies",
     11 "0011_workspaces",
     12 "0012_erasures",
+    13 "0013_user_topics",
 ];
 
 /// The schema version of this binary.
@@ -164,7 +165,13 @@ async fn apply_pending(
                         .persistent(false)
                         .execute(&mut *connection)
                         .await;
-                    outcome.map_err(|error| failed(migration.name, backend.explain(&error)))?;
+                    match outcome {
+                        Err(error) if is_repeat(backend, &error) => {}
+                        outcome => {
+                            let done = outcome.map(|_| ());
+                            done.map_err(|error| failed(migration.name, backend.explain(&error)))?;
+                        }
+                    }
                 }
 
                 let record =
@@ -229,6 +236,16 @@ async fn load_done(
         })
         .collect::<Result<_, sqlx::Error>>()
         .map_err(|error| backend.explain(&error))
+}
+
+/// Whether the column that a statement adds is there: MySQL commits each statement, so an earlier
+/// run added it and then ended.
+fn is_repeat(backend: &Backend, error: &sqlx::Error) -> bool {
+    const DUPLICATE_COLUMN: &str = "42S21";
+    let code = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code);
+    backend.engine == Engine::Mysql && code.as_deref() == Some(DUPLICATE_COLUMN)
 }
 
 fn failed(migration: &str, error: StoreError) -> StoreError {
