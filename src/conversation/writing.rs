@@ -10,7 +10,7 @@ use crate::config::llm::LOCAL;
 use crate::llm::Session;
 use crate::model::memory::Memory;
 use crate::model::search::OwnerKind;
-use crate::search::terms::{Analyzer, ChunkTerms};
+use crate::search::terms::{Analyzer, ChunkTerms, TERMS_VERSION};
 use crate::search::vectors::to_bytes;
 use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
 
@@ -109,6 +109,7 @@ impl Conversation {
             return Ok(());
         };
 
+        tx.settle_terms_version(space, TERMS_VERSION, now).await?;
         let seqs = tx.add_memories(space, memories).await?;
         let seq_of = |memory: &Memory| seqs.get(memory.id.as_str()).copied();
         let numbers: Vec<i64> = memories.iter().filter_map(seq_of).collect();

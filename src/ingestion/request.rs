@@ -9,20 +9,17 @@ use super::{IngestionError, IngestionSettings};
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::hash::short_hash;
-use crate::base::text::{basename, char_count, has_control_but_breaks};
+use crate::base::text::{char_count, has_control_but_breaks};
 use crate::config::ingestion::{
     IndexName, MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault,
 };
 use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::NewHelper;
-use crate::model::source::Source;
-use crate::sources::own_path;
+use crate::search::source_words::said;
 
 /// Maximum characters of a title, a topic, a note and the like.
 const MOST_FACT_CHARS: usize = 2000;
-/// Maximum characters of the ending of a file's name.
-const LONGEST_ENDING: usize = 5;
 /// Maximum characters of a provider's name.
 const MOST_PROVIDER_CHARS: usize = 255;
 
@@ -188,23 +185,18 @@ impl Order {
         short_hash(settings.to_string().as_bytes())
     }
 
-    /// What is said about the source, by which it can be found besides its text.
+    /// What is said about the source, by which it can be found besides its text, name and tags.
     pub fn words(&self) -> String {
         let facts = &self.facts;
-        let said = [
+        let facts = [
             &facts.title,
             &facts.author,
             &facts.topic,
             &facts.note,
             &facts.provider,
-        ]
-        .into_iter()
-        .flatten();
+        ];
 
-        said.chain(&self.tags)
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(" ")
+        said(facts.map(Option::as_deref))
     }
 
     /// What the version keeps of the request.
@@ -217,26 +209,6 @@ impl Order {
                 "indexes": self.indexes,
             },
         })
-    }
-}
-
-/// The words of a source's name and path. The ending of a file's name says nothing about it, nor
-/// does a path that was made for a source without one.
-pub(super) fn name_words(source: &Source) -> String {
-    let (filename, path) = (source.filename.as_str(), source.path.as_str());
-    let stem = |name: &str| match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() && ending.len() <= LONGEST_ENDING => {
-            stem.to_owned()
-        }
-        _ => name.to_owned(),
-    };
-
-    if path == own_path(&source.id, filename) {
-        stem(filename)
-    } else if basename(path) == filename {
-        stem(path)
-    } else {
-        format!("{} {}", stem(filename), stem(path))
     }
 }
 

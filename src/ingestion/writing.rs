@@ -38,7 +38,7 @@ const MOST_JOINED: usize = 100;
 pub struct Draft<'d> {
     pub order: &'d Order,
     pub facts: VersionFacts,
-    /// What is said about the source: title, author, topic, note, provider, tags.
+    /// What is said about the source: title, author, topic, note, provider.
     pub words: String,
     /// The text of its helper, or nothing.
     pub helper_words: String,

@@ -326,10 +326,7 @@ impl Memory {
 
     /// The text that words are searched in: who speaks counts.
     pub fn searched_text(&self) -> String {
-        match &self.labels.speaker {
-            Some(speaker) => format!("{speaker}: {}", self.content),
-            None => self.content.clone(),
-        }
+        searched_text(self.labels.speaker.as_deref(), &self.content)
     }
 
     /// The name of the speaker in a composed text.
@@ -339,6 +336,14 @@ impl Memory {
         } else {
             &self.role
         }
+    }
+}
+
+/// The text of a memory that words are searched in, with its speaker.
+pub fn searched_text(speaker: Option<&str>, content: &str) -> String {
+    match speaker {
+        Some(speaker) => format!("{speaker}: {content}"),
+        None => content.to_owned(),
     }
 }
 

@@ -9,6 +9,11 @@ pub const FILE_INGEST: &str = "file_ingest";
 /// The accepted types of text files.
 pub const TEXT_TYPES: [&str; 5] = ["txt", "md", "json", "yml", "yaml"];
 
+/// The path of a source that was given none.
+pub fn own_path(id: &SourceId, filename: &str) -> String {
+    format!("/sources/{id}/{filename}")
+}
+
 /// A registered source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {

@@ -200,9 +200,11 @@ impl IndexCache {
             return self.open(place, writes, vectors).await;
         };
 
-        let count = self.store.find_memory_writes(space, group).await?;
-        let counted = count.map(|count| (group.to_owned(), count));
-        let writes: Writes = counted.into_iter().collect();
+        let mut writes = self.store.list_memory_writes(space, group).await?;
+        if !writes.contains_key(group) {
+            // Nothing was ever written there.
+            writes.clear();
+        }
         match self.open(place, writes, vectors).await? {
             // The database weights words by the whole space.
             Location::Database(_) => Ok(Location::Database(self.whole_size(space, kind).await?)),

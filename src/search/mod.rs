@@ -23,6 +23,8 @@ pub mod prepare;
 mod quoted;
 pub mod rank;
 mod reembed;
+mod reindex;
+pub mod source_words;
 mod stem;
 pub mod terms;
 mod time_words;
@@ -46,6 +48,7 @@ pub use index::Filter;
 pub use input::{CheckedSearch, SearchInput};
 pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
+pub use reindex::ReindexWork;
 
 use cache::IndexCache;
 use highlight::Highlighter;

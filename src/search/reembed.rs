@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Search;
 use super::vectors::to_bytes;
@@ -52,48 +52,55 @@ impl Search {
             .list_other_embedding_models(&inner.settings.model)
             .await?
         {
-            let Ok(space) = space.parse::<Space>() else {
-                continue;
-            };
-            let filter = JobFilter {
-                kind: Some(KIND.to_owned()),
-                ..JobFilter::default()
-            };
-
-            let known = jobs
-                .list(
-                    &space,
-                    &filter,
-                    &JobPage {
-                        before: None,
-                        limit: 20,
-                    },
-                )
-                .await?;
-
-            if known.iter().any(|job| !job.state.is_final()) {
-                continue;
-            }
-
-            let request = json!({"from": old, "to": inner.settings.model}).to_string();
-            let new = NewJob {
-                kind: KIND,
-                lane: Lane::Background,
-                user_id: String::new(),
-                source_id: None,
-                request,
-                max_attempts: jobs.max_attempts(),
-                group_size: 1,
-            };
-
-            let mut tx = inner.store.begin().await?;
-            jobs.enqueue(&mut tx, &space, &new, now).await?;
-            tx.commit().await?;
-            jobs.announce();
-
-            tracing::info!("changing the embedding model of a space");
+            let request = json!({"from": old, "to": inner.settings.model});
+            self.queue_once(jobs, &space, KIND, &request, now).await?;
         }
 
+        Ok(())
+    }
+
+    /// Queues a job that changes a whole space, unless one of this kind is queued or runs there.
+    pub(super) async fn queue_once(
+        &self,
+        jobs: &Jobs,
+        space: &str,
+        kind: &'static str,
+        request: &Value,
+        now: Timestamp,
+    ) -> Result<(), JobsError> {
+        let Ok(space) = space.parse::<Space>() else {
+            return Ok(());
+        };
+        let filter = JobFilter {
+            kind: Some(kind.to_owned()),
+            ..JobFilter::default()
+        };
+        let page = JobPage {
+            before: None,
+            limit: 20,
+        };
+
+        let known = jobs.list(&space, &filter, &page).await?;
+        if known.iter().any(|job| !job.state.is_final()) {
+            return Ok(());
+        }
+
+        let new = NewJob {
+            kind,
+            lane: Lane::Background,
+            user_id: String::new(),
+            source_id: None,
+            request: request.to_string(),
+            max_attempts: jobs.max_attempts(),
+            group_size: 1,
+        };
+
+        let mut tx = self.inner.store.begin().await?;
+        jobs.enqueue(&mut tx, &space, &new, now).await?;
+        tx.commit().await?;
+        jobs.announce();
+
+        tracing::info!(kind, "queued a job that changes a space");
         Ok(())
     }
 

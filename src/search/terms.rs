@@ -1,8 +1,8 @@
 //! Turns text into the terms that a keyword search compares. The terms are the same for chunk and
 //! query on every machine and engine: compatibility forms and accents folded, lower case, split at
 //! everything that is neither letter nor digit, Chinese and Japanese as overlapping pairs, English
-//! endings removed (`stem`). Changing any rule here requires a new `VERSION` and a rebuild of the
-//! stored terms.
+//! endings removed (`stem`). Changing any rule here requires a new `TERMS_VERSION`, after which
+//! every space is rewritten (`reindex`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -13,8 +13,8 @@ use unicode_normalization::char::is_combining_mark;
 use super::stem::stem;
 use crate::base::stop_words;
 
-/// Version of these rules, to be stored with their terms.
-pub const VERSION: u32 = 1;
+/// Version of these rules, stored with the terms of each space.
+pub const TERMS_VERSION: i64 = 1;
 
 /// Longer terms are cut, because no user types them and engines have limits.
 const LONGEST: usize = 40;

@@ -13,7 +13,7 @@ use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx};
 
-pub use rules::{own_path, titled};
+pub use rules::titled;
 
 /// Entry point of sources; cheap to clone.
 #[derive(Clone)]

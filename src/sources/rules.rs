@@ -5,7 +5,7 @@ use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
 use crate::base::ids::SourceId;
 use crate::base::text::{basename, char_count, has_control, is_absolute_path};
-use crate::model::source::{FILE_INGEST, Source};
+use crate::model::source::{FILE_INGEST, Source, own_path};
 
 const MAX_NAME_CHARS: usize = 255;
 const MAX_TITLED_CHARS: usize = 100;
@@ -133,11 +133,6 @@ pub fn titled(title: &str) -> Option<String> {
     let name = name.trim_matches(['.', ' ']);
 
     (!name.is_empty()).then(|| format!("{name}.txt"))
-}
-
-/// The path of a source for which none is given.
-pub fn own_path(id: &SourceId, filename: &str) -> String {
-    format!("/sources/{id}/{filename}")
 }
 
 fn path(

@@ -3,10 +3,10 @@
 //! SQLite has one writer and four readers over a write-ahead log, so that a reader never waits and
 //! two writers never collide; the other engines have one pool.
 
+use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use sqlx::any::AnyPoolOptions;
@@ -53,6 +53,8 @@ pub struct Backend {
     lives_in_memory: bool,
     pub writability: Writability,
     pub pgvector: PgVector,
+    /// Spaces that are known to have a version of their terms.
+    pub settled_terms: Mutex<HashSet<String>>,
 }
 
 impl Backend {
@@ -174,6 +176,7 @@ impl Backend {
             lives_in_memory,
             writability: Writability::default(),
             pgvector: PgVector::default(),
+            settled_terms: Mutex::default(),
         })
     }
 

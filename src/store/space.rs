@@ -11,7 +11,7 @@ use crate::base::ids::Space;
 
 /// The counter of writes to a space's chunks.
 pub const CHUNK_WRITES: &str = "chunks";
-/// The counter of writes after which an index of the space's chunks must be loaded again.
+/// The counter of writes after which every index of the space must be loaded again.
 pub const CHUNK_RESETS: &str = "chunk_resets";
 /// The counters of writes to other search entries: one for each group, named after it.
 const MEMORY_WRITES: &str = "memory/";
@@ -69,15 +69,30 @@ impl Store {
         space: &Space,
         group_id: &str,
     ) -> Result<Option<i64>, StoreError> {
-        self.retry("find_memory_writes", || async {
-            let query = self.sql(
-                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
-            );
-            let query = query
+        let mut writes = self.list_memory_writes(space, group_id).await?;
+        Ok(writes.remove(group_id))
+    }
+
+    /// How often the memories of a group were written, by its name, if ever, and [`CHUNK_RESETS`].
+    pub async fn list_memory_writes(
+        &self,
+        space: &Space,
+        group_id: &str,
+    ) -> Result<BTreeMap<String, i64>, StoreError> {
+        self.retry("list_memory_writes", || async {
+            let query = self
+                .sql("SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0")
                 .bind(space.as_str())
-                .bind(format!("{MEMORY_WRITES}{group_id}"));
+                .bind(format!("{MEMORY_WRITES}{group_id}"))
+                .bind(CHUNK_RESETS);
+
             let rows = self.fetch_all(query).await?;
-            Ok(rows.first().map(|row| row.try_get("value")).transpose()?)
+            let read = |row: &AnyRow| {
+                let name: String = row.try_get("name")?;
+                let group = name.strip_prefix(MEMORY_WRITES).unwrap_or(&name);
+                Ok((group.to_owned(), row.try_get("value")?))
+            };
+            rows.iter().map(read).collect()
         })
         .await
     }
@@ -165,7 +180,7 @@ impl Tx {
         self.count_up(space, CHUNK_WRITES).await
     }
 
-    /// Tells indexes of the space's chunks that everything changed.
+    /// Tells every index of the space that everything changed.
     pub async fn count_chunk_reset(&mut self, space: &Space) -> Result<(), StoreError> {
         self.count_up(space, CHUNK_RESETS).await
     }

@@ -42,7 +42,8 @@ pub struct ListJobsQuery {
     #[serde(default)]
     #[param(inline)]
     state: Option<JobStateName>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
+    /// `reindex`.
     #[serde(default)]
     kind: Option<String>,
     /// Only jobs for this source.

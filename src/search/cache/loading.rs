@@ -44,12 +44,12 @@ impl IndexCache {
         changed: &[String],
     ) -> Result<Option<Index>, StoreError> {
         let Place { space, group, .. } = place;
-        if let Some(group) = group {
-            return self.update_group(place, group, index).await.map(Some);
-        }
-
         if changed.iter().any(|name| name == CHUNK_RESETS) {
             return Ok(None);
+        }
+
+        if let Some(group) = group {
+            return self.update_group(place, group, index).await.map(Some);
         }
 
         let since = since.get(CHUNK_WRITES).copied().unwrap_or(0);

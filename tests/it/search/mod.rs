@@ -8,6 +8,7 @@ mod finding;
 mod indexes;
 mod memories;
 mod pgvector;
+mod reindexing;
 mod unrelated;
 
 use reqwest::Method;

@@ -58,7 +58,8 @@ pub struct RetryJobsRequest {
     /// `failed` or `cancelled`; `failed` if omitted.
     #[serde(default)]
     pub state: Option<RetriedState>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
+    /// `reindex`.
     #[serde(default)]
     pub kind: Option<String>,
     /// Only jobs for this source.
@@ -101,7 +102,8 @@ pub struct CancelJobsRequest {
     /// `queued`, `running` or `awaiting_helper`; all three if omitted.
     #[serde(default)]
     pub state: Option<CancelledState>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill` or `reembed`.
+    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
+    /// `reindex`.
     #[serde(default)]
     pub kind: Option<String>,
     /// Only jobs for this source.

@@ -40,8 +40,8 @@ pub struct JobResponse {
 pub struct JobSummaryResponse {
     pub id: String,
     /// The kind of job: `ingestion`, `query`, `enrich` (classifies messages), `extract` (extracts
-    /// facts), `backfill` (adds an approved term to memories) or `reembed` (after a change of the
-    /// embedding model).
+    /// facts), `backfill` (adds an approved term to memories), `reembed` (after a change of the
+    /// embedding model) or `reindex` (after a change of how memoir stores search terms).
     pub kind: String,
     pub state: JobStateName,
     /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
