@@ -46,6 +46,8 @@ const SEARCH_CHANGES_KEEP_SECONDS: i64 = 48 * 60 * 60;
 const FORGETTING: Duration = Duration::from_mins(5);
 /// How often expired rows are deleted.
 const PRUNING: Duration = Duration::from_hours(1);
+/// Soon: until an interrupted erasure is completed, what is stored for its subject goes with it.
+const RESUMING: Duration = Duration::from_mins(1);
 
 /// The service, ready to run.
 pub struct App {
@@ -136,6 +138,9 @@ impl App {
         if let Err(error) = search.queue_reembedding(&jobs, clock.now()).await {
             tracing::warn!(%error, "cannot queue the job that changes the embedding model");
         }
+        if let Err(error) = search.queue_reindexing(&jobs, clock.now()).await {
+            tracing::warn!(%error, "cannot queue the job that rewrites search terms");
+        }
 
         let policies = MemoryPolicies::new(store.clone());
         let conversation = Conversation::new(
@@ -143,6 +148,7 @@ impl App {
             llm.clone(),
             search.clone(),
             jobs.clone(),
+            policies.clone(),
             config.memory,
         );
         let state = AppState {
@@ -252,6 +258,7 @@ impl App {
             () = upkeep(&metrics) => {}
             () = prune(&state) => {}
             () = forget(&state) => {}
+            () = resume_erasures(&state) => {}
             () = compare_in_database(&state) => {}
             () = info::notice_local_models(&config, &state, port) => {}
         }
@@ -266,6 +273,7 @@ impl App {
             () = upkeep(&self.metrics) => {}
             () = prune(&self.state) => {}
             () = forget(&self.state) => {}
+            () = resume_erasures(&self.state) => {}
             () = compare_in_database(&self.state) => {}
         }
         close(&self.state).await;
@@ -283,6 +291,7 @@ impl App {
                 queries: self.state.queries.clone(),
             }),
             self.state.search.work(),
+            self.state.search.reindex_work(),
         ];
 
         let work = work.into_iter().chain(self.state.conversation.work());
@@ -401,8 +410,6 @@ async fn prune(state: &AppState) {
             tracing::warn!(%error, "cannot delete notes about expired responses");
         }
 
-        state.erasures.resume(now).await;
-
         match state.jobs.prune(now).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "old jobs deleted"),
@@ -425,6 +432,14 @@ async fn prune(state: &AppState) {
         }
 
         tokio::time::sleep(PRUNING).await;
+    }
+}
+
+/// Completes interrupted erasures.
+async fn resume_erasures(state: &AppState) {
+    loop {
+        state.erasures.resume(state.clock.now()).await;
+        tokio::time::sleep(RESUMING).await;
     }
 }
 

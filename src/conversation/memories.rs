@@ -74,16 +74,17 @@ pub(super) enum Replacing {
 }
 
 impl Conversation {
-    /// Checks a memory and computes its terms and vector.
+    /// Checks a memory, redacts it, and computes its terms and vector.
     ///
     /// # Errors
     /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
     pub async fn prepare_memory(
         &self,
         space: &Space,
-        new: NewMemory,
+        mut new: NewMemory,
         now: Timestamp,
     ) -> Result<PreparedMemory, ConversationError> {
+        self.redact_memory(space, &mut new).await?;
         let supersedes = new.supersedes.clone();
         let thread = new.thread_id.clone();
         let vocabulary = self.vocabulary(space).await?;
@@ -255,6 +256,11 @@ impl Conversation {
             return Err(ConversationError::Invalid(errors));
         }
 
+        let mut redacted = None;
+        if let Some(Some(title)) = &change.title {
+            redacted = self.redact_title(space, title).await?;
+        }
+
         self.store
             .retry_as("update_memory", || async {
                 let mut tx = self.store.begin().await?;
@@ -266,6 +272,9 @@ impl Conversation {
                 }
 
                 apply(&mut memory, change, tags.as_ref());
+                if let Some(title) = &redacted {
+                    (memory.title, memory.labels.redacted) = (Some(title.clone()), true);
+                }
                 change.correction.apply(&mut memory, &vocabulary);
                 memory.updated_at = now;
                 let relabelled = tags.is_some() || change.correction.topics.is_some();

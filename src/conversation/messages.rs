@@ -66,7 +66,7 @@ pub struct Appended {
 }
 
 impl Conversation {
-    /// Checks messages for a thread and computes their terms and vectors.
+    /// Checks messages for a thread, redacts them, and computes their terms and vectors.
     ///
     /// # Errors
     /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
@@ -75,11 +75,12 @@ impl Conversation {
         space: &Space,
         thread_id: &str,
         user_id: Option<&str>,
-        new: Vec<NewMessage>,
+        mut new: Vec<NewMessage>,
         wanted: Wanted,
         now: Timestamp,
     ) -> Result<PreparedMessages, ConversationError> {
         let thread = self.thread(space, thread_id, user_id).await?;
+        self.redact_messages(space, &mut new).await?;
         let single = new.len() == 1;
         let mut errors = Vec::new();
         if new.is_empty() || new.len() > MOST_MESSAGES {

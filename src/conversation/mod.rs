@@ -7,7 +7,7 @@
 //! search (`recall`), scores what they find (`scoring`) and writes it as text (`compose`).
 //! `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` holds aliases.
 //! `extraction` extracts facts from messages, and `fact_check` keeps those that their quotes
-//! support.
+//! support. `redacting` redacts what is stored.
 
 mod backfill;
 pub mod compose;
@@ -24,6 +24,7 @@ pub mod memories;
 pub mod messages;
 mod messages_per_call;
 mod recall;
+mod redacting;
 pub mod rollup;
 pub mod scoring;
 pub mod stages;
@@ -40,6 +41,7 @@ use crate::base::text::{char_count, has_control};
 use crate::config;
 use crate::jobs::{Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};
+use crate::memory_retrieval::MemoryPolicies;
 use crate::model::thread::Thread;
 use crate::search::{Search, SearchError};
 use crate::store::{AsStoreError, Store, StoreError};
@@ -60,6 +62,7 @@ pub struct Conversation {
     llm: Llm,
     search: Search,
     jobs: Jobs,
+    policies: MemoryPolicies,
     /// Vectors of one user.
     max_vectors: usize,
 }
@@ -82,6 +85,9 @@ pub enum ConversationError {
     /// 409: another memory has replaced the one that this one should replace.
     #[error("the memory {id} was already replaced, by the memory {by}")]
     Superseded { id: String, by: String },
+    /// 410: text that a model was reading was deleted meanwhile.
+    #[error("a message was deleted while it was being summarised")]
+    Erased,
     /// 412: the resource has changed since it was read.
     #[error("the {0} has changed since you read it")]
     Changed(&'static str),
@@ -143,6 +149,7 @@ impl Conversation {
         llm: Llm,
         search: Search,
         jobs: Jobs,
+        policies: MemoryPolicies,
         settings: config::Memory,
     ) -> Self {
         Self {
@@ -150,6 +157,7 @@ impl Conversation {
             llm,
             search,
             jobs,
+            policies,
             max_vectors: usize::try_from(settings.max_vectors).unwrap_or(usize::MAX),
         }
     }

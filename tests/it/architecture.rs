@@ -56,7 +56,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "conversation",
         &[
-            "config", "jobs", "llm", "model", "policy", "search", "store",
+            "config",
+            "jobs",
+            "llm",
+            // Its policy says what is redacted before it is stored.
+            "memory_retrieval",
+            "model",
+            "policy",
+            "search",
+            "store",
         ],
     ),
     (

@@ -24,7 +24,6 @@ use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
 use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
 use crate::http::state::AppState;
-use crate::memory_retrieval::NewText;
 use crate::model::memory::{EnrichmentState, FileHint, Memory, MemoryKind};
 use crate::store::{MemoryFilter, MemoryPage};
 
@@ -223,18 +222,7 @@ pub async fn create_memory(
         return Ok(response);
     }
 
-    let mut new = new_memory(request)?;
-    let content = NewText {
-        field: "content".to_owned(),
-        text: new.content.clone(),
-    };
-    let redacted = state
-        .policies
-        .redact_for_storage(&caller.space, std::iter::once(content));
-    if let Some(redacted) = redacted.await?.pop().flatten() {
-        (new.content, new.redacted) = (redacted, true);
-    }
-
+    let new = new_memory(request)?;
     let ready = state
         .conversation
         .prepare_memory(&caller.space, new, caller.now)

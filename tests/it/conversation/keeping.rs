@@ -30,13 +30,33 @@ async fn redaction_on_writing_changes_what_is_stored_and_says_so() {
         (&after["content"], &after["redacted"]),
         (&json!("Write to [REDACTED]"), &json!(true))
     );
-    let fact = json!({"user_id": "ann", "content": "Reach her at ann@example.com"});
+    let fact = json!({
+        "user_id": "ann", "content": "Reach her at ann@example.com", "title": "Address ann@example.com",
+    });
     let fact = desk.app.post("/v1/memories", &fact).await.json();
     assert_eq!(
         (&fact["content"], &fact["redacted"]),
         (&json!("Reach her at [REDACTED]"), &json!(true)),
         "{fact}"
     );
+    assert_eq!(fact["title"], "Address [REDACTED]", "{fact}");
+    let path = format!("/v1/memories/{}", fact["id"].as_str().unwrap());
+    let change = json!({"title": "New address ann@example.org"});
+    let changed = desk.patch(&path, &change).await.json();
+    assert_eq!(changed["title"], "New address [REDACTED]", "{changed}");
+
+    let sent = json!({
+        "thread_id": thread, "user_message": "Is it ann@example.com?", "external_reply": "Yes, ann@example.com",
+    });
+    let sent = desk.app.post("/v1/prompts/send", &sent).await;
+    assert_eq!(sent.status, 200, "{}", sent.text);
+    let stored: Vec<_> = sent.json()["messages"].as_array().unwrap().clone();
+    for (message, content) in stored.iter().zip(["Is it [REDACTED]?", "Yes, [REDACTED]"]) {
+        let message = desk.memory(message["id"].as_str().unwrap()).await;
+        assert_eq!(message["content"], content);
+    }
+    assert_eq!(stored.len(), 2);
+
     let id = after["id"].as_str().unwrap();
     assert_eq!(desk.memory(id).await["content"], "Write to [REDACTED]");
     let clean = json!({"content": "nothing to hide", "enrich": false});

@@ -200,7 +200,7 @@ async fn an_idempotency_key_stores_a_message_once() {
 
         // The text is gone from the stored response too.
         desk.delete("/v1/users/ann").await;
-        send(post()).await.assert_problem(404, "not_found");
+        send(post()).await.assert_problem(410, "erased");
         desk.app.finish().await;
     }
 }

@@ -24,7 +24,6 @@ use crate::http::routes::context::{ContextRank, ContextResponse, context_session
 use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
-use crate::memory_retrieval::NewText;
 use crate::model::memory::{FileHint, Memory};
 use crate::store::TurnPage;
 
@@ -263,6 +262,11 @@ pub async fn create_messages(
     // The thread is part of the request: the same body may go to another one.
     let signed = [id.as_bytes(), b"\n", &bytes].concat();
     let idempotency = Idempotency::of(&headers, "create_messages", &signed)?;
+    // Before the thread is looked up, which may be gone.
+    if let Some(response) = idempotency.answered(&state.store, &caller).await? {
+        return Ok(response);
+    }
+
     let with_context = request.with_context.unwrap_or(false);
     let many = request.messages.is_some();
     if with_context && many {
@@ -285,26 +289,7 @@ pub async fn create_messages(
         enrich: request.enrich.unwrap_or(true),
         extract: request.extract.unwrap_or(false),
     };
-    let mut new = new_messages(request)?;
-    let single = new.len() == 1;
-    let texts = new.iter().enumerate().map(|(place, message)| NewText {
-        field: if single {
-            "content".to_owned()
-        } else {
-            format!("messages[{place}].content")
-        },
-        text: message.content.clone(),
-    });
-    let redacted = state
-        .policies
-        .redact_for_storage(&caller.space, texts)
-        .await?;
-    for (message, redacted) in new.iter_mut().zip(redacted) {
-        if let Some(redacted) = redacted {
-            (message.content, message.redacted) = (redacted, true);
-        }
-    }
-
+    let new = new_messages(request)?;
     let ready = state
         .conversation
         .prepare_messages(
