@@ -12,7 +12,7 @@ use crate::base::ids::{Space, ThreadId};
 use crate::llm::Session;
 use crate::llm::tasks::rollup::Rollup;
 use crate::model::memory::{Evidence, Memory, MemoryKind};
-use crate::store::{MemoryFilter, MemoryPage, TurnPage};
+use crate::store::{MemoryFilter, MemoryPage, TurnPage, Tx};
 
 /// Maximum messages of one summary.
 const MOST_MESSAGES: usize = 200;
@@ -127,6 +127,34 @@ impl Conversation {
             ..Evidence::default()
         });
         Ok(RolledUp::New(Box::new(ready)))
+    }
+
+    /// Stores a summary inside the caller's transaction.
+    ///
+    /// # Errors
+    /// [`ConversationError::Erased`]: a message that it summarises was deleted meanwhile. Or the
+    /// store's.
+    pub async fn add_summary(
+        &self,
+        tx: &mut Tx,
+        space: &Space,
+        ready: &PreparedMemory,
+        now: Timestamp,
+    ) -> Result<(), ConversationError> {
+        let memory = &ready.memory;
+        // Locked first, as by every writer of its messages.
+        if let Some(thread_id) = &memory.thread_id {
+            let thread = tx.find_thread(space, thread_id).await?;
+            thread.ok_or_else(|| ConversationError::no_thread(thread_id.as_str()))?;
+        }
+
+        let evidence = memory.evidence.as_ref();
+        let messages = evidence.map_or(&[][..], |evidence| &evidence.message_ids);
+        if tx.hold_memories(space, messages).await?.len() < messages.len() {
+            return Err(ConversationError::Erased);
+        }
+
+        self.add_memory(tx, space, ready, now).await
     }
 
     /// The oldest messages up to a turn that none of the summaries covers, at most as many as one

@@ -2,9 +2,11 @@
 //! jobs that read them.
 
 use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
+use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, ThreadId};
 use crate::conversation::ConversationError;
 use crate::model::erasure::{RowCounts, SubjectKind};
+use crate::model::job::Job;
 use crate::model::memory::{Memory, MemoryKind};
 use crate::model::thread::Thread;
 use crate::store::{RemovalScope, Removed, StoreError, Tx};
@@ -48,32 +50,54 @@ impl Erasures {
                 pending.since = thread.created_at.as_micros();
                 pending.used = vec![thread.id.to_string()];
                 let scope = RemovalScope::Thread(&thread.id);
-                let part = tx.remove_conversation_part(&order.space, &thread.user_id, scope);
-                let (removed, _) = part.await?;
-                running.note(removed);
+                let (ended, _) = self
+                    .remove_part(&mut tx, &mut running, &thread.user_id, scope, order.now)
+                    .await?;
                 tx.add_erasure(&running.erasure).await?;
                 tx.commit().await?;
-                Ok(Some(running))
+                Ok(Some((running, ended)))
             })
             .await?;
 
-        match begun {
-            Some(running) => self.complete(running, order.now).await,
-            None => {
-                self.go_on(order, SubjectKind::Thread, parsed.as_str())
-                    .await
-            }
-        }
+        let Some((mut running, ended)) = begun else {
+            return self
+                .go_on(order, SubjectKind::Thread, parsed.as_str())
+                .await;
+        };
+        running.jobs_cancelled += ended.len();
+        self.jobs.announce_cancelled(&ended);
+        self.complete(running, order.now).await
+    }
+
+    /// Deletes some memories and ends the jobs that read them; returns those jobs, and whether there
+    /// may be more.
+    async fn remove_part(
+        &self,
+        tx: &mut Tx,
+        running: &mut Running,
+        user_id: &str,
+        scope: RemovalScope<'_>,
+        now: Timestamp,
+    ) -> Result<(Vec<Job>, bool), StoreError> {
+        let space = running.space().clone();
+        let part = tx.remove_conversation_part(&space, user_id, scope);
+        let (gone, removed, more) = part.await?;
+        running.note(removed);
+        let (ended, counts) = self.conversation.hand_over(tx, &space, &gone, now).await?;
+        running.add(&counts);
+        Ok((ended, more))
     }
 
     pub(super) async fn remove_rest_of_thread(
         &self,
         running: &mut Running,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
         let user_id = running.pending().user_id.clone().unwrap_or_default();
         let id = ThreadId::from_stored(running.pending().subject.clone());
         let scope = RemovalScope::Thread(&id);
-        self.remove_conversations(running, &user_id, scope).await
+        self.remove_conversations(running, &user_id, scope, now)
+            .await
     }
 
     /// Deletes memories part by part, and with the last of them their threads.
@@ -82,6 +106,7 @@ impl Erasures {
         running: &mut Running,
         user_id: &str,
         scope: RemovalScope<'_>,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
         let space = running.space().clone();
         loop {
@@ -93,18 +118,26 @@ impl Erasures {
                     tx.find_thread(&space, id).await?;
                 }
 
-                let part = tx.remove_conversation_part(&space, user_id, scope);
-                let (removed, more) = part.await?;
-                next.note(removed);
-                tx.update_erasure(&next.erasure).await?;
+                let (ended, more) = self
+                    .remove_part(&mut tx, &mut next, user_id, scope, now)
+                    .await?;
+                if !tx.update_erasure(&next.erasure).await? {
+                    return Ok(None);
+                }
+
                 tx.commit().await?;
-                Ok((next, more))
+                Ok(Some((next, ended, more)))
             });
 
-            let (part, more) = part.await?;
+            let Some((part, ended, more)) = part.await? else {
+                running.is_over = true;
+                return Ok(());
+            };
             running.erasure = part.erasure;
             running.messages += part.messages;
             running.memories += part.memories;
+            running.jobs_cancelled += ended.len();
+            self.jobs.announce_cancelled(&ended);
             if !more {
                 return Ok(());
             }
@@ -201,7 +234,7 @@ impl Erasures {
         order: &ErasureOrder,
         memory: Memory,
         running: &mut Running,
-    ) -> Result<Vec<crate::model::job::Job>, StoreError> {
+    ) -> Result<Vec<Job>, StoreError> {
         let space = &order.space;
         let pending = running.pending();
         pending.user_id = Some(memory.user_id.clone());

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::{Erasures, Running};
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::uses;
 use crate::base::ids::{Space, USER};
+use crate::base::text::name_key;
 use crate::conversation::READING;
 use crate::model::erasure::{Pending, RowCounts, SubjectKind, add_counts};
 use crate::queries;
@@ -22,8 +22,8 @@ use crate::store::{Holder, HolderKind, JobTexts, StoreError, StoredReceipt, Stor
 const ACCEPTED: i64 = 202;
 /// A time after every other.
 const ALWAYS: Timestamp = Timestamp::from_micros(i64::MAX);
-/// Names that one pattern finds: below the limit of its size.
-const NAMES: usize = 200;
+/// What separates the names of a path, and what quotes a path.
+const SEPARATORS: [char; 4] = ['/', '"', '›', '\n'];
 /// Members of a receipt with the numbers of chunks.
 const CHUNKS: [&str; 5] = ["used_chunk_ids", "chunk_ids", "chunk_id", "read", "rest"];
 
@@ -65,7 +65,10 @@ impl Erasures {
         pending.chunks.clear();
         pending.names.clear();
         pending.names_since = None;
-        self.store.update_erasure(&running.erasure).await
+        self.store
+            .update_erasure(&running.erasure)
+            .await
+            .map(|_| ())
     }
 
     /// Empties receipts and responses that do not note what they use.
@@ -114,8 +117,8 @@ impl Erasures {
             return Ok(RowCounts::new());
         };
 
-        let patterns = any_of(&pending.names)?;
-        let mentions = |text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
+        let names = CategoryNames::of(&pending.names);
+        let mentions = |text: &str| names.are_in(text);
         let since = Timestamp::from_micros(since);
         let receipt_mentions = |receipt: &StoredReceipt| mentions(&receipt.receipt_json);
         let range = (since, ALWAYS);
@@ -247,22 +250,78 @@ fn has_chunk(value: &Value, chunks: &HashSet<i64>, inside: bool) -> bool {
     }
 }
 
-/// Patterns of which one finds a text in JSON that contains one of these names; one pass over the
-/// text for hundreds of names.
-fn any_of(names: &[String]) -> Result<Vec<Regex>, StoreError> {
-    let pattern = |some: &[String]| {
-        let each = some.iter().map(|name| regex::escape(&in_json(name)));
-        Regex::new(&each.collect::<Vec<_>>().join("|"))
-    };
-    let patterns = names.chunks(NAMES).map(pattern);
-    let patterns: Result<Vec<Regex>, regex::Error> = patterns.collect();
-    patterns.map_err(|error| StoreError::Broken {
-        cause: error.to_string(),
-    })
+/// Names of categories, to be found where they stand alone, in a path or in quotes. A word of a longer
+/// name or of a sentence is none of them.
+struct CategoryNames {
+    keys: HashSet<String>,
+    /// Those that contain a separator.
+    divided: Vec<String>,
 }
 
-/// A name as a part of a text in JSON.
-fn in_json(name: &str) -> String {
-    let quoted = Value::from(name).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
+impl CategoryNames {
+    fn of(names: &[String]) -> Self {
+        let (divided, whole): (Vec<_>, Vec<_>) =
+            names.iter().partition(|name| name.contains(SEPARATORS));
+        Self {
+            keys: whole.into_iter().map(|name| name_key(name)).collect(),
+            divided: divided.into_iter().map(|name| name_key(name)).collect(),
+        }
+    }
+
+    /// Whether a text, which may be JSON, has one of them.
+    fn are_in(&self, text: &str) -> bool {
+        match serde_json::from_str(text) {
+            Ok(value) => self.are_in_value(&value),
+            Err(_) => self.are_in_words(text),
+        }
+    }
+
+    fn are_in_value(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.are_in_words(text),
+            Value::Array(items) => items.iter().any(|item| self.are_in_value(item)),
+            Value::Object(members) => members
+                .iter()
+                .any(|(name, member)| self.are_in_words(name) || self.are_in_value(member)),
+            _ => false,
+        }
+    }
+
+    fn are_in_words(&self, text: &str) -> bool {
+        let mut parts = text.split(SEPARATORS);
+        if parts.any(|part| self.keys.contains(&name_key(part))) {
+            return true;
+        }
+
+        let is_within = |key: &str| self.divided.iter().any(|name| key.contains(name.as_str()));
+        !self.divided.is_empty() && is_within(&name_key(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_category_is_mentioned_by_its_whole_name() {
+        let names = ["Oil", "Art of sailing", "A/B tests"].map(ToOwned::to_owned);
+        let names = CategoryNames::of(&names);
+        for (text, is_mention) in [
+            (r#"{"path": ["Home", "Oil"]}"#, true),
+            (r#"{"path": ["Home", "Oil lamps"]}"#, false),
+            (r#"{"text": "The lamp burns oil."}"#, false),
+            (
+                r#"{"warning": "the category \"Home / Oil\" has reached its limit"}"#,
+                true,
+            ),
+            (r#"{"Oil": 3}"#, true),
+            ("Home/Oil", true),
+            ("Travel / art of sailing / Boats", true),
+            ("Articles", false),
+            (r#"["Work", "A/B Tests"]"#, true),
+            (r#"["Work", "A", "B tests"]"#, false),
+        ] {
+            assert_eq!(names.are_in(text), is_mention, "{text}");
+        }
+    }
 }

@@ -15,6 +15,8 @@ mod sources;
 mod spaces;
 mod users;
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
@@ -43,6 +45,8 @@ pub struct Erasures {
     llm: Llm,
     conversation: Conversation,
     running: TaskTracker,
+    /// The erasures that run in this process.
+    under_way: Arc<Mutex<HashSet<ErasureId>>>,
 }
 
 /// Who erases something, where and when.
@@ -71,6 +75,21 @@ struct Running {
     messages: u64,
     memories: u64,
     jobs_cancelled: usize,
+    /// Whether another request has erased the same meanwhile: what is stored since then stays.
+    is_over: bool,
+}
+
+/// Marks an erasure as under way in this process until it is dropped.
+struct UnderWay {
+    all: Arc<Mutex<HashSet<ErasureId>>>,
+    id: ErasureId,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&self.id);
+    }
 }
 
 impl ErasureOrder {
@@ -99,6 +118,7 @@ impl Running {
             messages: 0,
             memories: 0,
             jobs_cancelled: 0,
+            is_over: false,
         }
     }
 
@@ -124,6 +144,7 @@ impl Erasures {
             llm,
             conversation,
             running: TaskTracker::new(),
+            under_way: Arc::default(),
         }
     }
 
@@ -161,6 +182,14 @@ impl Erasures {
         };
 
         for erasure in unfinished {
+            let under_way = self.under_way.lock();
+            let is_under_way = under_way
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains(&erasure.id);
+            if is_under_way {
+                continue;
+            }
+
             let id = erasure.id.clone();
             match self.complete(Running::of(erasure), now).await {
                 Ok(_) => tracing::info!(erasure_id = %id, "an interrupted erasure was completed"),
@@ -184,21 +213,38 @@ impl Erasures {
         kind: SubjectKind,
         id: &str,
     ) -> Result<Erased, ErasureError> {
-        let hash = kind.hash(&order.space, id);
-        let begun = self.store.find_unfinished_erasure(&order.space, &hash);
-        let Some(erasure) = begun.await? else {
-            return Err(ErasureError::not_found(kind.as_str(), id));
-        };
+        match self.unfinished(order, kind, id).await? {
+            Some(running) => self.complete(running, order.now).await,
+            None => Err(ErasureError::not_found(kind.as_str(), id)),
+        }
+    }
 
-        self.complete(Running::of(erasure), order.now).await
+    /// The erasure of a subject that was interrupted.
+    async fn unfinished(
+        &self,
+        order: &ErasureOrder,
+        kind: SubjectKind,
+        id: &str,
+    ) -> Result<Option<Running>, StoreError> {
+        let hash = kind.hash(&order.space, id);
+        let found = self.store.find_unfinished_erasure(&order.space, &hash);
+        Ok(found.await?.map(Running::of))
     }
 
     /// Does the rest of an erasure, even if the caller disconnects.
     async fn complete(&self, running: Running, now: Timestamp) -> Result<Erased, ErasureError> {
+        let id = running.erasure.id.clone();
+        let all = Arc::clone(&self.under_way);
+        all.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.clone());
+        let under_way = UnderWay { all, id };
         let this = self.clone();
-        let work = self
-            .running
-            .spawn(async move { this.finish(running, now).await });
+        let work = self.running.spawn(async move {
+            let done = this.finish(running, now).await;
+            drop(under_way);
+            done
+        });
         let done = work.await.unwrap_or_else(|error| {
             Err(StoreError::Broken {
                 cause: error.to_string(),
@@ -210,15 +256,18 @@ impl Erasures {
     async fn finish(&self, mut running: Running, now: Timestamp) -> Result<Erased, StoreError> {
         match running.erasure.kind {
             SubjectKind::Source | SubjectKind::Memory => {}
-            SubjectKind::Thread => self.remove_rest_of_thread(&mut running).await?,
+            SubjectKind::Thread => self.remove_rest_of_thread(&mut running, now).await?,
             SubjectKind::User => self.remove_user_rows(&mut running, now).await?,
             SubjectKind::Space => self.remove_space_rows(&mut running, now).await?,
         }
 
-        self.erase_holders(&mut running).await?;
+        if !running.is_over {
+            self.erase_holders(&mut running).await?;
+        }
+
         running.erasure.pending = None;
         running.erasure.finished_at = Some(now);
-        self.store.update_erasure(&running.erasure).await?;
+        self.store.finish_erasure(&running.erasure).await?;
         tracing::info!(
             erasure_id = %running.erasure.id,
             kind = running.erasure.kind.as_str(),

@@ -118,24 +118,15 @@ impl Erasures {
     /// Renames the categories whose names only deleted texts explain.
     pub(super) async fn settle_names(&self, running: &mut Running) -> Result<(), StoreError> {
         let space = running.space().clone();
-        while let Some((id, stems)) = running.pending().doubtful.pop() {
-            let Some(category) = self.store.list_named(&space, &[id]).await?.pop() else {
-                continue;
-            };
-
+        while let Some((id, stems)) = running.pending().doubtful.last().cloned() {
             let stems: BTreeSet<String> = stems.into_iter().collect();
-            let remaining = self.remaining(&space, id, stems).await?;
-            if remaining.unexplained.is_empty() {
-                continue;
+            if let Some(category) = self.store.list_named(&space, &[id]).await?.pop() {
+                let remaining = self.remaining(&space, id, stems).await?;
+                if !remaining.unexplained.is_empty() {
+                    self.note_and_rename(running, category, &remaining).await?;
+                }
             }
-
-            let counts = self.rename(&space, &category, &remaining).await?;
-            running.add(&counts);
-            let mut gone = category;
-            if gone.named_by == NamedBy::User {
-                gone.name.clear();
-            }
-            running.pending().note_names(&gone, &remaining.unexplained);
+            running.pending().doubtful.pop();
         }
 
         let mut names = std::mem::take(&mut running.pending().names);
@@ -147,6 +138,27 @@ impl Erasures {
             }
         }
 
+        Ok(())
+    }
+
+    /// The former names are stored with the erasure first: after an interruption, nothing else knows
+    /// them.
+    async fn note_and_rename(
+        &self,
+        running: &mut Running,
+        category: NamedCategory,
+        remaining: &Remaining,
+    ) -> Result<(), StoreError> {
+        let mut gone = category.clone();
+        if gone.named_by == NamedBy::User {
+            gone.name.clear();
+        }
+        running.pending().note_names(&gone, &remaining.unexplained);
+        self.store.update_erasure(&running.erasure).await?;
+
+        let space = running.space().clone();
+        let counts = self.rename(&space, &category, remaining).await?;
+        running.add(&counts);
         Ok(())
     }
 

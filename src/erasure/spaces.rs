@@ -18,7 +18,12 @@ impl Erasures {
     /// # Errors
     /// The store's; repeating the call erases the rest.
     pub async fn space(&self, order: &ErasureOrder) -> Result<Erased, ErasureError> {
-        let running = order.begin(SubjectKind::Space, order.space.as_str());
+        let subject = order.space.as_str();
+        if let Some(running) = self.unfinished(order, SubjectKind::Space, subject).await? {
+            return self.complete(running, order.now).await;
+        }
+
+        let running = order.begin(SubjectKind::Space, subject);
         self.begin(&running).await?;
         self.complete(running, order.now).await
     }
@@ -29,6 +34,10 @@ impl Erasures {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let space = running.space().clone();
+        if self.is_over(running).await? {
+            return Ok(());
+        }
+
         // First, so that no worker adds data in the meantime.
         let cancelled = self.store.cancel_space_jobs(&space, now).await?;
         self.jobs.announce_cancelled(&cancelled);
@@ -40,6 +49,10 @@ impl Erasures {
         for _ in 0..PASSES {
             // Otherwise calls that are not written yet would reappear as rows of the space.
             self.llm.flush().await?;
+            if self.is_over(running).await? {
+                return Ok(());
+            }
+
             let pass = self.store.remove_space(&space).await?;
             let found = pass.values().any(|count| *count > 0);
             let counts: RowCounts = pass

@@ -17,6 +17,10 @@ impl Erasures {
     /// # Errors
     /// The store's; repeating the call erases the rest.
     pub async fn user(&self, order: &ErasureOrder, user_id: &str) -> Result<Erased, ErasureError> {
+        if let Some(running) = self.unfinished(order, SubjectKind::User, user_id).await? {
+            return self.complete(running, order.now).await;
+        }
+
         let mut running = order.begin(SubjectKind::User, user_id);
         let pending = running.pending();
         pending.user_id = Some(user_id.to_owned());
@@ -43,6 +47,10 @@ impl Erasures {
     ) -> Result<(), StoreError> {
         let space = running.space().clone();
         let user_id = running.pending().subject.clone();
+        if self.is_over(running).await? {
+            return Ok(());
+        }
+
         let mut counts = RowCounts::new();
         let ended = self
             .store
@@ -53,9 +61,23 @@ impl Erasures {
         self.jobs.announce_cancelled(&ended);
 
         let scope = RemovalScope::User(&user_id);
-        self.remove_conversations(running, &user_id, scope).await?;
+        self.remove_conversations(running, &user_id, scope, now)
+            .await?;
+        if self.is_over(running).await? {
+            return Ok(());
+        }
+
         self.remove_context_calls(running, &user_id).await?;
         self.remove_sources_of(running, &user_id, now).await
+    }
+
+    /// Whether the erasure has ended meanwhile, by another request or in another process.
+    pub(super) async fn is_over(&self, running: &mut Running) -> Result<bool, StoreError> {
+        if !running.is_over {
+            running.is_over = !self.store.update_erasure(&running.erasure).await?;
+        }
+
+        Ok(running.is_over)
     }
 
     async fn remove_context_calls(
@@ -95,9 +117,12 @@ impl Erasures {
             let found = self.store.list_sources(&space, &filter, &page).await?;
             for source in &found {
                 self.remove_one_source(running, source, now).await?;
+                if running.is_over {
+                    break;
+                }
             }
 
-            if found.is_empty() {
+            if found.is_empty() || running.is_over {
                 return Ok(());
             }
 
@@ -118,22 +143,27 @@ impl Erasures {
             let mut next = Running::of(before.clone());
             let mut tx = self.store.begin().await?;
             let Some(source) = tx.find_source(&space, &source.id).await? else {
-                return Ok(None);
+                return Ok((next, Vec::new()));
             };
             let cancelled = self
                 .remove_source(&mut tx, &source, &names, &mut next, now)
                 .await?;
-            tx.update_erasure(&next.erasure).await?;
+            if !tx.update_erasure(&next.erasure).await? {
+                next.is_over = true;
+                return Ok((next, Vec::new()));
+            }
+
             tx.commit().await?;
-            Ok(Some((next.erasure, cancelled)))
+            Ok((next, cancelled))
         });
 
-        if let Some((erasure, cancelled)) = removed.await? {
-            running.erasure = erasure;
-            running.jobs_cancelled += cancelled.len();
-            self.jobs.announce_cancelled(&cancelled);
+        let (next, cancelled) = removed.await?;
+        running.is_over = next.is_over;
+        if !next.is_over {
+            running.erasure = next.erasure;
         }
-
+        running.jobs_cancelled += cancelled.len();
+        self.jobs.announce_cancelled(&cancelled);
         Ok(())
     }
 }

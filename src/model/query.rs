@@ -88,6 +88,14 @@ pub struct QueryUses {
     pub erasures: i64,
 }
 
+impl QueryUses {
+    /// The ids of everything that was used.
+    pub fn ids(&self) -> BTreeSet<String> {
+        let used = self.sources.iter().chain(&self.memories);
+        used.chain(&self.threads).cloned().collect()
+    }
+}
+
 /// How much of a receipt was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredPart {

@@ -7,6 +7,7 @@ use crate::base::ids::QueryId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::model::llm_call::Payer;
+use crate::store::HolderKind;
 
 /// The name of this kind of job.
 pub const KIND: &str = "query";
@@ -73,6 +74,13 @@ async fn finish(
         ending.give_back();
         let detail = "text that the query used was deleted while it ran";
         return Err(JobError::fail(Failure::new(problems::ERASED, detail)));
+    }
+
+    if !queries.inner.audit.persist {
+        // Otherwise the receipt notes it.
+        let holder = (HolderKind::Query, context.id().as_str());
+        tx.add_text_uses(context.space(), holder, &uses.ids(), context.clock().now())
+            .await?;
     }
 
     let value = serde_json::to_value(result).unwrap_or_default();

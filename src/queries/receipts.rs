@@ -17,6 +17,7 @@ const RECEIPT_PATIENCE: Duration = Duration::from_millis(5);
 const LATE_RECEIPT: Duration = Duration::from_millis(200);
 /// How often the reader checks meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// A receipt with its calls.
 #[derive(Debug, Clone)]
@@ -107,8 +108,14 @@ impl Queries {
     /// # Errors
     /// The store's.
     pub async fn prune(&self, now: Timestamp) -> Result<u64, QueryError> {
+        if !self.inner.audit.persist {
+            // Of results that were cleared long before.
+            let before = now.minus_seconds(DAY_SECONDS);
+            self.inner.store.remove_uses_without_receipt(before).await?;
+        }
+
         let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
-        let before = now.minus_seconds(days.saturating_mul(24 * 60 * 60));
+        let before = now.minus_seconds(days.saturating_mul(DAY_SECONDS));
         let mut removed = 0;
 
         loop {

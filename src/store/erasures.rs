@@ -121,11 +121,31 @@ impl Store {
         .await
     }
 
-    /// Writes how far an erasure has come.
-    pub async fn update_erasure(&self, erasure: &Erasure) -> Result<(), StoreError> {
+    /// Writes how far an erasure has come; false if it has ended.
+    pub async fn update_erasure(&self, erasure: &Erasure) -> Result<bool, StoreError> {
         self.retry("update_erasure", || async {
             let mut tx = self.begin().await?;
+            let is_open = tx.update_erasure(erasure).await?;
+            tx.commit().await?;
+            Ok(is_open)
+        })
+        .await
+    }
+
+    /// Ends an erasure, and others of the same subject that were interrupted: what is stored from now
+    /// on stays.
+    pub async fn finish_erasure(&self, erasure: &Erasure) -> Result<(), StoreError> {
+        self.retry("finish_erasure", || async {
+            let mut tx = self.begin().await?;
             tx.update_erasure(erasure).await?;
+            let finish = "UPDATE erasures SET pending_json = NULL, finished_at = ? \
+                          WHERE space = ? AND subject_sha256 = ? AND finished_at IS NULL";
+            let finish = tx
+                .sql(finish)
+                .bind(erasure.finished_at.map(Timestamp::as_micros))
+                .bind(erasure.space.as_str())
+                .bind(erasure.subject_sha256.clone());
+            tx.execute(finish).await?;
             tx.commit().await
         })
         .await
@@ -156,9 +176,11 @@ impl Tx {
         self.execute(insert).await.map(|_| ())
     }
 
-    /// Writes how far an erasure has come.
-    pub async fn update_erasure(&mut self, erasure: &Erasure) -> Result<(), StoreError> {
-        let update = "UPDATE erasures SET rows_json = ?, pending_json = ?, finished_at = ? WHERE space = ? AND id = ?";
+    /// Writes how far an erasure has come; false if it has ended, maybe in another process. What this
+    /// transaction deletes must then stay: it may have been stored since.
+    pub async fn update_erasure(&mut self, erasure: &Erasure) -> Result<bool, StoreError> {
+        let update = "UPDATE erasures SET rows_json = ?, pending_json = ?, finished_at = ? \
+                      WHERE space = ? AND id = ? AND finished_at IS NULL";
         let update = self
             .sql(update)
             .bind(json(&erasure.rows))
@@ -167,7 +189,7 @@ impl Tx {
             .bind(erasure.space.as_str())
             .bind(erasure.id.as_str());
 
-        self.execute(update).await.map(|_| ())
+        Ok(self.execute(update).await? > 0)
     }
 
     /// How many erasures a space has had. Another one can begin only after this transaction.

@@ -346,19 +346,23 @@ impl Tx {
         Ok(())
     }
 
-    /// Removes what a job that has not ended tells about others.
+    /// Removes what a job that has not ended tells about others. What it has written stays noted, so
+    /// that nothing is written twice.
     pub async fn clear_job_record(
         &mut self,
         space: &Space,
         id: &JobId,
         counts: &mut RowCounts,
     ) -> Result<(), StoreError> {
+        const STEPS: &str = "DELETE FROM job_checkpoints WHERE space = ? AND step NOT LIKE 'written/%' AND job_id IN (??)";
         let id = [id.clone()];
         self.hold_jobs_of(space, &id).await?;
-        for (table, sql) in DETAILS
-            .into_iter()
-            .filter(|(table, _)| *table != "job_requests")
-        {
+        for (table, sql) in DETAILS {
+            let sql = match table {
+                "job_requests" => continue,
+                "job_checkpoints" => STEPS,
+                _ => sql,
+            };
             count(counts, table, self.change_jobs(sql, space, &id).await?);
         }
 

@@ -35,18 +35,27 @@ pub struct Removed {
 }
 
 impl Tx {
-    /// Deletes some memories of a thread or of an end user, and with the last of them the threads;
-    /// also returns whether there may be more.
+    /// Deletes some memories of a thread or of an end user, and with the last of them the threads.
+    /// Returns them, and whether there may be more.
     pub async fn remove_conversation_part(
         &mut self,
         space: &Space,
         user_id: &str,
         scope: RemovalScope<'_>,
-    ) -> Result<(Removed, bool), StoreError> {
+    ) -> Result<(Vec<Memory>, Removed, bool), StoreError> {
         let (column, value) = match scope {
             RemovalScope::Thread(id) => ("thread_id", id.as_str()),
             RemovalScope::User(user_id) => ("user_id", user_id),
         };
+
+        if let RemovalScope::User(user_id) = scope {
+            // Locked first, as by every writer of their messages: a message that is being stored is
+            // seen below, and not left without its thread.
+            let threads = "SELECT id FROM threads WHERE space = ? AND user_id = ? ORDER BY id";
+            let threads = self.backend.dialect.query_for_update(threads);
+            self.fetch_all(threads.bind(space.as_str()).bind(user_id.to_owned()))
+                .await?;
+        }
 
         let sql = format!(
             "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.{column} = ? LIMIT {PART}"
@@ -75,7 +84,7 @@ impl Tx {
             count(&mut removed.rows, "threads", threads);
         }
 
-        Ok((removed, more))
+        Ok((memories, removed, more))
     }
 
     /// Deletes memories of an end user with everything that belongs to them.

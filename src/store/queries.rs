@@ -82,8 +82,7 @@ impl Tx {
 
 /// What a receipt holds text of, as `text_uses` names it.
 fn used_ids(query: &NewQuery, uses: &QueryUses) -> BTreeSet<String> {
-    let ids = uses.sources.iter().chain(&uses.memories);
-    let mut held: BTreeSet<String> = ids.chain(&uses.threads).cloned().collect();
+    let mut held = uses.ids();
     if !query.user_id.is_empty() {
         held.insert(use_of_user(&query.user_id));
     }

@@ -139,6 +139,17 @@ impl Store {
         Ok(all)
     }
 
+    /// Deletes the uses of queries without a receipt that are older than `before`. Spans spaces.
+    pub async fn remove_uses_without_receipt(&self, before: Timestamp) -> Result<(), StoreError> {
+        self.retry("remove_uses_without_receipt", || async {
+            let delete = "DELETE FROM text_uses WHERE holder_kind = ? AND created_at < ? AND NOT EXISTS ( \
+                          SELECT 1 FROM queries q WHERE q.space = text_uses.space AND q.id = text_uses.holder_id)";
+            let delete = self.sql(delete).bind(HolderKind::Query.as_str());
+            self.execute(delete.bind(before.as_micros())).await
+        })
+        .await
+    }
+
     /// Deletes the uses of responses that are older than `before`. Spans spaces.
     pub async fn remove_response_uses(&self, before: Timestamp) -> Result<(), StoreError> {
         self.retry("remove_response_uses", || async {

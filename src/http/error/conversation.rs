@@ -16,6 +16,8 @@ impl From<ConversationError> for ApiError {
             }
             ConversationError::Superseded { by, .. } => Self::new(problems::MEMORY_SUPERSEDED, detail)
                 .with("superseded_by", by),
+            ConversationError::Erased => Self::new(problems::ERASED, detail)
+                .fix("Repeat the request: the messages that are left are summarised."),
             ConversationError::Changed(what) => Self::new(problems::PRECONDITION_FAILED, detail)
                 .fix(format!("Get the {what} again and repeat the change with its new ETag.")),
             ConversationError::Jobs(error) => error.into(),

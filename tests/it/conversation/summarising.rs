@@ -1,5 +1,7 @@
 //! Summaries of one thread, asked for several times at once: one model call, one summary.
 
+use std::time::Duration;
+
 use memoir::scripted_model::{Fault, Reply as ModelReply, Step};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -102,4 +104,40 @@ async fn a_request_that_fails_leaves_the_thread_to_the_next() {
         .sum();
     assert_eq!(covered, 6, "each message once");
     desk.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_deleted_meanwhile_is_in_no_summary() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        let thread = long_thread(&desk).await;
+        desk.model.always(Step::new(Fault::Delay { ms: 1000 }));
+        let messages = format!("/v1/threads/{thread}/messages");
+        let messages = desk.app.get(&messages).await.json();
+        let third = format!(
+            "/v1/memories/{}",
+            messages["items"][2]["id"].as_str().unwrap()
+        );
+        let path = format!("/v1/threads/{thread}/summaries");
+        let body = json!({});
+        let summarising = desk.app.post(&path, &body);
+        let deleting = async {
+            let asked = desk.model.wait_for_requests(1, Duration::from_secs(10));
+            assert!(asked.await);
+            desk.delete(&third).await
+        };
+        let (summarised, deleted) = tokio::join!(summarising, deleting);
+        assert_eq!(deleted.status, 200, "{}", deleted.text);
+        summarised.assert_problem(410, "erased");
+        assert!(summaries(&desk, &thread).await.is_empty());
+
+        let again = desk.app.post(&path, &body).await;
+        assert_eq!(again.status, 201, "{}", again.text);
+        let covered = again.json()["evidence"]["message_ids"]
+            .as_array()
+            .unwrap()
+            .len();
+        assert_eq!(covered, 5);
+        desk.app.finish().await;
+    }
 }

@@ -9,6 +9,7 @@ use super::{MARK, all_noted, assert_gone, delete, keyed};
 use crate::conversation::{Desk, answering, classified, intent};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
+use crate::support::ingest::{count, until};
 
 /// Answers calls for facts with one that quotes the message, everything else as usual.
 fn facts() -> impl Fn(&Seen) -> ModelReply + Send + Sync + 'static {
@@ -131,4 +132,46 @@ async fn a_limited_retrieval_returns_nothing_deleted() {
     assert!(limited.text.contains("RATE_LIMITED"), "{}", limited.text);
     assert!(!limited.text.contains(MARK), "{}", limited.text);
     app.finish().await;
+}
+
+/// A job that has read one message of a thread and waits for a model about the next.
+#[tokio::test]
+async fn a_thread_takes_the_job_with_it_that_extracts_facts() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        all_noted(&desk.app).await;
+        let facts = facts();
+        desk.model
+            .set_rule(move |seen: &Seen| match seen.stage.as_str() {
+                "extract" if seen.user.contains("second") => ModelReply::fault(Fault::Stall),
+                _ => facts(seen),
+            });
+        let thread = desk.thread("ann", None).await;
+        let said = json!({"extract": true, "enrich": false, "messages": [
+            {"content": format!("Hello! I live in {MARK}.")}, {"content": "This is the second message."},
+        ]});
+        let said = desk.say(&thread, &said).await;
+        let stalls = async || {
+            desk.seen("extract")
+                .iter()
+                .any(|seen| seen.user.contains("second"))
+        };
+        until("the second message is read", stalls).await;
+        let outputs = "SELECT COUNT(*) FROM llm_calls WHERE output_json IS NOT NULL";
+        let recorded = async || count(&desk.app.database, outputs).await > 0;
+        until("the first call is recorded", recorded).await;
+
+        delete(&desk.app, &format!("/v1/threads/{thread}")).await;
+        assert_gone(&desk.app, MARK).await;
+        let job = said["items"][0]["extraction_job_id"]
+            .as_str()
+            .unwrap_or_default();
+        let job = desk.app.get(&format!("/v1/jobs/{job}")).await;
+        assert!(
+            job.status == 404 || job.json()["state"] == "cancelled",
+            "{}",
+            job.text
+        );
+        desk.app.finish().await;
+    }
 }

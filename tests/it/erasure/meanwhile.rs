@@ -77,6 +77,28 @@ async fn a_query_job_that_runs_while_its_source_is_deleted_has_no_result() {
     }
 }
 
+/// Without receipts too, the result of a query is found by what it used.
+#[tokio::test]
+async fn the_result_of_a_query_job_goes_with_its_source_without_receipts_too() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("AUDIT__PERSIST", "false")]).await;
+        all_noted(&desk.app).await;
+        let text = format!("The lamps of {MARK} burn oil. ");
+        let source = desk
+            .library
+            .add("/lamps.txt", &[(&["Lamps", "Oil", "Quay"], text.as_str())])
+            .await;
+        let queued = desk.app.post("/v1/queries", &question(false)).await.json();
+        let id = queued["id"].as_str().unwrap().to_owned();
+        let job = Api::at(desk.app.address).finished("default", &id).await;
+        assert!(job["result"].to_string().contains(MARK), "{job:#}");
+
+        delete(&desk.app, &format!("/v1/sources/{source}")).await;
+        assert_gone_soon(&desk).await;
+        desk.close().await;
+    }
+}
+
 /// The outputs of calls are written a moment after the answer.
 async fn assert_gone_soon(desk: &Desk) {
     let gone = async || super::holders(&desk.app.database, MARK).await.is_empty();

@@ -3,6 +3,8 @@
 mod categories;
 mod conversations;
 mod meanwhile;
+mod planted;
+mod planting;
 mod receipts;
 mod sources;
 mod users;

@@ -116,3 +116,59 @@ async fn an_interrupted_erasure_is_completed_at_the_next_start() {
         app.finish().await;
     }
 }
+
+/// A repeat continues what was interrupted, and then nothing is left to do: what is stored afterwards
+/// stays, also after a restart.
+#[tokio::test]
+async fn a_repeated_erasure_leaves_what_is_stored_afterwards() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        ingest(&app, &marked_text("ann")).await;
+        let database = std::sync::Arc::clone(&app.database);
+        for (kind, subject, id) in [
+            (
+                SubjectKind::User,
+                "ann",
+                "0199a7e0-0000-7000-8000-000000000001",
+            ),
+            (
+                SubjectKind::User,
+                "ann",
+                "0199a7e0-0000-7000-8000-000000000002",
+            ),
+            (
+                SubjectKind::Space,
+                "default",
+                "0199a7e0-0000-7000-8000-000000000003",
+            ),
+        ] {
+            let pending = json!({"subject": subject, "user_id": subject});
+            let (kind, hash) = (kind.as_str(), hash(kind, subject));
+            database
+                .execute(&format!(
+                    "INSERT INTO erasures (space, id, seq, kind, subject_sha256, rows_json, pending_json, created_at) \
+                     VALUES ('default', '{id}', 0, '{kind}', '{hash}', '{{}}', '{pending}', 1)"
+                ))
+                .await;
+        }
+
+        delete(&app, "/v1/users/ann").await;
+        delete(&app, "/v1/admin/spaces/default?confirm=default").await;
+        assert_gone(&app, MARK).await;
+        let list = app.get("/v1/erasures").await.json();
+        let list = list["items"].as_array().unwrap();
+        assert_eq!(list.len(), 3, "no further receipt: {list:?}");
+        assert!(
+            list.iter().all(|one| one["finished_at"].is_string()),
+            "{list:?}"
+        );
+
+        ingest(&app, &marked_text("ann")).await;
+        app.finish().await;
+        let url = database.url.clone();
+        let app = TestApp::at(&url, database, &[]).await;
+        let sources = app.get("/v1/sources").await.json();
+        assert_eq!(sources["items"].as_array().map(Vec::len), Some(1));
+        app.finish().await;
+    }
+}

@@ -190,7 +190,7 @@ pub async fn create_summary(
 
         if let RolledUp::New(ready) = &rolled {
             conversation
-                .add_memory(&mut tx, &caller.space, ready, caller.now)
+                .add_summary(&mut tx, &caller.space, ready, caller.now)
                 .await?;
         }
 
