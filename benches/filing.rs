@@ -22,7 +22,8 @@ use memoir::ingestion::second_look::{ENOUGH, turns};
 
 const DEPTH: u32 = 2;
 
-/// A hierarchy within the default limits of the service, and its chunks.
+/// A hierarchy within the limits of the service, by default or as `MEMOIR__TAXONOMY__…` says, and
+/// its chunks.
 struct Filing {
     tree: Tree,
     /// Texts below every category, by order of arrival.
@@ -51,11 +52,9 @@ fn at_hand(texts: &Filed) -> impl Iterator<Item = usize> {
 
 impl Filing {
     fn new() -> Self {
-        let environment = HashMap::from([(
-            "MEMOIR__TAXONOMY__HIERARCHY_DEPTH".to_owned(),
-            DEPTH.to_string(),
-        )]);
-
+        let given = std::env::vars().filter(|(name, _)| name.starts_with("MEMOIR__TAXONOMY__"));
+        let depth = "MEMOIR__TAXONOMY__HIERARCHY_DEPTH".to_owned();
+        let environment = given.chain([(depth, DEPTH.to_string())]).collect();
         let config = Config::load(&Origin {
             file: None,
             environment,
