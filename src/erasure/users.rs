@@ -67,6 +67,8 @@ impl Erasures {
             return Ok(());
         }
 
+        // Otherwise calls that are not written yet would reappear.
+        self.llm.flush().await?;
         self.remove_context_calls(running, &user_id).await?;
         self.remove_sources_of(running, &user_id, now).await
     }

@@ -202,3 +202,21 @@ fn every_field_with_the_id_of_a_user_follows_the_rule() {
 
     assert!(fields >= 16, "{fields}");
 }
+
+/// Calls are written a moment after they were made; not after the deletion.
+#[tokio::test]
+async fn the_call_of_a_context_just_before_is_deleted_too() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        for attempt in 0..5 {
+            let context = json!({"query": "Where do I sail on Friday?", "user_id": "ann"});
+            let asked = app.post("/v1/context", &context).await;
+            assert_eq!(asked.status, 200, "{}", asked.text);
+            delete(&app, "/v1/users/ann").await;
+            let again = delete(&app, "/v1/users/ann").await;
+            let left = &again["removed"]["llm_calls"];
+            assert!(left.as_u64().unwrap_or(0) == 0, "{attempt}: {again}");
+        }
+        app.finish().await;
+    }
+}
