@@ -160,3 +160,37 @@ async fn the_log_contains_no_prompts_and_no_model_outputs() {
         assert!(log.contains(code), "{code} is told: {log}");
     }
 }
+
+/// Only that it is full and whose job met it: names of categories come from texts.
+#[test]
+fn the_log_says_that_the_hierarchy_is_full() {
+    let memoir = Binary::new().env("MEMOIR__TAXONOMY__MAX_CHILDREN", "1");
+    let running = memoir.serve();
+    let server = format!("http://{}", running.address);
+    for title in ["Harbour", "Bread"] {
+        let file = memoir.folder.path().join(format!("{title}.md"));
+        let text = format!("# {title}\n\nThe {title} is described here at some length.");
+        std::fs::write(&file, text).unwrap();
+        let ingested = memoir.run(&["ingest", file.to_str().unwrap(), "--server", &server]);
+        assert!(ingested.status.success(), "{ingested:?}");
+    }
+    running.terminate();
+    running.wait();
+
+    let log = memoir.log();
+    let full: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("the hierarchy is full"))
+        .collect();
+    assert!(!full.is_empty(), "{log}");
+    for line in full {
+        assert!(
+            line.contains("parent_full") && line.contains("job_id"),
+            "{line}"
+        );
+        assert!(
+            !line.contains("Harbour") && !line.contains("Bread"),
+            "{line}"
+        );
+    }
+}
