@@ -9,11 +9,11 @@ use lines::{Form, Line};
 use super::text::{char_count, one_line};
 
 /// A longer line is prose.
-const MOST_CHARS: usize = 120;
+const MAX_CHARS: usize = 120;
 /// What stands between the headings of a trail.
 pub const SEPARATOR: &str = " › ";
 /// Maximum characters of a trail; the deepest headings are kept.
-const MOST_TRAIL_CHARS: usize = 300;
+const MAX_TRAIL_CHARS: usize = 300;
 /// Where a heading ranks that seems to be above chapters, but only occurs within one.
 const WITHIN: u8 = 5;
 /// Chapters from which on a line in capitals is a shout or a sign rather than a heading.
@@ -75,7 +75,7 @@ pub fn headings(text: &str) -> Vec<Heading> {
             _ => None,
         };
         let text = lines::shown(line.bare, form, title.map(|(title, _)| title));
-        if char_count(&text) > MOST_CHARS || !text.chars().any(char::is_alphanumeric) {
+        if char_count(&text) > MAX_CHARS || !text.chars().any(char::is_alphanumeric) {
             continue;
         }
 
@@ -176,7 +176,7 @@ pub fn joined(trail: &[&Heading]) -> Option<String> {
     loop {
         let texts: Vec<&str> = rest.iter().map(|heading| heading.text.as_str()).collect();
         let line = texts.join(SEPARATOR);
-        if char_count(&line) <= MOST_TRAIL_CHARS || rest.len() <= 1 {
+        if char_count(&line) <= MAX_TRAIL_CHARS || rest.len() <= 1 {
             return (!line.is_empty()).then_some(line);
         }
 

@@ -78,9 +78,9 @@ pub fn category_name(name: &str) -> String {
 }
 
 /// Maximum characters of a category name.
-pub const MOST_NAME_CHARS: usize = 100;
+pub const MAX_NAME_CHARS: usize = 100;
 /// Maximum characters of its key; some letters fold to several.
-const MOST_KEY_CHARS: usize = 400;
+const MAX_KEY_CHARS: usize = 400;
 
 /// What is wrong with a category name.
 #[must_use]
@@ -89,8 +89,8 @@ pub fn name_fault(name: &str) -> Option<String> {
         return Some("must not be empty".to_owned());
     }
 
-    if char_count(name) > MOST_NAME_CHARS || char_count(&name_key(name)) > MOST_KEY_CHARS {
-        return Some(format!("must have at most {MOST_NAME_CHARS} characters"));
+    if char_count(name) > MAX_NAME_CHARS || char_count(&name_key(name)) > MAX_KEY_CHARS {
+        return Some(format!("must have at most {MAX_NAME_CHARS} characters"));
     }
 
     if has_control(name) {

@@ -2,7 +2,7 @@
 //! little-endian. A number is its integer × the scale ÷ 32,767. This halves their size; a cosine
 //! changes by less than 0.0001.
 
-const MOST: f32 = 32_767.0;
+const MAX_NUMBER: f32 = 32_767.0;
 
 /// The bytes of a vector.
 pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
@@ -11,7 +11,7 @@ pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
         .map(|value| value.abs())
         .filter(|value| value.is_finite())
         .fold(0.0, f32::max);
-    let factor = if scale > 0.0 { MOST / scale } else { 0.0 };
+    let factor = if scale > 0.0 { MAX_NUMBER / scale } else { 0.0 };
 
     let mut bytes = Vec::with_capacity(4 + 2 * vector.len());
     bytes.extend(scale.to_le_bytes());
@@ -20,7 +20,7 @@ pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
             clippy::cast_possible_truncation,
             reason = "rounded and in range; what is not a number becomes 0"
         )]
-        let number = (value * factor).round().clamp(-MOST, MOST) as i16;
+        let number = (value * factor).round().clamp(-MAX_NUMBER, MAX_NUMBER) as i16;
         bytes.extend(number.to_le_bytes());
     }
 
@@ -33,7 +33,7 @@ pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
         return Vec::new();
     };
 
-    let factor = scale / MOST;
+    let factor = scale / MAX_NUMBER;
     numbers
         .iter()
         .map(|number| f32::from(i16::from_le_bytes(*number)) * factor)

@@ -9,9 +9,9 @@ use super::stop_words;
 use super::text::name_key;
 
 /// Longer words are serial numbers and the like, which nobody searches for.
-const MOST_CHARS: usize = 64;
+const MAX_CHARS: usize = 64;
 /// Maximum characters of a name's key.
-const MOST_KEY: usize = 256;
+const MAX_KEY: usize = 256;
 
 /// The groups of words that do not distinguish sources.
 const COMMON: [&str; 2] = ["english_common", "number"];
@@ -72,7 +72,7 @@ fn is_telling(word: &str) -> bool {
     static LIST: LazyLock<HashSet<&str>> =
         LazyLock::new(|| COMMON.into_iter().flat_map(stop_words::group).collect());
 
-    word.len() > 1 && word.chars().nth(MOST_CHARS).is_none() && !LIST.contains(word)
+    word.len() > 1 && word.chars().nth(MAX_CHARS).is_none() && !LIST.contains(word)
 }
 
 /// The distinct characteristic words of a text, in order.
@@ -92,7 +92,7 @@ pub fn telling(text: &str) -> Vec<String> {
 /// The key of a file's name, which is the same in any case.
 #[must_use]
 pub fn filename_key(filename: &str) -> String {
-    name_key(filename).chars().take(MOST_KEY).collect()
+    name_key(filename).chars().take(MAX_KEY).collect()
 }
 
 #[cfg(test)]
@@ -118,6 +118,6 @@ mod tests {
     #[test]
     fn the_key_of_a_name_ignores_case() {
         assert_eq!(filename_key("Plan B.MD"), "plan b.md");
-        assert_eq!(filename_key(&"x".repeat(1000)).len(), MOST_KEY);
+        assert_eq!(filename_key(&"x".repeat(1000)).len(), MAX_KEY);
     }
 }

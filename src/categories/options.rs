@@ -14,9 +14,9 @@ use crate::model::category::CategoryOption;
 use crate::store::{Store, StoreError};
 
 /// Maximum cached spaces.
-const MOST_SPACES: usize = 64;
+const MAX_SPACES: usize = 64;
 /// A larger space is read level by level instead.
-const MOST_CATEGORIES: usize = 50_000;
+const MAX_CATEGORIES: usize = 50_000;
 
 /// Caches them by space; cheap to clone.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl OptionCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
+            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -55,7 +55,7 @@ impl OptionCache {
             let (last, full) = options.place();
 
             // If there are too many to cache, only the deletion counter matters.
-            let limit = if full { 1 } else { MOST_CATEGORIES + 1 };
+            let limit = if full { 1 } else { MAX_CATEGORIES + 1 };
             let (removals, come) = self.store.list_options_after(space, last, limit).await?;
             if removals > options.removals {
                 self.replace(space, &options, removals);
@@ -120,7 +120,7 @@ impl Options {
     /// The id of the last category, and whether there are more than can be cached.
     fn place(&self) -> (i64, bool) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        (known.last, known.count > MOST_CATEGORIES)
+        (known.last, known.count > MAX_CATEGORIES)
     }
 
     /// Adds new categories by ascending id; those that another task has added in the meantime are

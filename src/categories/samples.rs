@@ -23,9 +23,9 @@ pub const CHARS: usize = 600;
 pub const READ: usize = 28;
 const SPREAD: usize = 64;
 /// In a larger space only names are used, because reading would take too long.
-const MOST_CHUNKS: i64 = 200_000;
+const MAX_CHUNKS: i64 = 200_000;
 /// Maximum cached spaces.
-const MOST_SPACES: usize = 16;
+const MAX_SPACES: usize = 16;
 /// Reading takes at most this share of the time.
 const SHARE: u32 = 20;
 
@@ -92,7 +92,7 @@ impl SampleCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
+            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -138,7 +138,7 @@ impl SampleCache {
         let (filter, page) = (CategoryFilter::default(), CategoryPage::default());
         let categories = self.store.list_categories(space, &filter, &page).await?;
         let roots = categories.iter().filter(|category| category.level == 1);
-        if roots.map(|category| category.chunk_count).sum::<i64>() > MOST_CHUNKS {
+        if roots.map(|category| category.chunk_count).sum::<i64>() > MAX_CHUNKS {
             return Ok(Samples::default());
         }
 

@@ -11,7 +11,7 @@ use crate::base::ids::Space;
 use crate::store::{Store, StoreError};
 
 /// Maximum cached spaces.
-const MOST_SPACES: usize = 64;
+const MAX_SPACES: usize = 64;
 /// More new categories than this are read in several parts.
 const AT_ONCE: usize = 10_000;
 
@@ -37,7 +37,7 @@ impl TreeCache {
         Self {
             store,
             taxonomy,
-            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
+            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 

@@ -30,7 +30,7 @@ A line of a JSON Lines file is an object with `content` (or `text`), and if know
 const MESSAGES_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 2_000_000;
 /// The longest message that the service stores.
-const MOST_CHARS: usize = 200_000;
+const MAX_CHARS: usize = 200_000;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -193,7 +193,7 @@ fn requests(chat: &Chat, me: Option<&str>, undated: Timestamp) -> (Vec<Value>, u
     let mut messages = Vec::with_capacity(chat.messages.len());
     for message in &chat.messages {
         let length = message.content.chars().count();
-        if message.content.trim().is_empty() || length > MOST_CHARS {
+        if message.content.trim().is_empty() || length > MAX_CHARS {
             skipped += 1;
             continue;
         }

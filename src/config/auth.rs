@@ -114,7 +114,7 @@ impl KeyLimits {
 
     /// The invalid field, and the rule that it breaks.
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
-        const MOST: u64 = 1_000_000_000_000;
+        const MAX_CAP: u64 = 1_000_000_000_000;
 
         let plain = |model: &String| {
             (1..=200).contains(&model.len()) && model.bytes().all(|b| b.is_ascii_graphic())
@@ -130,7 +130,7 @@ impl KeyLimits {
             ));
         }
 
-        if self.day.calls > MOST || self.day.tokens > MOST {
+        if self.day.calls > MAX_CAP || self.day.tokens > MAX_CAP {
             return Some((
                 "day",
                 "must have values for calls and tokens from 0 to 1000000000000",

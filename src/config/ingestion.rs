@@ -39,12 +39,12 @@ pub enum TransactionScope {
 }
 
 /// Maximum number of chunks per call.
-pub const MOST_BATCH: u64 = 50;
+pub const MAX_BATCH: u64 = 50;
 /// Maximum tokens per chunk: a batch of them fits the context of every model.
-pub const MOST_CHUNK_TOKENS: u64 = 100_000;
+pub const MAX_CHUNK_TOKENS: u64 = 100_000;
 /// Maximum number of delimiters, and maximum length of each.
-pub const MOST_DELIMITERS: usize = 50;
-pub const MOST_DELIMITER_CHARS: usize = 20;
+pub const MAX_DELIMITERS: usize = 50;
+pub const MAX_DELIMITER_CHARS: usize = 20;
 
 impl Ingestion {
     /// The folder on the server whose files can be ingested by path.
@@ -53,19 +53,19 @@ impl Ingestion {
     }
 
     pub fn validate(&self, violations: &mut Violations) {
-        violations.check_range("ingestion.batch_size", self.batch_size, 1..=MOST_BATCH, 5);
+        violations.check_range("ingestion.batch_size", self.batch_size, 1..=MAX_BATCH, 5);
         violations.check_range("ingestion.window", self.window, 1..=100_000, 500);
         violations.check_range(
             "ingestion.chunk_max_tokens",
             self.chunk_max_tokens,
-            2..=MOST_CHUNK_TOKENS,
+            2..=MAX_CHUNK_TOKENS,
             500,
         );
 
         violations.check_range(
             "ingestion.chunk_min_tokens",
             self.chunk_min_tokens,
-            1..=MOST_CHUNK_TOKENS,
+            1..=MAX_CHUNK_TOKENS,
             300,
         );
 
@@ -106,12 +106,10 @@ impl Ingestion {
 
 /// The error in a list of delimiters, if any.
 pub fn delimiter_fault(delimiters: &[String]) -> Option<String> {
-    let long = |mark: &&String| mark.is_empty() || mark.chars().count() > MOST_DELIMITER_CHARS;
-    let fine = (1..=MOST_DELIMITERS).contains(&delimiters.len())
+    let long = |mark: &&String| mark.is_empty() || mark.chars().count() > MAX_DELIMITER_CHARS;
+    let fine = (1..=MAX_DELIMITERS).contains(&delimiters.len())
         && !delimiters.iter().any(|mark| long(&mark));
     (!fine).then(|| {
-        format!(
-            "from 1 to {MOST_DELIMITERS} strings of 1 to {MOST_DELIMITER_CHARS} characters each"
-        )
+        format!("from 1 to {MAX_DELIMITERS} strings of 1 to {MAX_DELIMITER_CHARS} characters each")
     })
 }

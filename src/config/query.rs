@@ -75,21 +75,21 @@ pub enum Overflow {
 /// What a budget must leave room for in addition to the smallest chunk.
 pub const ROOM: u64 = 100;
 /// More tokens than any model accepts.
-pub const MOST_BUDGET: u64 = 10_000_000;
+pub const MAX_BUDGET: u64 = 10_000_000;
 /// Maximum number of categories to select on one level.
-pub const MOST_N: u64 = 100;
+pub const MAX_N: u64 = 100;
 /// Maximum number of chunks to read for one query.
-pub const MOST_LIMIT: u64 = 500;
+pub const MAX_LIMIT: u64 = 500;
 /// Maximum age of a result that is used again, in seconds.
-pub const MOST_REUSE: u64 = 86_400;
+pub const MAX_REUSE: u64 = 86_400;
 /// Maximum duration of a query in seconds.
-pub const MOST_SECONDS: u64 = 3600;
+pub const MAX_SECONDS: u64 = 3600;
 
 impl Query {
     pub fn validate(&self, ingestion: &Ingestion, violations: &mut Violations) {
-        violations.check_range("query.n", self.n, 0..=MOST_N, 0);
-        violations.check_range("query.n2", self.n2, 0..=MOST_N, 2);
-        violations.check_range("query.per_level_max", self.per_level_max, 1..=MOST_N, 12);
+        violations.check_range("query.n", self.n, 0..=MAX_N, 0);
+        violations.check_range("query.n2", self.n2, 0..=MAX_N, 2);
+        violations.check_range("query.per_level_max", self.per_level_max, 1..=MAX_N, 12);
         violations.check_range(
             "query.summary_max_retries",
             self.summary_max_retries,
@@ -108,13 +108,13 @@ impl Query {
         violations.check_range(
             "query.per_path_limit",
             self.per_path_limit,
-            0..=MOST_LIMIT,
+            0..=MAX_LIMIT,
             0,
         );
 
-        violations.check_range("query.limit", self.limit, 1..=MOST_LIMIT, 500);
-        violations.check_range("query.timeout_s", self.timeout_s, 1..=MOST_SECONDS, 300);
-        violations.check_range("query.reuse_ttl", self.reuse_ttl, 0..=MOST_REUSE, 600);
+        violations.check_range("query.limit", self.limit, 1..=MAX_LIMIT, 500);
+        violations.check_range("query.timeout_s", self.timeout_s, 1..=MAX_SECONDS, 300);
+        violations.check_range("query.reuse_ttl", self.reuse_ttl, 0..=MAX_REUSE, 600);
         self.validate_budget(ingestion, violations);
     }
 
@@ -135,8 +135,8 @@ impl Query {
             );
         }
 
-        if self.max_token_budget > MOST_BUDGET {
-            refuse(violations, &format!("at most {MOST_BUDGET}"));
+        if self.max_token_budget > MAX_BUDGET {
+            refuse(violations, &format!("at most {MAX_BUDGET}"));
         }
 
         let headroom = self.summarization_instruction_headroom_tokens;

@@ -6,13 +6,13 @@ use crate::base::clock::is_date;
 use crate::base::field_error::FieldError;
 use crate::base::text::{char_count, has_control_but_breaks, one_line};
 use crate::base::tokens::TokenCounter;
-use crate::llm::tasks::helper::{HelperOutput, MOST_TOKENS};
+use crate::llm::tasks::helper::{HelperOutput, MAX_TOKENS};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 
 /// Maximum tokens of a description.
-const MOST_DESCRIPTION_TOKENS: usize = 200;
+const MAX_DESCRIPTION_TOKENS: usize = 200;
 /// A longer text need not be counted.
-const MOST_CHARS: usize = 20_000;
+const MAX_CHARS: usize = 20_000;
 /// The value of a field that the user does not know.
 const UNKNOWN: &str = "unknown";
 
@@ -81,9 +81,9 @@ pub fn compose(fields: &HelperFields) -> Result<NewHelper, Refused> {
     if let Some(count) = description
         .as_deref()
         .map(tokens)
-        .filter(|count| *count > MOST_DESCRIPTION_TOKENS)
+        .filter(|count| *count > MAX_DESCRIPTION_TOKENS)
     {
-        let rule = format!("has {count} tokens; the maximum is {MOST_DESCRIPTION_TOKENS}");
+        let rule = format!("has {count} tokens; the maximum is {MAX_DESCRIPTION_TOKENS}");
         errors.push(FieldError::new("description", rule));
     }
 
@@ -145,16 +145,16 @@ pub fn from_text(field: &str, text: &str) -> Result<NewHelper, FieldError> {
 }
 
 fn text_fault(text: &str) -> Option<String> {
-    if char_count(text) > MOST_CHARS {
-        return Some(format!("must have at most {MOST_CHARS} characters"));
+    if char_count(text) > MAX_CHARS {
+        return Some(format!("must have at most {MAX_CHARS} characters"));
     }
     has_control_but_breaks(text).then(|| "must not contain control characters".to_owned())
 }
 
 fn checked_tokens(field: &str, text: &str) -> Result<i64, FieldError> {
     let count = TokenCounter::for_model(None).count(text);
-    if count > MOST_TOKENS {
-        let rule = format!("the whole paragraph has {count} tokens; the maximum is {MOST_TOKENS}");
+    if count > MAX_TOKENS {
+        let rule = format!("the whole paragraph has {count} tokens; the maximum is {MAX_TOKENS}");
         return Err(FieldError::new(field, rule));
     }
 

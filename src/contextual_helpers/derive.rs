@@ -5,9 +5,9 @@ use crate::base::text::{char_count, one_line};
 /// Lines from the start that may contain a title.
 const HEAD_LINES: usize = 40;
 /// Headings to use: the source's own and those of its first sections.
-const MOST_HEADINGS: usize = 3;
+const MAX_HEADINGS: usize = 3;
 /// A longer line is prose.
-const MOST_CHARS: usize = 120;
+const MAX_CHARS: usize = 120;
 
 /// The headings or the title at the head of a text, on one line.
 pub fn detect_title(text: &str) -> Option<String> {
@@ -59,7 +59,7 @@ fn headings(text: &str) -> Vec<String> {
         .iter()
         .enumerate()
         .filter_map(heading)
-        .take(MOST_HEADINGS)
+        .take(MAX_HEADINGS)
         .collect()
 }
 
@@ -78,7 +78,7 @@ fn first_line_alone(text: &str) -> Option<String> {
 
 fn fitting(text: &str) -> Option<String> {
     let title = one_line(text);
-    (!title.is_empty() && char_count(&title) <= MOST_CHARS).then_some(title)
+    (!title.is_empty() && char_count(&title) <= MAX_CHARS).then_some(title)
 }
 
 #[cfg(test)]

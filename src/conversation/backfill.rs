@@ -4,7 +4,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::json;
 
 use super::Conversation;
-use super::correcting::MOST_TOPICS;
+use super::correcting::MAX_TOPICS;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::model::job::Record;
 use crate::model::memory::Memory;
@@ -100,7 +100,7 @@ fn give(memory: &mut Memory, kind: SuggestionKind, term: &str) {
         return;
     }
 
-    if topics.len() >= MOST_TOPICS {
+    if topics.len() >= MAX_TOPICS {
         let place = topics.iter().position(|topic| is_catch_all(topic));
         topics.remove(place.unwrap_or(topics.len() - 1));
     }

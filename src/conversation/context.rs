@@ -13,7 +13,7 @@ use crate::base::tokens::{TokenCounter, quarter_estimate};
 use crate::llm::Session;
 
 /// Maximum tokens of a context, unless the request sets another.
-pub const USUAL_TOKENS: usize = 2000;
+pub const DEFAULT_TOKENS: usize = 2000;
 const TOKEN_LIMITS: std::ops::RangeInclusive<usize> = 10..=200_000;
 /// Messages that a search adds on each side of a message found.
 const MAX_EXPAND: usize = 1;
@@ -114,7 +114,7 @@ impl Conversation {
         let begun = Instant::now();
         check_query(&input.query)?;
         input.check_size()?;
-        let max_tokens = input.max_tokens.unwrap_or(USUAL_TOKENS);
+        let max_tokens = input.max_tokens.unwrap_or(DEFAULT_TOKENS);
         let thread = match &input.thread_id {
             Some(id) => Some(self.thread(space, id, Some(&input.user_id)).await?),
             None => None,

@@ -6,7 +6,7 @@ use crate::model::memory::{CorrectedField, Memory, MemoryKind, USER_PREFERENCE};
 use crate::model::vocabulary::Vocabulary;
 
 /// Topics of one memory.
-pub const MOST_TOPICS: usize = 3;
+pub const MAX_TOPICS: usize = 3;
 
 /// Terms in place of a model's. `None` leaves a field unchanged; `Some(None)` ends a correction, so
 /// that the next classification decides again.
@@ -102,8 +102,8 @@ pub(super) fn check_topics(
     vocabulary: &Vocabulary,
     errors: &mut Vec<FieldError>,
 ) {
-    if topics.len() > MOST_TOPICS {
-        let rule = format!("must have at most {MOST_TOPICS} entries");
+    if topics.len() > MAX_TOPICS {
+        let rule = format!("must have at most {MAX_TOPICS} entries");
         errors.push(FieldError::new("topics", rule));
     }
 

@@ -5,19 +5,19 @@ use std::collections::HashMap;
 
 use super::intent::check_query;
 use super::lexicon::{mentions, other_names};
-use super::window::USUAL_TURNS;
+use super::window::DEFAULT_TURNS;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::base::tokens::TokenCounter;
 use crate::llm::Session;
-use crate::model::memory::{Memory, USUAL_IMPORTANCE};
+use crate::model::memory::{DEFAULT_IMPORTANCE, Memory};
 use crate::model::thread::Thread;
 use crate::policy::steps::deduplicate::{self, FirstOfKey};
 use crate::search::Kind;
 
 /// Maximum tokens of the selection, unless the request sets another.
-pub const USUAL_TOKENS: usize = 800;
+pub const DEFAULT_TOKENS: usize = 800;
 /// Maximum items that are compared.
 const CANDIDATES: usize = 200;
 /// The weights of the parts.
@@ -89,7 +89,7 @@ impl Conversation {
             .await?;
         let seqs: Vec<i64> = cosines.keys().copied().collect();
         let mut memories = self.store.list_memories_at(space, &seqs).await?;
-        let first = thread.turn_count - input.k.unwrap_or(USUAL_TURNS) + 1;
+        let first = thread.turn_count - input.k.unwrap_or(DEFAULT_TURNS) + 1;
         memories.retain(|memory| {
             let in_window =
                 memory.thread_id.as_ref() == Some(&thread.id) && memory.turn_index >= first;
@@ -118,7 +118,7 @@ impl Conversation {
                     SEMANTIC * cosine,
                     LEXICON * f64::from(u8::from(named > 0)),
                     RECENCY * recency,
-                    IMPORTANCE * memory.importance().unwrap_or(USUAL_IMPORTANCE),
+                    IMPORTANCE * memory.importance().unwrap_or(DEFAULT_IMPORTANCE),
                 ],
                 tokens: TokenCounter::for_model(None).count(&memory.content),
                 turn_distance: distance,

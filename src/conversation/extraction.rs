@@ -25,7 +25,7 @@ use crate::store::{MemoryFilter, MemoryPage};
 /// The name of this kind of job.
 pub const KIND: &str = "extract";
 /// Known facts that the model sees.
-const MOST_KNOWN: usize = 50;
+const MAX_KNOWN: usize = 50;
 
 /// Runs the job.
 #[derive(Clone)]
@@ -175,7 +175,7 @@ impl Conversation {
         let page = MemoryPage {
             from: None,
             newest_first: true,
-            limit: MOST_KNOWN,
+            limit: MAX_KNOWN,
         };
         Ok(self.store.list_memories(space, &filter, &page).await?)
     }

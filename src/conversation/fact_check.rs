@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 /// The share of a fact's words that its quote must contain.
-const LEAST_SHARE: f64 = 0.6;
+const MIN_SHARE: f64 = 0.6;
 /// Words with this many equal first letters count as the same: "live", "lives", "lived".
 const STEM: usize = 4;
 const DENIALS: [&str; 9] = [
@@ -47,7 +47,7 @@ pub fn carries(quote: &str, fact: &str) -> bool {
     let found = wanted.iter().filter(|word| has(word)).count();
     #[expect(clippy::cast_precision_loss, reason = "a few words")]
     let share = found as f64 / wanted.len().max(1) as f64;
-    !wanted.is_empty() && share >= LEAST_SHARE
+    !wanted.is_empty() && share >= MIN_SHARE
 }
 
 /// Whether a text says that something is not so.

@@ -14,7 +14,7 @@ use crate::llm::{LlmError, Session};
 use crate::model::memory::Entity;
 
 /// Maximum characters of a question.
-pub const MOST_QUERY_CHARS: usize = 4000;
+pub const MAX_QUERY_CHARS: usize = 4000;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// What a question is about.
@@ -121,8 +121,8 @@ impl Conversation {
 }
 
 pub(super) fn check_query(query: &str) -> Result<(), ConversationError> {
-    if query.trim().is_empty() || char_count(query) > MOST_QUERY_CHARS {
-        let rule = format!("must have 1 to {MOST_QUERY_CHARS} characters");
+    if query.trim().is_empty() || char_count(query) > MAX_QUERY_CHARS {
+        let rule = format!("must have 1 to {MAX_QUERY_CHARS} characters");
         return Err(ConversationError::invalid("query", rule));
     }
 

@@ -6,8 +6,8 @@ use crate::base::ids::Space;
 use crate::base::text::{char_count, has_control, name_key};
 use crate::store::{LexiconEntry, StoreError};
 
-const MOST_ENTRIES: usize = 5000;
-const MOST_CHARS: usize = 100;
+const MAX_ENTRIES: usize = 5000;
+const MAX_CHARS: usize = 100;
 
 impl Conversation {
     /// The lexicon, in its order.
@@ -28,17 +28,17 @@ impl Conversation {
         entries: Vec<LexiconEntry>,
     ) -> Result<Vec<LexiconEntry>, ConversationError> {
         let mut errors = Vec::new();
-        if entries.len() > MOST_ENTRIES {
+        if entries.len() > MAX_ENTRIES {
             errors.push(FieldError::new(
                 "entries",
-                format!("must have at most {MOST_ENTRIES} entries"),
+                format!("must have at most {MAX_ENTRIES} entries"),
             ));
         }
 
         for (place, entry) in entries.iter().enumerate() {
             for (name, text) in [("term", &entry.term), ("alias", &entry.alias)] {
-                if text.trim().is_empty() || char_count(text) > MOST_CHARS || has_control(text) {
-                    let rule = format!("must have 1 to {MOST_CHARS} characters on one line");
+                if text.trim().is_empty() || char_count(text) > MAX_CHARS || has_control(text) {
+                    let rule = format!("must have 1 to {MAX_CHARS} characters on one line");
                     errors.push(FieldError::new(format!("entries[{place}].{name}"), rule));
                 }
             }

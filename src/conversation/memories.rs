@@ -16,7 +16,7 @@ use crate::store::{MemoryFilter, MemoryPage, StoreError, TurnPage, Tx};
 
 use super::writing::PreparedMemories;
 
-const MOST_TITLE_CHARS: usize = 300;
+const MAX_TITLE_CHARS: usize = 300;
 
 /// What an application knows about a user.
 #[derive(Debug, Clone, Default)]
@@ -241,7 +241,7 @@ impl Conversation {
         let known = self.memory(space, id, user_id).await?;
         let mut errors = Vec::new();
         if let Some(Some(title)) = &change.title {
-            check_line("title", title, MOST_TITLE_CHARS, &mut errors);
+            check_line("title", title, MAX_TITLE_CHARS, &mut errors);
         }
 
         check_importance(change.correction.importance.flatten(), &mut errors);
@@ -322,7 +322,7 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
     }
 
     if let Some(title) = &new.title {
-        check_line("title", title, MOST_TITLE_CHARS, errors);
+        check_line("title", title, MAX_TITLE_CHARS, errors);
     }
 
     check_importance(new.importance, errors);

@@ -16,13 +16,13 @@ use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind
 use crate::store::{StoreError, Tx};
 
 /// Messages of one request.
-pub const MOST_MESSAGES: usize = 1000;
+pub const MAX_MESSAGES: usize = 1000;
 /// Maximum characters of a message.
-pub const MOST_CHARS: usize = 200_000;
+pub const MAX_CHARS: usize = 200_000;
 const ROLES: [&str; 3] = ["user", "assistant", "system"];
 const SOURCES: [&str; 2] = ["chat", "external"];
-const MOST_TAGS: usize = 20;
-const MOST_TAG_CHARS: usize = 100;
+const MAX_TAGS: usize = 20;
+const MAX_TAG_CHARS: usize = 100;
 
 /// A message to store.
 #[derive(Debug, Clone, Default)]
@@ -83,8 +83,8 @@ impl Conversation {
         self.redact_messages(space, &mut new).await?;
         let single = new.len() == 1;
         let mut errors = Vec::new();
-        if new.is_empty() || new.len() > MOST_MESSAGES {
-            let rule = format!("must have 1 to {MOST_MESSAGES} messages");
+        if new.is_empty() || new.len() > MAX_MESSAGES {
+            let rule = format!("must have 1 to {MAX_MESSAGES} messages");
             errors.push(FieldError::new("messages", rule));
         }
 
@@ -304,12 +304,9 @@ fn checked(
     check_file(&new.file, &mut refuse);
     let tags = check_tags(&new.tags, &mut refuse);
     if let Some(name) = &new.name
-        && (name.trim().is_empty() || char_count(name) > MOST_TAG_CHARS || has_control(name))
+        && (name.trim().is_empty() || char_count(name) > MAX_TAG_CHARS || has_control(name))
     {
-        refuse(
-            "name",
-            format!("must have 1 to {MOST_TAG_CHARS} characters"),
-        );
+        refuse("name", format!("must have 1 to {MAX_TAG_CHARS} characters"));
     }
 
     let id = MemoryId::new();
@@ -360,10 +357,10 @@ pub(super) fn check_content(content: &str, refuse: &mut impl FnMut(&str, String)
         refuse("content", "must not be empty".to_owned());
     }
 
-    if char_count(content) > MOST_CHARS {
+    if char_count(content) > MAX_CHARS {
         refuse(
             "content",
-            format!("must have at most {MOST_CHARS} characters"),
+            format!("must have at most {MAX_CHARS} characters"),
         );
     }
 }
@@ -387,18 +384,18 @@ pub(super) fn check_tags(given: &[String], refuse: &mut impl FnMut(&str, String)
     let mut tags: Vec<String> = Vec::new();
     for tag in given {
         let tag = tag.trim();
-        if tag.is_empty() || char_count(tag) > MOST_TAG_CHARS || has_control(tag) {
+        if tag.is_empty() || char_count(tag) > MAX_TAG_CHARS || has_control(tag) {
             refuse(
                 "tags",
-                format!("each tag must have 1 to {MOST_TAG_CHARS} characters"),
+                format!("each tag must have 1 to {MAX_TAG_CHARS} characters"),
             );
         } else if !tags.iter().any(|one| one == tag) {
             tags.push(tag.to_owned());
         }
     }
 
-    if tags.len() > MOST_TAGS {
-        refuse("tags", format!("must have at most {MOST_TAGS} entries"));
+    if tags.len() > MAX_TAGS {
+        refuse("tags", format!("must have at most {MAX_TAGS} entries"));
     }
 
     tags

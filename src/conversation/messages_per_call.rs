@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::llm::tasks::enrich::MOST_MESSAGES;
+use crate::llm::tasks::enrich::MAX_MESSAGES;
 
 /// Full calls in a row after which one more message is tried: each try of too many takes as long as
 /// the model may.
@@ -22,7 +22,7 @@ struct State {
 impl Default for MessagesPerCall {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(State {
-            limit: MOST_MESSAGES,
+            limit: MAX_MESSAGES,
             full_calls: 0,
         })))
     }
@@ -48,7 +48,7 @@ impl MessagesPerCall {
     /// calls with as many as allowed, one more is tried.
     pub fn was_in_time(&self, messages: usize) {
         let mut state = self.state();
-        if messages < state.limit || state.limit == MOST_MESSAGES {
+        if messages < state.limit || state.limit == MAX_MESSAGES {
             return;
         }
 

@@ -53,7 +53,7 @@ pub use threads::ThreadChange;
 
 /// The end user of a request that names none.
 pub const DEFAULT_USER: &str = "default";
-const MOST_USER_CHARS: usize = 128;
+const MAX_USER_CHARS: usize = 128;
 
 /// Entry point of conversations; cheap to clone.
 #[derive(Clone)]
@@ -212,7 +212,7 @@ pub fn checked_user(user_id: Option<String>) -> Result<String, ConversationError
 
 fn user_of(user_id: Option<String>, errors: &mut Vec<FieldError>) -> String {
     let user_id = user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());
-    check_line("user_id", &user_id, MOST_USER_CHARS, errors);
+    check_line("user_id", &user_id, MAX_USER_CHARS, errors);
     user_id.trim().to_owned()
 }
 

@@ -16,7 +16,7 @@ use crate::search::{Kind, SearchError};
 
 /// The weight of the search in a score; the score of the stages has the rest.
 const SEARCH: f64 = 0.6;
-const MOST: f64 = 100.0;
+const MAX_SCORE: f64 = 100.0;
 
 /// A memory found by search.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ impl Conversation {
             .map(|one| {
                 let source = source_of(&one.memory, scope);
                 let mut parts = scoring::parts(&one.memory, source, intent, scope.now);
-                let search = SEARCH * MOST * one.score;
+                let search = SEARCH * MAX_SCORE * one.score;
                 parts.search = Some(search);
                 Scored {
                     score: search + (1.0 - SEARCH) * parts.total(),

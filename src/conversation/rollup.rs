@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::memories::{NewMemory, PreparedMemory};
-use super::window::USUAL_TURNS;
+use super::window::DEFAULT_TURNS;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, ThreadId};
@@ -15,8 +15,8 @@ use crate::model::memory::{Evidence, Memory, MemoryKind};
 use crate::store::{MemoryFilter, MemoryPage, TurnPage, Tx};
 
 /// Maximum messages of one summary.
-const MOST_MESSAGES: usize = 200;
-const USUAL_CHARS: usize = 1200;
+const MAX_MESSAGES: usize = 200;
+const DEFAULT_CHARS: usize = 1200;
 /// Maximum summaries of a thread that are read, and messages that are read at once.
 const MAX_SUMMARIES: usize = 10_000;
 const PAGE: usize = 1000;
@@ -77,7 +77,7 @@ impl Conversation {
         now: Timestamp,
     ) -> Result<RolledUp, ConversationError> {
         let thread = self.thread(space, thread_id.as_str(), None).await?;
-        let max_chars = input.max_chars.unwrap_or(USUAL_CHARS);
+        let max_chars = input.max_chars.unwrap_or(DEFAULT_CHARS);
         if !(100..=10_000).contains(&max_chars) {
             return Err(ConversationError::invalid(
                 "max_chars",
@@ -85,7 +85,7 @@ impl Conversation {
             ));
         }
 
-        let last = (thread.turn_count - USUAL_TURNS).min(input.until_turn.unwrap_or(i64::MAX));
+        let last = (thread.turn_count - DEFAULT_TURNS).min(input.until_turn.unwrap_or(i64::MAX));
         let summaries = self.summaries(space, &thread.id).await?;
         let messages = self
             .oldest_uncovered(space, &thread.id, last, &summaries)
@@ -187,8 +187,8 @@ impl Conversation {
                 message.turn_index <= last && !covered.contains(message.id.as_str())
             }));
 
-            if is_last || found.len() >= MOST_MESSAGES {
-                found.truncate(MOST_MESSAGES);
+            if is_last || found.len() >= MAX_MESSAGES {
+                found.truncate(MAX_MESSAGES);
                 return Ok(found);
             }
 
@@ -199,7 +199,7 @@ impl Conversation {
 
 fn nothing_left() -> ConversationError {
     let rule = format!(
-        "there is nothing to summarise: the last {USUAL_TURNS} turns stay as they are, and all \
+        "there is nothing to summarise: the last {DEFAULT_TURNS} turns stay as they are, and all \
          messages before them have a summary"
     );
     ConversationError::invalid("until_turn", rule)

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use super::intent::Intent;
 use super::stages::{RelevanceParts, RetrievalSource, Staged};
 use crate::base::clock::Timestamp;
-use crate::model::memory::{Memory, Tier, USUAL_IMPORTANCE};
+use crate::model::memory::{DEFAULT_IMPORTANCE, Memory, Tier};
 
 /// The highest score.
-const MOST: f64 = 100.0;
+const MAX_SCORE: f64 = 100.0;
 /// Hours until recency has decayed, and what stays of it.
 const DECAY_HOURS: f64 = 720.0;
-const LEAST_RECENCY: f64 = 0.2;
+const MIN_RECENCY: f64 = 0.2;
 
 /// The parts of a score, before its factors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -29,7 +29,7 @@ pub struct ScoreParts {
 impl ScoreParts {
     pub fn total(&self) -> f64 {
         let sum = self.topic + self.entity + self.recency + self.importance;
-        (sum * self.source_factor * self.tier_factor).min(MOST)
+        (sum * self.source_factor * self.tier_factor).min(MAX_SCORE)
     }
 }
 
@@ -89,8 +89,8 @@ pub fn parts(
     ScoreParts {
         topic: topics * 30.0,
         entity: entities * 25.0,
-        recency: (1.0 - hours(memory, now) / DECAY_HOURS).max(LEAST_RECENCY) * 20.0,
-        importance: memory.importance().unwrap_or(USUAL_IMPORTANCE) * 15.0,
+        recency: (1.0 - hours(memory, now) / DECAY_HOURS).max(MIN_RECENCY) * 20.0,
+        importance: memory.importance().unwrap_or(DEFAULT_IMPORTANCE) * 15.0,
         source_factor: match source {
             RetrievalSource::CurrentThread => 1.3,
             RetrievalSource::CrossThread => 1.0,

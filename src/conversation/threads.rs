@@ -7,7 +7,7 @@ use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
 use crate::store::{StoreError, ThreadPage, Tx};
 
-const MOST_TITLE_CHARS: usize = 300;
+const MAX_TITLE_CHARS: usize = 300;
 
 /// What may change in a thread.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ impl Conversation {
         let mut errors = Vec::new();
         let user_id = user_of(user_id, &mut errors);
         if let Some(title) = &title {
-            check_line("title", title, MOST_TITLE_CHARS, &mut errors);
+            check_line("title", title, MAX_TITLE_CHARS, &mut errors);
         }
 
         let id = id.map_or_else(|| Ok(ThreadId::new()), str::parse);
@@ -102,7 +102,7 @@ impl Conversation {
     ) -> Result<Thread, ConversationError> {
         let mut errors = Vec::new();
         if let Some(Some(title)) = &change.title {
-            check_line("title", title, MOST_TITLE_CHARS, &mut errors);
+            check_line("title", title, MAX_TITLE_CHARS, &mut errors);
         }
 
         if !errors.is_empty() {

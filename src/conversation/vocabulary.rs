@@ -13,11 +13,11 @@ use crate::model::vocabulary::{Suggestion, SuggestionKind, Terms, Vocabulary};
 use crate::store::{StoreError, Tx};
 
 /// Providers accept at most about this many values of a closed choice.
-const MOST_TERMS: usize = 250;
-const MOST_TERM_CHARS: usize = 100;
-const MOST_VERSION_CHARS: usize = 32;
+const MAX_TERMS: usize = 250;
+const MAX_TERM_CHARS: usize = 100;
+const MAX_VERSION_CHARS: usize = 32;
 /// Suggestions of one list.
-const MOST_SUGGESTIONS: usize = 20;
+const MAX_SUGGESTIONS: usize = 20;
 
 /// An approved suggestion.
 pub struct Approved {
@@ -51,10 +51,10 @@ impl Conversation {
         if let Some(version) = &version
             && (!version.is_ascii()
                 || version.trim().is_empty()
-                || version.len() > MOST_VERSION_CHARS
+                || version.len() > MAX_VERSION_CHARS
                 || has_control(version))
         {
-            let rule = format!("must have 1 to {MOST_VERSION_CHARS} ASCII characters");
+            let rule = format!("must have 1 to {MAX_VERSION_CHARS} ASCII characters");
             errors.push(FieldError::new("version", rule));
         }
 
@@ -96,7 +96,7 @@ impl Conversation {
 
         let found = self
             .store
-            .list_suggestions(space, kind, min_frequency, MOST_SUGGESTIONS);
+            .list_suggestions(space, kind, min_frequency, MAX_SUGGESTIONS);
         Ok(found.await?)
     }
 
@@ -199,21 +199,21 @@ fn faults(terms: &Terms) -> Vec<FieldError> {
 
     let mut errors = Vec::new();
     for (field, list) in lists {
-        if list.is_empty() || list.len() > MOST_TERMS {
+        if list.is_empty() || list.len() > MAX_TERMS {
             errors.push(FieldError::new(
                 field,
-                format!("must have 1 to {MOST_TERMS} entries"),
+                format!("must have 1 to {MAX_TERMS} entries"),
             ));
         }
 
         for (place, term) in list.iter().enumerate() {
             let fits = !term.trim().is_empty()
                 && term.trim() == term
-                && char_count(term) <= MOST_TERM_CHARS
+                && char_count(term) <= MAX_TERM_CHARS
                 && !has_control(term);
             let rule = if !fits {
                 format!(
-                    "must have 1 to {MOST_TERM_CHARS} characters on one line, without spaces around them"
+                    "must have 1 to {MAX_TERM_CHARS} characters on one line, without spaces around them"
                 )
             } else if list[..place].contains(term) {
                 "appears twice".to_owned()

@@ -7,8 +7,8 @@ use crate::model::thread::Thread;
 use crate::store::{MemoryFilter, MemoryPage};
 
 /// Number of turns, unless the request sets another.
-pub const USUAL_TURNS: i64 = 4;
-const MOST_TURNS: i64 = 50;
+pub const DEFAULT_TURNS: i64 = 4;
+const MAX_TURNS: i64 = 50;
 
 /// The last turns of a thread.
 pub struct Window {
@@ -32,11 +32,11 @@ impl Conversation {
         user_id: Option<&str>,
         k: Option<i64>,
     ) -> Result<Window, ConversationError> {
-        let k = k.unwrap_or(USUAL_TURNS);
-        if !(1..=MOST_TURNS).contains(&k) {
+        let k = k.unwrap_or(DEFAULT_TURNS);
+        if !(1..=MAX_TURNS).contains(&k) {
             return Err(ConversationError::invalid(
                 "k",
-                format!("must be from 1 to {MOST_TURNS}"),
+                format!("must be from 1 to {MAX_TURNS}"),
             ));
         }
 

@@ -43,7 +43,7 @@ const CARRIED_BY_CHUNK: f32 = 0.5;
 /// probably not stored.
 const CARRIED_OF_ALL: f32 = 0.55;
 /// Sentences below which it cannot be told which words are rare.
-const LEAST_JUDGED: usize = 20;
+const MIN_JUDGED: usize = 20;
 
 struct Found<'a> {
     chunk_id: i64,
@@ -200,7 +200,7 @@ fn is_carried(
     found: &[Found<'_>],
     first: usize,
 ) -> bool {
-    if found.len() < LEAST_JUDGED {
+    if found.len() < MIN_JUDGED {
         return true;
     }
 

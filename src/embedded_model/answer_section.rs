@@ -7,8 +7,8 @@ use super::rank::Terms;
 use crate::base::sentences;
 
 /// Maximum entries of the list, and sentences of a section without one.
-const MOST_ITEMS: usize = 20;
-const MOST_SENTENCES: usize = 3;
+const MAX_ITEMS: usize = 20;
+const MAX_SENTENCES: usize = 3;
 /// Maximum words of a line that is a heading without being marked as one.
 const HEADING_WORDS: usize = 6;
 /// Share of the question's other words that the chunk must contain.
@@ -152,11 +152,11 @@ fn items(lines: &[&str]) -> Vec<String> {
     items.retain(|item| !item.is_empty());
     if items.is_empty() {
         let text = lines.join("\n");
-        let first = sentences::split(&text).into_iter().take(MOST_SENTENCES);
+        let first = sentences::split(&text).into_iter().take(MAX_SENTENCES);
         return first.map(ToOwned::to_owned).collect();
     }
 
-    items.truncate(MOST_ITEMS);
+    items.truncate(MAX_ITEMS);
     items
 }
 

@@ -18,7 +18,7 @@ const TOP: usize = 3;
 const COHESION: f32 = 0.12;
 const PAIRS: f32 = 40.0;
 /// Minimum cohesion of a category, so that the division does not explode.
-const LEAST: f32 = 0.003;
+const MIN_COHESION: f32 = 0.003;
 
 #[derive(Debug, Clone)]
 pub struct SampledCategory {
@@ -41,7 +41,7 @@ impl Default for SampledCategory {
             each: Vec::new(),
             pairs: Vec::new(),
             says: Vec::new(),
-            cohesion: LEAST,
+            cohesion: MIN_COHESION,
             middle: table::ZERO,
             whole: table::ZERO,
         }
@@ -132,7 +132,7 @@ impl SampledCategory {
             0.0
         };
 
-        self.cohesion = ((mean * pairs + PAIRS * COHESION) / (pairs + PAIRS)).max(LEAST);
+        self.cohesion = ((mean * pairs + PAIRS * COHESION) / (pairs + PAIRS)).max(MIN_COHESION);
     }
 
     fn for_each_pair(&self, mut each: impl FnMut(usize, usize, f32)) {
@@ -167,6 +167,7 @@ impl SampledCategory {
 
         let known = near.iter().filter(|n| **n > f32::MIN);
         let (near, number) = known.fold((0.0, 0.0f32), |(sum, number), n| (sum + n, number + 1.0));
-        (1.0 - NEAREST) * mean / self.cohesion.max(LEAST).sqrt() + NEAREST * near / number.max(1.0)
+        (1.0 - NEAREST) * mean / self.cohesion.max(MIN_COHESION).sqrt()
+            + NEAREST * near / number.max(1.0)
     }
 }

@@ -31,7 +31,7 @@ const SHORT_PATIENCE: f32 = 0.06;
 const DOMAIN_PATIENCE: f32 = 0.04;
 /// Distances from the mean of a store of one subject, in spreads: normal up to the first, and not
 /// part of the subject above the second.
-const USUAL: f32 = 2.0;
+const NORMAL_SPREADS: f32 = 2.0;
 const UNUSUAL: f32 = 3.0;
 /// How much better another domain must fit for a text to clearly belong there.
 const CLEARLY: f32 = 0.2;
@@ -142,7 +142,8 @@ impl<'a> ChunkToFile<'a> {
         let main = main.and_then(|(at, spreads)| choices.get(at).zip(Some(spreads)));
         match main {
             Some((choice, spreads))
-                if spreads <= USUAL || spreads <= UNUSUAL && !self.is_clearly_elsewhere(choice) =>
+                if spreads <= NORMAL_SPREADS
+                    || spreads <= UNUSUAL && !self.is_clearly_elsewhere(choice) =>
             {
                 choice.name.clone()
             }

@@ -11,7 +11,7 @@ const KNOWN: usize = 12;
 /// Minimum share of all texts, in percent, in the main category of a store of one subject.
 const MAIN: usize = 60;
 /// Minimum spread of a category, even of identical texts.
-const LEAST: f32 = 0.03;
+const MIN_SPREAD: f32 = 0.03;
 /// Factor that makes the median absolute deviation comparable with a standard deviation.
 const NORMAL: f32 = 1.4826;
 
@@ -52,7 +52,7 @@ fn spreads(texts: &[Arc<Sketch>], text: &Sketch) -> f32 {
     let near: Vec<f32> = texts.iter().map(|text| apart(&sum, &text.vector)).collect();
     let usual = median(near.clone());
     let spread = NORMAL * median(near.iter().map(|n| (n - usual).abs()).collect());
-    (usual - table::dot(&table::unit(sum), &text.vector)) / spread.max(LEAST)
+    (usual - table::dot(&table::unit(sum), &text.vector)) / spread.max(MIN_SPREAD)
 }
 
 fn median(mut values: Vec<f32>) -> f32 {

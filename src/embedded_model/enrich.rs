@@ -14,7 +14,7 @@ const FITS: f32 = 0.42;
 const SURE: f32 = 0.6;
 /// A further topic is not much farther than the best.
 const NEAR_BEST: f32 = 0.9;
-const MOST_TOPICS: usize = 3;
+const MAX_TOPICS: usize = 3;
 /// Words that deny what follows in their clause.
 const DENIALS: [&str; 9] = [
     "not", "no", "never", "without", "neither", "nor", "cannot", "isn", "none",
@@ -151,7 +151,7 @@ fn topics(clauses: &[Clause], terms: &Terms) -> Vec<(String, f32)> {
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     let best = found.first().map_or(0.0, |(_, like)| *like);
     found.retain(|(_, like)| *like >= best * NEAR_BEST);
-    found.truncate(MOST_TOPICS);
+    found.truncate(MAX_TOPICS);
     found
 }
 

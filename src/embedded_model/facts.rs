@@ -59,7 +59,7 @@ const SAME: [(&str, &str); 3] = [
 ];
 /// What follows "I have a" without being a possession.
 const NO_POSSESSION: [&str; 6] = ["question", "problem", "feeling", "look", "few", "lot"];
-const MOST_WORDS: usize = 25;
+const MAX_WORDS: usize = 25;
 
 /// The statements of a message, in order; `known` are the facts that are known.
 pub fn find<'t>(message: &'t str, known: &[&str]) -> Vec<Statement<'t>> {
@@ -73,7 +73,7 @@ fn statement<'t>(sentence: &'t str, known: &[&str]) -> Option<Statement<'t>> {
     let plain = plain(text);
     let words = plain.split(' ').count();
     let asks = sentence.ends_with(['?', '？']);
-    if asks || words > MOST_WORDS || is_uncertain(&plain) {
+    if asks || words > MAX_WORDS || is_uncertain(&plain) {
         return None;
     }
 

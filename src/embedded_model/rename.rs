@@ -11,18 +11,18 @@ use super::table;
 use super::{NewName, RenameInput};
 
 /// Texts below which nothing can be said about a category.
-const LEAST: usize = 4;
+const MIN_TEXTS: usize = 4;
 /// Texts below which only the words of a name count: a small category often has the title of its first
 /// text, and similarity in meaning to the others says little.
 const FEW: usize = 8;
 /// A category of a few sources, or mostly of one, has the name of their sections.
-const LEAST_SOURCES: usize = 4;
+const MIN_SOURCES: usize = 4;
 /// Similarity in meaning at which a name fits a text without its words.
 const NEAR: f32 = 0.3;
 /// Share of the words of a name that a text must contain.
 const WORDS: f32 = 0.5;
 /// Share of the texts that a good name fits, and by which a new one must fit more.
-const MOST: f32 = 0.5;
+const MIN_FITTING: f32 = 0.5;
 const BETTER: f32 = 0.25;
 /// Number of nouns that are considered.
 const CONSIDERED: usize = 16;
@@ -36,7 +36,7 @@ struct Candidate {
 
 /// A name that fits most texts of a category, if its own does not.
 pub fn better_name(input: &RenameInput<'_>) -> Option<NewName> {
-    if input.texts.len() < LEAST || is_of_few_sources(input) {
+    if input.texts.len() < MIN_TEXTS || is_of_few_sources(input) {
         return None;
     }
 
@@ -47,7 +47,7 @@ pub fn better_name(input: &RenameInput<'_>) -> Option<NewName> {
         .collect();
     let fitting = fitting(input.name, &texts);
     let all = texts.len();
-    if share(fitting, all) >= MOST {
+    if share(fitting, all) >= MIN_FITTING {
         return None;
     }
 
@@ -85,7 +85,7 @@ fn is_of_few_sources(input: &RenameInput<'_>) -> bool {
     }
 
     let most = sources.values().copied().max().unwrap_or(0);
-    sources.len() < LEAST_SOURCES || most * 2 > input.texts.len()
+    sources.len() < MIN_SOURCES || most * 2 > input.texts.len()
 }
 
 /// How many texts a name fits, by its words or by its meaning.
@@ -144,7 +144,7 @@ fn most_held(candidates: &[Candidate], all: usize) -> Option<(String, usize)> {
         }
     })?;
 
-    (share(held(best), all) > MOST).then(|| (best.name.clone(), held(best)))
+    (share(held(best), all) > MIN_FITTING).then(|| (best.name.clone(), held(best)))
 }
 
 /// Whether an ancestor, a sibling or the category itself has this name.

@@ -19,7 +19,7 @@ const SAME_SUBJECT: f32 = 0.35;
 /// By how much a hundred siblings beyond a number of them lower what is needed to join one, and the
 /// least that is ever needed.
 const CROWDING: f32 = 0.25;
-const LEAST: f32 = 0.1;
+const MIN_LIKENESS: f32 = 0.1;
 /// That number for similarity to single texts.
 const CROWDED: usize = 96;
 /// Texts of a category up to which similarity to its mean suffices to join it; of a larger one, a text
@@ -33,7 +33,7 @@ pub fn needed_to_join(usual: f32, siblings: usize) -> f32 {
 
 fn lowered(usual: f32, siblings: usize, from: usize) -> f32 {
     let beyond = u16::try_from(siblings.saturating_sub(from)).unwrap_or(u16::MAX);
-    (usual - CROWDING * f32::from(beyond) / 100.0).max(LEAST)
+    (usual - CROWDING * f32::from(beyond) / 100.0).max(MIN_LIKENESS)
 }
 
 impl ChunkToFile<'_> {
@@ -211,6 +211,9 @@ mod tests {
     fn a_text_joins_the_more_readily_the_more_siblings_there_are() {
         let needed = [0, CROWDED, 2 * CROWDED, 200, 100_000].map(|n| needed_to_join(0.5, n));
         assert!(needed.is_sorted_by(|few, many| few >= many), "{needed:?}");
-        assert!(needed[0] > needed[3] && needed[4] >= LEAST, "{needed:?}");
+        assert!(
+            needed[0] > needed[3] && needed[4] >= MIN_LIKENESS,
+            "{needed:?}"
+        );
     }
 }

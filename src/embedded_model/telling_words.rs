@@ -11,9 +11,9 @@ const BEFORE_NOUNS: [&str; 22] = [
     "your", "of", "in", "for", "with", "no", "some", "every", "each",
 ];
 /// How often a word must follow one of these in a text.
-const LEAST: usize = 2;
+const MIN_AS_NOUN: usize = 2;
 /// Number of words in a name.
-const MOST: usize = 2;
+const MAX_WORDS: usize = 2;
 
 #[derive(Default)]
 struct Count {
@@ -46,7 +46,11 @@ pub fn telling_words(texts: &[&str]) -> Vec<String> {
                 })
                 .collect();
             scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-            let best: Vec<&str> = scored.iter().take(MOST).map(|(_, word)| *word).collect();
+            let best: Vec<&str> = scored
+                .iter()
+                .take(MAX_WORDS)
+                .map(|(_, word)| *word)
+                .collect();
             best.join(" and ")
         })
         .collect()
@@ -54,7 +58,7 @@ pub fn telling_words(texts: &[&str]) -> Vec<String> {
 
 /// Whether a word is used as a noun more often than not, and is no name.
 fn is_noun(count: &Count) -> bool {
-    count.as_noun >= LEAST && count.as_noun * 2 >= count.all && count.capital * 2 < count.all
+    count.as_noun >= MIN_AS_NOUN && count.as_noun * 2 >= count.all && count.capital * 2 < count.all
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a small count")]

@@ -12,7 +12,7 @@ const HEAD: usize = 4_000;
 const ABOVE: usize = 12;
 /// Maximum characters and words of a first line that is a title.
 const LONGEST_LINE: usize = 80;
-const MOST_WORDS: usize = 10;
+const MAX_WORDS: usize = 10;
 
 /// A title, and whether it says what the source is about: written in the source, given by the user,
 /// or a file name of several words.
@@ -119,7 +119,7 @@ fn first_line(head: &str) -> Option<&str> {
     let first = lines.next()?.trim();
     let next = lines.next()?.trim();
     let words = first.split_whitespace().count();
-    let short = first.chars().count() <= LONGEST_LINE && (1..=MOST_WORDS).contains(&words);
+    let short = first.chars().count() <= LONGEST_LINE && (1..=MAX_WORDS).contains(&words);
     let plain = !first.ends_with(['.', ',', ';', ':', '!', '?', '{', '>'])
         && !first.starts_with(['{', '[', '<', '-', '*', '|', '"', '>', '`'])
         && !first.contains(": ")

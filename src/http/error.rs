@@ -30,7 +30,7 @@ use crate::sources::SourceError;
 use crate::store::StoreError;
 
 /// Invalid fields that one problem document lists.
-const MOST_ERRORS: usize = 100;
+const MAX_ERRORS: usize = 100;
 
 /// A problem document as defined in RFC 9457.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -150,10 +150,10 @@ impl ApiError {
         Self::new(problems::NOT_FOUND, detail)
     }
 
-    /// 422: some fields are invalid; the first [`MOST_ERRORS`] are listed, the others counted.
+    /// 422: some fields are invalid; the first [`MAX_ERRORS`] are listed, the others counted.
     pub fn invalid(mut errors: Vec<FieldError>) -> Self {
-        let more = errors.len().saturating_sub(MOST_ERRORS);
-        errors.truncate(MOST_ERRORS);
+        let more = errors.len().saturating_sub(MAX_ERRORS);
+        errors.truncate(MAX_ERRORS);
         let named: Vec<String> = errors
             .iter()
             .map(|e| format!("{}: {}", e.field, e.message))

@@ -33,7 +33,7 @@ use places::{Places, Seat};
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// Open requests get at least this long, even if jobs have used up the whole grace period.
-const LEAST_GRACE: Duration = Duration::from_secs(2);
+const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// How long an evicted connection gets to close in order.
 const LEAVING: Duration = Duration::from_millis(250);
@@ -103,7 +103,7 @@ pub async fn run(
     connections.close();
     let left = Duration::from_secs(config.shutdown_grace)
         .saturating_sub(asked.map_or(Duration::ZERO, |asked| asked.elapsed()));
-    let _ = tokio::time::timeout(left.max(LEAST_GRACE), connections.wait()).await;
+    let _ = tokio::time::timeout(left.max(MIN_GRACE), connections.wait()).await;
 }
 
 /// Serves one connection to its end.

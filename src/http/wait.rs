@@ -8,16 +8,16 @@ use super::state::AppState;
 use crate::model::job::Job;
 
 /// The longest and the default wait, in seconds.
-const MOST_SECONDS: f64 = 600.0;
-const USUAL_SECONDS: f64 = 60.0;
+const MAX_SECONDS: f64 = 600.0;
+const DEFAULT_SECONDS: f64 = 60.0;
 
 /// Whether to wait, and for how long.
 pub fn patience(wait: Option<bool>, timeout_s: Option<f64>) -> Result<(bool, Duration), ApiError> {
-    let seconds = timeout_s.unwrap_or(USUAL_SECONDS);
-    if !(0.0..=MOST_SECONDS).contains(&seconds) {
+    let seconds = timeout_s.unwrap_or(DEFAULT_SECONDS);
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(ApiError::invalid_field(
             "timeout_s",
-            format!("must be a number of seconds from 0 to {MOST_SECONDS}"),
+            format!("must be a number of seconds from 0 to {MAX_SECONDS}"),
         ));
     }
 

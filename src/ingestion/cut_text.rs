@@ -23,7 +23,7 @@ use crate::model::source_version::VersionFacts;
 const SHARE_OF_LEVEL: (i64, i64) = (1, 4);
 const SHARE_OF_PARENT: (i64, i64) = (3, 4);
 /// How many sections it may use anyway.
-const LEAST_SECTIONS: usize = 4;
+const MIN_SECTIONS: usize = 4;
 
 /// A cut text.
 pub struct CutText {
@@ -205,7 +205,7 @@ fn outline(
         depth: u32::try_from(depth).unwrap_or(u32::MAX),
         most_sections: usize::try_from(sections)
             .unwrap_or(usize::MAX)
-            .max(LEAST_SECTIONS),
+            .max(MIN_SECTIONS),
     })
 }
 

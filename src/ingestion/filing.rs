@@ -35,7 +35,7 @@ use crate::llm::{Llm, Session};
 
 /// How often one run retries a batch for whose chunks there is no room; the second time, the closed
 /// list settles it.
-const MOST_ASKS: usize = 5;
+const MAX_ASKS: usize = 5;
 
 /// What filing a source needs.
 pub struct Filing<'a> {
@@ -260,7 +260,7 @@ impl Filing<'_> {
                 return Ok((filed, made));
             }
 
-            if asked >= MOST_ASKS {
+            if asked >= MAX_ASKS {
                 return Err(unsettled(&left));
             }
 

@@ -11,7 +11,7 @@ use crate::base::field_error::FieldError;
 use crate::base::hash::short_hash;
 use crate::base::text::{char_count, has_control_but_breaks};
 use crate::config::ingestion::{
-    IndexName, MOST_BATCH, MOST_CHUNK_TOKENS, TransactionScope, delimiter_fault,
+    IndexName, MAX_BATCH, MAX_CHUNK_TOKENS, TransactionScope, delimiter_fault,
 };
 use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
@@ -19,12 +19,12 @@ use crate::model::contextual_helper::NewHelper;
 use crate::search::source_words::said;
 
 /// Maximum characters of a title, a topic, a note and the like.
-const MOST_FACT_CHARS: usize = 2000;
+const MAX_FACT_CHARS: usize = 2000;
 /// Maximum characters of a provider's name.
-const MOST_PROVIDER_CHARS: usize = 255;
+const MAX_PROVIDER_CHARS: usize = 255;
 
 /// Maximum entries of `options.indexes`, some of which may be the same.
-const MOST_INDEXES: usize = 10;
+const MAX_INDEXES: usize = 10;
 
 /// A text and its metadata.
 #[derive(Debug, Clone, Default)]
@@ -228,12 +228,12 @@ pub(super) fn check(
     }
 
     for (field, value, most) in [
-        ("title", &new.facts.title, MOST_FACT_CHARS),
-        ("author", &new.facts.author, MOST_FACT_CHARS),
-        ("date", &new.facts.date, MOST_FACT_CHARS),
-        ("topic", &new.facts.topic, MOST_FACT_CHARS),
-        ("note", &new.facts.note, MOST_FACT_CHARS),
-        ("provider", &new.facts.provider, MOST_PROVIDER_CHARS),
+        ("title", &new.facts.title, MAX_FACT_CHARS),
+        ("author", &new.facts.author, MAX_FACT_CHARS),
+        ("date", &new.facts.date, MAX_FACT_CHARS),
+        ("topic", &new.facts.topic, MAX_FACT_CHARS),
+        ("note", &new.facts.note, MAX_FACT_CHARS),
+        ("provider", &new.facts.provider, MAX_PROVIDER_CHARS),
     ] {
         let Some(value) = value else { continue };
         if char_count(value) > most {
@@ -262,9 +262,9 @@ pub(super) fn check(
         .options
         .indexes
         .as_ref()
-        .is_some_and(|indexes| indexes.len() > MOST_INDEXES)
+        .is_some_and(|indexes| indexes.len() > MAX_INDEXES)
     {
-        let rule = format!("must have at most {MOST_INDEXES} items");
+        let rule = format!("must have at most {MAX_INDEXES} items");
         errors.push(FieldError::new("options.indexes", rule));
     }
 
@@ -341,17 +341,17 @@ fn check_numbers(
     let batch = given.batch_size.unwrap_or(usual.batch_size);
     let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
 
-    if !(1..=MOST_CHUNK_TOKENS).contains(&min) {
+    if !(1..=MAX_CHUNK_TOKENS).contains(&min) {
         refuse(
             "options.chunk_min_tokens",
-            format!("must be from 1 to {MOST_CHUNK_TOKENS}"),
+            format!("must be from 1 to {MAX_CHUNK_TOKENS}"),
         );
     }
 
-    if !(2..=MOST_CHUNK_TOKENS).contains(&max) {
+    if !(2..=MAX_CHUNK_TOKENS).contains(&max) {
         refuse(
             "options.chunk_max_tokens",
-            format!("must be from 2 to {MOST_CHUNK_TOKENS}"),
+            format!("must be from 2 to {MAX_CHUNK_TOKENS}"),
         );
     } else if min >= max {
         let field = if given.chunk_min_tokens.is_some() {
@@ -371,10 +371,10 @@ fn check_numbers(
         refuse("options.chunk_min_tokens", rule);
     }
 
-    if !(1..=MOST_BATCH).contains(&batch) {
+    if !(1..=MAX_BATCH).contains(&batch) {
         refuse(
             "options.batch_size",
-            format!("must be from 1 to {MOST_BATCH}"),
+            format!("must be from 1 to {MAX_BATCH}"),
         );
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use turns::{ENOUGH, turns};
 
-use turns::MOST;
+use turns::MAX_TURNS;
 
 use crate::base::ids::Space;
 use crate::categories::Taxonomy;
@@ -98,7 +98,7 @@ fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
         *parents.entry(tree.parent(*leaf)).or_default() += 1;
     }
 
-    let mut left = MOST;
+    let mut left = MAX_TURNS;
     let mut looks = Vec::new();
     for (parent, new) in parents {
         let look = look_below(tree, parent, samples, |pool| {

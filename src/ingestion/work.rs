@@ -147,7 +147,7 @@ impl IngestionWork {
         drop(desk);
         // Only filing needs a helper.
         let needless = same.is_some() || !order.is_filed();
-        let is_short = document.chunks.len() <= together::MOST_CHUNKS;
+        let is_short = document.chunks.len() <= together::MAX_CHUNKS;
         let seat = seat.filter(|_| is_short && !needless);
         let (helper, store_helper) = match self
             .describing(context, seat.as_ref())

@@ -32,7 +32,7 @@ use crate::sources::Sources;
 use crate::store::{NewVersion, Store, StoreError, Tx};
 
 /// Maximum chunks from which a text is put together when it is read.
-const MOST_JOINED: usize = 100;
+const MAX_JOINED: usize = 100;
 
 /// Everything to write.
 pub struct Draft<'d> {
@@ -68,7 +68,7 @@ impl Draft<'_> {
         let joined = || self.chunks.iter().flat_map(|chunk| chunk.text.bytes());
         whole
             && self.order.is_filed()
-            && self.chunks.len() <= MOST_JOINED
+            && self.chunks.len() <= MAX_JOINED
             && joined().eq(self.order.text.bytes())
     }
 }

@@ -19,7 +19,7 @@ use crate::store::{Ending, Journal, StoreError, Success, Tx};
 
 /// Events and batches that are written into the row of a job when it succeeds; more get their own
 /// rows.
-const MOST_LOGGED: usize = 50;
+const MAX_LOGGED: usize = 50;
 
 /// The handle of a running job.
 #[derive(Clone)]
@@ -486,7 +486,7 @@ impl Ended<'_> {
 /// Whether a record fits into the row of its job.
 fn is_short(record: &Record) -> bool {
     let plain = |detail: &Detail| matches!(detail, Detail::Batch(batch) if batch.is_plain());
-    record.details.iter().all(plain) && record.details.len() + record.events.len() <= MOST_LOGGED
+    record.details.iter().all(plain) && record.details.len() + record.events.len() <= MAX_LOGGED
 }
 
 fn held(written: bool) -> Result<(), JobError> {

@@ -35,7 +35,7 @@ const MARK: &str = "memoir_";
 /// Characters of a key that are stored and shown.
 const PREFIX_CHARS: usize = 12;
 /// Maximum characters of a key's name.
-const MOST_NAME_CHARS: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 /// The use of a key is stored at most once in this many seconds.
 const USE_SECONDS: i64 = 300;
 /// Seconds that request counts are kept.
@@ -392,7 +392,7 @@ fn within(caller: Option<&Key>, wanted: Option<Timestamp>) -> Result<Option<Time
 }
 
 fn check(name: &str, limits: &KeyLimits) -> Result<(), KeysError> {
-    if name.trim().is_empty() || char_count(name) > MOST_NAME_CHARS || has_control(name) {
+    if name.trim().is_empty() || char_count(name) > MAX_NAME_CHARS || has_control(name) {
         return Err(invalid(
             "name",
             "must have 1 to 100 characters and no control characters",

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::task::{Fault, Items, Task};
 
 /// Maximum characters of an invalid value that are quoted back to the model.
-const MOST_QUOTED: usize = 80;
+const MAX_QUOTED: usize = 80;
 /// Maximum number of errors that are listed; more do not help the model.
-pub const MOST_FAULTS: usize = 20;
+pub const MAX_FAULTS: usize = 20;
 
 /// What a model is told about a character that PostgreSQL cannot store.
 const NUL: &str = "the answer contains a NUL character";
@@ -95,7 +95,7 @@ fn judge_whole<T: Task>(task: &T, validator: &Validator, mut value: Value) -> Ve
     task.complete(&mut value);
     let faults: Vec<Fault> = validator
         .iter_errors(&value)
-        .take(MOST_FAULTS)
+        .take(MAX_FAULTS)
         .map(|error| Fault::whole(explain(&error)))
         .collect();
 
@@ -266,7 +266,7 @@ fn place_in_list(pointer: &str, list: &str) -> Option<usize> {
 
 fn explain(error: &jsonschema::ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
-    let message: String = error.to_string().chars().take(MOST_QUOTED * 2).collect();
+    let message: String = error.to_string().chars().take(MAX_QUOTED * 2).collect();
     if place.is_empty() {
         message
     } else {
@@ -279,7 +279,7 @@ fn no_json(text: &str) -> String {
         return "the answer is empty".to_owned();
     }
 
-    let shown: String = text.trim().chars().take(MOST_QUOTED).collect();
+    let shown: String = text.trim().chars().take(MAX_QUOTED).collect();
     format!("the answer is not a complete JSON object; it begins with {shown:?}")
 }
 

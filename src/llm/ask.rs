@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::answer::{self, MOST_FAULTS, Verdict};
+use super::answer::{self, MAX_FAULTS, Verdict};
 use super::attempt::Sent;
 use super::listener::Listener;
 use super::provider::Finish;
@@ -465,7 +465,7 @@ fn omits_items<T: Task>(task: &T, value: &Value) -> bool {
 fn messages(faults: &[Fault]) -> Vec<String> {
     faults
         .iter()
-        .take(MOST_FAULTS)
+        .take(MAX_FAULTS)
         .map(|fault| fault.message.clone())
         .collect()
 }

@@ -24,8 +24,8 @@ const CHARS: usize = 200_000;
 /// Cosines below which a text has nothing in common with a query: words that a text is not about
 /// hardly ever reach the first, whatever the model. The embedded model adds up the fragments of a
 /// word that it does not know, so random letters come to .46 with one of 1,400 texts.
-const LEAST_COSINE: f64 = 0.15;
-const LEAST_FRAGMENT_COSINE: f64 = 0.5;
+const MIN_COSINE: f64 = 0.15;
+const MIN_FRAGMENT_COSINE: f64 = 0.5;
 
 impl Llm {
     /// Whether the vectors of this model are computed in this process.
@@ -38,9 +38,9 @@ impl Llm {
     pub fn least_cosine(&self, model: Option<&str>, query: &str) -> f64 {
         let is_embedded = model.is_some_and(|model| self.embeds_here(model));
         if is_embedded && !EmbeddedModel::knows_the_words(query) {
-            LEAST_FRAGMENT_COSINE
+            MIN_FRAGMENT_COSINE
         } else {
-            LEAST_COSINE
+            MIN_COSINE
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 pub(super) const MODERATED: &str = "moderated";
 
 /// Maximum characters of an error message that are kept.
-const MOST_MESSAGE: usize = 500;
+const MAX_MESSAGE: usize = 500;
 
 /// The codes in an error body: code, type, status, reasons.
 pub fn codes_of(body: &str) -> Vec<String> {
@@ -52,7 +52,7 @@ pub fn message_of(body: &str) -> String {
     message
         .chars()
         .filter(|c| !c.is_control())
-        .take(MOST_MESSAGE)
+        .take(MAX_MESSAGE)
         .collect()
 }
 
@@ -119,6 +119,6 @@ mod tests {
         ] {
             assert_eq!(message_of(body), wanted, "{body}");
         }
-        assert_eq!(message_of(&"x".repeat(10_000)).len(), MOST_MESSAGE);
+        assert_eq!(message_of(&"x".repeat(10_000)).len(), MAX_MESSAGE);
     }
 }

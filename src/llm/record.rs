@@ -19,9 +19,9 @@ use crate::base::ids::new_uuid;
 use crate::model::llm_call::{CallOutcome, LlmCall, Payer, Spent};
 
 /// More tokens than any call can have.
-const MOST_TOKENS: i64 = 100_000_000;
+const MAX_TOKENS: i64 = 100_000_000;
 /// Maximum bytes of an answer that are stored with its record.
-const MOST_OUTPUT_BYTES: usize = 256 * 1024;
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
 /// The attempts of one task.
 pub struct Attempts<'a> {
@@ -185,8 +185,8 @@ impl<'a> Call<'a> {
         });
 
         // Counts reported by a provider are limited to a plausible range.
-        let prompt = usage.prompt.clamp(0, MOST_TOKENS);
-        let completion = usage.completion.clamp(0, MOST_TOKENS);
+        let prompt = usage.prompt.clamp(0, MAX_TOKENS);
+        let completion = usage.completion.clamp(0, MAX_TOKENS);
         let usage = Usage {
             prompt,
             completion,
@@ -296,7 +296,7 @@ impl Drop for Call<'_> {
 /// The answer, or its size if it is too large.
 fn bounded(output: Value) -> Value {
     let bytes = output.to_string().len();
-    if bytes > MOST_OUTPUT_BYTES {
+    if bytes > MAX_OUTPUT_BYTES {
         serde_json::json!({"truncated": true, "bytes": bytes})
     } else {
         output

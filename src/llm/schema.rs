@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::task::Task;
 
 /// Maximum number of values of an `enum`. Providers limit its characters only above that.
-const MOST_OPTIONS: usize = 250;
+const MAX_OPTIONS: usize = 250;
 
 /// Items of a list and characters of a text for models that write endlessly, where a task sets no
 /// limits of its own.
-const MOST_ITEMS: usize = 50;
-const MOST_CHARS: usize = 4000;
+const MAX_ITEMS: usize = 50;
+const MAX_CHARS: usize = 4000;
 
 /// The schema of a task's answers, without a closed choice.
 pub fn of<T: Task>() -> Value {
@@ -58,7 +58,7 @@ pub fn exact_validator(schema: &Value) -> Validator {
 
 /// Restricts the string at `pointer` to these options, if providers support that many.
 pub fn close(schema: &mut Value, pointer: &str, options: &[String]) {
-    if options.is_empty() || options.len() > MOST_OPTIONS {
+    if options.is_empty() || options.len() > MAX_OPTIONS {
         return;
     }
     if let Some(field) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
@@ -91,8 +91,8 @@ pub fn limit_rest(schema: &mut Value) {
                 (false, false)
             };
             for (applies, name, limit) in [
-                (list, "maxItems", MOST_ITEMS),
-                (text, "maxLength", MOST_CHARS),
+                (list, "maxItems", MAX_ITEMS),
+                (text, "maxLength", MAX_CHARS),
             ] {
                 if applies && !fields.contains_key(name) {
                     fields.insert(name.to_owned(), limit.into());

@@ -11,7 +11,7 @@ use super::tasks::judge::NliLabel;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A longer answer is not a list of scores.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A server that scores texts.
 pub struct ScoringServer {
@@ -131,7 +131,7 @@ impl ScoringServer {
         let mut bytes = Vec::new();
         while let Some(part) = response.chunk().await.map_err(unreachable)? {
             bytes.extend_from_slice(&part);
-            if bytes.len() > MOST_BYTES {
+            if bytes.len() > MAX_BYTES {
                 return Err(ScoringError::Unusable("it is too long"));
             }
         }

@@ -13,7 +13,7 @@ use crate::model::llm_call::{KeyBudget, LlmCall, Payer, Spent};
 use crate::store::{CallEntry, CallPart, Journal};
 
 /// Free calls of a job that are kept until it ends; if there are more, they go to the ledger.
-const MOST_KEPT: usize = 50;
+const MAX_KEPT: usize = 50;
 
 /// One caller.
 pub struct Session {
@@ -220,7 +220,7 @@ impl Session {
         let fits = state.kept.first().is_none_or(|first| first.is_like(&call));
         if may_keep && fits {
             state.kept.push(call);
-            if state.kept.len() > MOST_KEPT {
+            if state.kept.len() > MAX_KEPT {
                 self.list_kept(&mut state, journal);
             }
 

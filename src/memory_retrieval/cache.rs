@@ -10,7 +10,7 @@ use crate::base::ids::Space;
 
 /// How long a result is used.
 const TTL_SECONDS: i64 = 60;
-const MOST_RESULTS: usize = 2_000;
+const MAX_RESULTS: usize = 2_000;
 
 /// What a result depends on, besides the memories.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub struct ResultCache(Mutex<LruCache<Key, Kept>>);
 
 impl ResultCache {
     pub fn new() -> Self {
-        Self(Mutex::new(LruCache::new(MOST_RESULTS)))
+        Self(Mutex::new(LruCache::new(MAX_RESULTS)))
     }
 
     /// The result over the same memories; with `writes: None` also over fewer ones, but never one

@@ -8,7 +8,7 @@ use crate::base::ids::Space;
 use crate::base::metrics as names;
 
 /// Spaces whose figures are kept.
-const MOST_SPACES: usize = 10_000;
+const MAX_SPACES: usize = 10_000;
 
 /// What was counted in a space since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -81,7 +81,7 @@ pub struct Counted(Arc<Mutex<LruCache<Space, RetrievalMetrics>>>);
 
 impl Counted {
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(LruCache::new(MOST_SPACES))))
+        Self(Arc::new(Mutex::new(LruCache::new(MAX_SPACES))))
     }
 
     pub fn count(&self, space: &Space, add: impl FnOnce(&mut RetrievalMetrics)) {

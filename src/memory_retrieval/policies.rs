@@ -18,7 +18,7 @@ pub const RETRIEVAL: &str = "retrieval";
 /// Its version before any change: the built-in defaults, which no row holds.
 const BUILT_IN: i64 = 0;
 /// Compiled policies that are kept.
-const MOST_COMPILED: usize = 256;
+const MAX_COMPILED: usize = 256;
 
 /// A policy by name, with or without a version: `retrieval`, `retrieval@3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl MemoryPolicies {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            compiled: Arc::new(Mutex::new(LruCache::new(MOST_COMPILED))),
+            compiled: Arc::new(Mutex::new(LruCache::new(MAX_COMPILED))),
             turns: Turns::new(),
         }
     }

@@ -22,7 +22,7 @@ use crate::search::{Kind, Search, SearchError};
 use crate::store::{Store, StoreError};
 
 /// The longest query in characters.
-const MOST_QUERY_CHARS: usize = 4_000;
+const MAX_QUERY_CHARS: usize = 4_000;
 /// Results that are fetched for each one that is wanted, because some are dropped.
 const FETCHED_PER_RESULT: usize = 2;
 const MINUTE: i64 = 60_000_000;
@@ -255,7 +255,7 @@ impl MemoryRetrieval {
         }
         let query = &input.query;
         if query.trim().is_empty()
-            || char_count(query) > MOST_QUERY_CHARS
+            || char_count(query) > MAX_QUERY_CHARS
             || has_control_but_breaks(query)
         {
             return Ok(Way::Fail(RetrievalFailure::InvalidQuery));

@@ -24,7 +24,7 @@ const MARKED_IMPORTANCE: f64 = 0.9;
 const USES_PER_STEP: i64 = 5;
 const STEP: f64 = 0.05;
 /// The importance of a memory that has none, where a number is needed.
-pub const USUAL_IMPORTANCE: f64 = 0.5;
+pub const DEFAULT_IMPORTANCE: f64 = 0.5;
 
 /// What a memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,7 +246,7 @@ impl Memory {
     pub fn importance(&self) -> Option<f64> {
         let steps = self.access_count / USES_PER_STEP;
         let used = (steps > 0).then(|| {
-            let own = self.own_importance.unwrap_or(USUAL_IMPORTANCE);
+            let own = self.own_importance.unwrap_or(DEFAULT_IMPORTANCE);
             let raised = own + STEP * f64::from(i32::try_from(steps).unwrap_or(i32::MAX));
             own.max(raised.min(HIGH_IMPORTANCE))
         });

@@ -8,9 +8,9 @@ use crate::base::text::{char_count, has_control};
 use crate::model::query::QueryScope;
 
 /// Maximum number of sources, and of tags, in one request.
-pub const MOST_NAMED: usize = 100;
-const MOST_TAG_CHARS: usize = 100;
-const MOST_USER_CHARS: usize = 128;
+pub const MAX_NAMED: usize = 100;
+const MAX_TAG_CHARS: usize = 100;
+const MAX_USER_CHARS: usize = 128;
 
 /// Which versions chunks may come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,21 +71,21 @@ impl ScopeInput {
             ("source_ids", self.source_ids.len()),
             ("tags", self.tags.len()),
         ] {
-            if named > MOST_NAMED {
-                refuse(field, format!("must have at most {MOST_NAMED} entries"));
+            if named > MAX_NAMED {
+                refuse(field, format!("must have at most {MAX_NAMED} entries"));
             }
         }
 
         for (place, tag) in self.tags.iter().enumerate() {
-            if !is_plain(tag, MOST_TAG_CHARS) {
-                refuse(&format!("tags[{place}]"), plain_rule(MOST_TAG_CHARS));
+            if !is_plain(tag, MAX_TAG_CHARS) {
+                refuse(&format!("tags[{place}]"), plain_rule(MAX_TAG_CHARS));
             }
         }
 
         if let Some(user_id) = &self.user_id
-            && !is_plain(user_id, MOST_USER_CHARS)
+            && !is_plain(user_id, MAX_USER_CHARS)
         {
-            refuse("user_id", plain_rule(MOST_USER_CHARS));
+            refuse("user_id", plain_rule(MAX_USER_CHARS));
         }
 
         let mut source_ids = Vec::new();
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn every_violation_is_reported_with_its_field() {
         let input = ScopeInput {
-            source_ids: vec!["none".to_owned(); MOST_NAMED + 1],
+            source_ids: vec!["none".to_owned(); MAX_NAMED + 1],
             tags: vec!["fine".to_owned(), " ".to_owned()],
-            user_id: Some("x".repeat(MOST_USER_CHARS + 1)),
+            user_id: Some("x".repeat(MAX_USER_CHARS + 1)),
             as_of: Some("yesterday".to_owned()),
             version_scope: VersionScope::All,
         };

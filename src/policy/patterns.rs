@@ -16,7 +16,7 @@ use regex::{Regex, RegexBuilder};
 use super::built_in::BuiltIn;
 use super::finder::{Finder, known};
 use super::pattern_size::PatternSize;
-use super::settings::{LONGEST_PATTERN, MOST_PATTERNS};
+use super::settings::{LONGEST_PATTERN, MAX_PATTERNS};
 use super::time_limit::{TimeLimit, TimeOver};
 use crate::base::field_error::FieldError;
 use crate::base::text::char_count;
@@ -103,9 +103,9 @@ pub fn compile(
 
 /// The custom patterns. Their sizes are checked before the first one is compiled.
 fn compile_all(custom: &[String]) -> Result<Vec<Pattern>, Vec<FieldError>> {
-    if custom.len() > MOST_PATTERNS {
+    if custom.len() > MAX_PATTERNS {
         let message = format!(
-            "has {} patterns; at most {MOST_PATTERNS} are allowed",
+            "has {} patterns; at most {MAX_PATTERNS} are allowed",
             custom.len()
         );
         return Err(vec![FieldError::new(
@@ -444,7 +444,7 @@ mod tests {
                 faults[0].message
             );
         }
-        assert!(compile(&vec!["a".to_owned(); MOST_PATTERNS + 1], &[]).is_err());
+        assert!(compile(&vec!["a".to_owned(); MAX_PATTERNS + 1], &[]).is_err());
         let faults = compile(&vec!["[a-z]{100}".to_owned(); 21], &[]).expect_err("is rejected");
         assert_eq!(faults[0].field, "retrieval.customRedactionPatterns");
     }

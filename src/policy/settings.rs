@@ -12,7 +12,7 @@ use super::built_in::BuiltIn;
 use super::patterns::{self, CompiledPatterns};
 
 /// The most custom patterns, and the most characters of each.
-pub const MOST_PATTERNS: usize = 50;
+pub const MAX_PATTERNS: usize = 50;
 pub const LONGEST_PATTERN: usize = 500;
 /// The most characters of a replacement.
 const LONGEST_REPLACEMENT: usize = 50;

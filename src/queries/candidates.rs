@@ -19,7 +19,7 @@ use crate::store::{LeafPart, Store};
 const LEAVES_AT_ONCE: usize = 16;
 
 /// Maximum sources whose helpers are shown to the model that selects categories.
-const MOST_DESCRIBED: usize = 3;
+const MAX_DESCRIBED: usize = 3;
 
 /// Where chunks come from.
 pub enum LeafReader {
@@ -206,7 +206,7 @@ impl LeafReader {
         else {
             return Ok(None);
         };
-        if scope.source_ids.is_empty() || scope.source_ids.len() > MOST_DESCRIBED {
+        if scope.source_ids.is_empty() || scope.source_ids.len() > MAX_DESCRIBED {
             return Ok(None);
         }
 

@@ -10,13 +10,13 @@ use crate::base::field_error::FieldError;
 use crate::base::text::char_count;
 use crate::config;
 use crate::config::query::{
-    MOST_BUDGET, MOST_LIMIT, MOST_N, MOST_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,
+    MAX_BUDGET, MAX_LIMIT, MAX_N, MAX_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,
 };
 use crate::model::query::QueryScope;
 use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched, VersionScope};
 
 /// Maximum length of a query in characters.
-pub const MOST_QUERY_CHARS: usize = 100_000;
+pub const MAX_QUERY_CHARS: usize = 100_000;
 
 /// What to do with the chunks that were found: generate an answer from them (`answer`), or only
 /// return them (`retrieve`).
@@ -185,7 +185,7 @@ impl QueryInput {
         let scope = self.scope.resolve("", &mut faults.0);
         let strategy = self.strategy.unwrap_or(settings.strategy);
         let n = faults
-            .number("n", self.n, 1..=MOST_N)
+            .number("n", self.n, 1..=MAX_N)
             .unwrap_or(match settings.n {
                 0 => Strategy::own_n(strategy),
                 n => n,
@@ -198,7 +198,7 @@ impl QueryInput {
         let budget = faults.number(
             "max_token_budget",
             self.max_token_budget,
-            least..=MOST_BUDGET,
+            least..=MAX_BUDGET,
         );
 
         let max_token_budget = budget.unwrap_or(settings.max_token_budget);
@@ -225,10 +225,10 @@ impl QueryInput {
                 n
             },
             n2: faults
-                .number("n2", self.n2, 0..=MOST_N)
+                .number("n2", self.n2, 0..=MAX_N)
                 .unwrap_or(settings.n2),
             per_level_max: faults
-                .number("per_level_max", self.per_level_max, 1..=MOST_N)
+                .number("per_level_max", self.per_level_max, 1..=MAX_N)
                 .unwrap_or(settings.per_level_max),
             prompt_limiting_strategy: limiting,
             max_token_budget,
@@ -241,10 +241,10 @@ impl QueryInput {
             as_of: scope.as_of.map(|moment| moment.to_string()),
             version_scope,
             per_path_limit: faults
-                .number("per_path_limit", self.per_path_limit, 1..=MOST_LIMIT)
+                .number("per_path_limit", self.per_path_limit, 1..=MAX_LIMIT)
                 .unwrap_or(settings.per_path_limit),
             limit: faults
-                .number("limit", self.limit, 1..=MOST_LIMIT)
+                .number("limit", self.limit, 1..=MAX_LIMIT)
                 .unwrap_or(settings.limit),
             cursor: self.cursor,
             model: self.model,
@@ -252,7 +252,7 @@ impl QueryInput {
             max_calls: faults.number("max_calls", self.max_calls, 1..=1_000_000),
             max_cost_usd: self.max_cost_usd,
             timeout_s: faults
-                .number("timeout_s", self.timeout_s, 1..=MOST_SECONDS)
+                .number("timeout_s", self.timeout_s, 1..=MAX_SECONDS)
                 .unwrap_or(settings.timeout_s),
             reuse: self.reuse.unwrap_or(true),
             refill: self.refill,
@@ -278,10 +278,10 @@ impl Faults {
             self.add("query", "must not be empty".to_owned());
         }
 
-        if char_count(query) > MOST_QUERY_CHARS {
+        if char_count(query) > MAX_QUERY_CHARS {
             self.add(
                 "query",
-                format!("must have at most {MOST_QUERY_CHARS} characters"),
+                format!("must have at most {MAX_QUERY_CHARS} characters"),
             );
         }
     }

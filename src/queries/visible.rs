@@ -12,8 +12,8 @@ use crate::model::query::QueryScope;
 use crate::store::{Store, StoreError};
 
 /// Maximum cached spaces, and maximum categories of all of them.
-const MOST_SPACES: usize = 64;
-const MOST_CATEGORIES: usize = 50_000;
+const MAX_SPACES: usize = 64;
+const MAX_CATEGORIES: usize = 50_000;
 
 /// By space, and whether older versions count; cheap to clone.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl VisibleCache {
         Self {
             store,
             depth,
-            kept: Arc::new(Mutex::new(LruCache::new(MOST_SPACES))),
+            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -95,12 +95,12 @@ impl VisibleCache {
         let size = |kept: &Kept| kept.part.as_ref().map_or(0, |part| part.len());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.remove(&key);
-        if size(&fresh) > MOST_CATEGORIES {
+        if size(&fresh) > MAX_CATEGORIES {
             return;
         }
 
         let mut total: usize = kept.iter().map(|(_, other)| size(other)).sum();
-        while total + size(&fresh) > MOST_CATEGORIES
+        while total + size(&fresh) > MAX_CATEGORIES
             && let Some((_, oldest)) = kept.remove_lru()
         {
             total -= size(&oldest);

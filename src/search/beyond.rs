@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fields::{FieldScores, MOST_NAMED, field_part};
+use super::fields::{FieldScores, MAX_NAMED, field_part};
 use super::fusion::{Fused, SAMPLE};
 use super::index::{Filter, key_of};
 use super::keywords::{Collection, KeywordQuery};
@@ -21,7 +21,7 @@ use crate::store::{PlacedVector, Store, StoreError, VectorPart};
 /// The rarest terms that together match at most this many chunks select the candidates.
 const CANDIDATES: u64 = 5_000;
 /// Maximum chunks analysed for one query, if even the rarest term is common.
-const MOST: usize = 50_000;
+const MAX_ANALYSED: usize = 50_000;
 /// A term in more chunks than this counts as common.
 const COMMON: i64 = 100_000;
 /// Chunks or vectors read at once.
@@ -109,7 +109,7 @@ impl Beyond<'_> {
         let query = self.query(terms).await?;
         let few = |term: &usize| {
             let sources = query.terms()[*term].chunks;
-            (1..=MOST_NAMED as u64).contains(&sources)
+            (1..=MAX_NAMED as u64).contains(&sources)
         };
         let tokens: HashMap<String, usize> = (0..terms.len())
             .filter(few)
@@ -185,7 +185,7 @@ impl Beyond<'_> {
 
         let mut best = Vec::new();
         let (mut after, mut read) = (0, 0);
-        while !tokens.is_empty() && read < MOST {
+        while !tokens.is_empty() && read < MAX_ANALYSED {
             let page = self
                 .store
                 .list_holders(self.space, self.kind, self.scope, &tokens, after, PAGE)

@@ -19,7 +19,7 @@ use crate::store::{Store, StoreError};
 
 /// An index that was not updated for longer is loaded again, because the rows that tell of changes
 /// are deleted after two days.
-const MOST_IDLE: Duration = Duration::from_hours(24);
+const MAX_IDLE: Duration = Duration::from_hours(24);
 
 /// A space, and what is searched in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -96,7 +96,7 @@ impl Known {
 
     fn is_old(&self) -> bool {
         self.read_at
-            .is_some_and(|read_at| read_at.elapsed() > MOST_IDLE)
+            .is_some_and(|read_at| read_at.elapsed() > MAX_IDLE)
     }
 
     /// The counts that are higher now.

@@ -11,7 +11,7 @@ use super::keywords::{K1, KeywordQuery, part};
 /// How much a word about the source counts, relative to the same word in a chunk.
 const SHARE: f64 = 0.5;
 /// A word about more sources than this tells none of them apart, and costs time.
-pub const MOST_NAMED: usize = 20_000;
+pub const MAX_NAMED: usize = 20_000;
 
 /// What each source adds to the keyword scores of its chunks.
 #[derive(Debug, Clone, Default)]

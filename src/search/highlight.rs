@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use super::terms::{for_each, of_query};
 
 /// Maximum ranges of one text.
-const MOST_RANGES: usize = 100;
+const MAX_RANGES: usize = 100;
 
 /// The terms of a query, for texts to be compared with.
 pub struct Highlighter {
@@ -59,12 +59,12 @@ impl Highlighter {
             if let Some((start, from)) = word.take() {
                 self.add(&text[from..byte], start, &mut found);
             }
-            if found.len() >= MOST_RANGES {
+            if found.len() >= MAX_RANGES {
                 break;
             }
         }
 
-        found.truncate(MOST_RANGES);
+        found.truncate(MAX_RANGES);
         found
     }
 

@@ -22,7 +22,7 @@ pub use rows::key_of;
 pub use segment::Segment;
 
 use rows::Rows;
-use segment::{MOST_ROWS, RowState};
+use segment::{MAX_ROWS, RowState};
 
 /// Segments with more rows than this are merged in the background.
 const QUICK_ROWS: usize = 1_000;
@@ -277,7 +277,7 @@ impl Index {
         let mut pairs = self.segments.windows(2).rev();
         let similar = pairs.find(|pair| {
             let (first, second) = (pair[0].len(), pair[1].len());
-            first < 2 * second && first + second <= MOST_ROWS && accept(first + second)
+            first < 2 * second && first + second <= MAX_ROWS && accept(first + second)
         });
 
         similar.map(<[Segment]>::to_vec)

@@ -8,11 +8,11 @@ use crate::model::query::QueryScope;
 use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched};
 
 /// Maximum characters of a search query.
-pub const MOST_QUERY_CHARS: usize = 10_000;
+pub const MAX_QUERY_CHARS: usize = 10_000;
 /// Maximum results of one search.
-pub const MOST_K: i64 = 200;
+pub const MAX_K: i64 = 200;
 /// The default number of results.
-pub const USUAL_K: usize = 20;
+pub const DEFAULT_K: usize = 20;
 
 const OF_SOURCES: &str = "filters sources; use it with the scope chunks, sources or both";
 
@@ -55,15 +55,15 @@ impl SearchInput {
             refuse("query", "must not be empty".to_owned());
         }
 
-        if char_count(&self.query) > MOST_QUERY_CHARS {
+        if char_count(&self.query) > MAX_QUERY_CHARS {
             refuse(
                 "query",
-                format!("must have at most {MOST_QUERY_CHARS} characters"),
+                format!("must have at most {MAX_QUERY_CHARS} characters"),
             );
         }
 
-        if self.k.is_some_and(|k| !(1..=MOST_K).contains(&k)) {
-            refuse("k", format!("must be a whole number from 1 to {MOST_K}"));
+        if self.k.is_some_and(|k| !(1..=MAX_K).contains(&k)) {
+            refuse("k", format!("must be a whole number from 1 to {MAX_K}"));
         }
 
         if self
@@ -100,7 +100,7 @@ impl SearchInput {
             k: self
                 .k
                 .and_then(|k| usize::try_from(k).ok())
-                .unwrap_or(USUAL_K),
+                .unwrap_or(DEFAULT_K),
             min_score: self.min_score,
             scope,
             category_id: self.category_id,

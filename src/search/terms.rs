@@ -19,11 +19,11 @@ pub const TERMS_VERSION: i64 = 1;
 /// Longer terms are cut, because no user types them and engines have limits.
 const LONGEST: usize = 40;
 /// Maximum counted occurrences of a term; more make no difference.
-const MOST_COUNT: usize = 200;
+const MAX_COUNT: usize = 200;
 /// Words of a source that are cached during its analysis.
-const MOST_KEPT: usize = 50_000;
+const MAX_KEPT: usize = 50_000;
 /// Maximum distinct terms of a query: one with more is a text, not a query.
-const MOST_ASKED: usize = 256;
+const MAX_ASKED: usize = 256;
 /// Maximum length of a stored token; `InnoDB` indexes no token above 84 characters.
 const LONGEST_TOKEN: usize = 80;
 
@@ -88,7 +88,7 @@ impl Analyzer {
     /// The same with the words of the headings above the chunk: each counts once, unless the chunk
     /// has it too, and none makes the chunk longer.
     pub fn chunk_under(&mut self, text: &str, headings: &str) -> ChunkTerms {
-        if self.words.len() > MOST_KEPT {
+        if self.words.len() > MAX_KEPT {
             *self = Self::default();
         }
 
@@ -114,13 +114,13 @@ impl Analyzer {
         });
 
         // Sorted by occurrences; ties keep their order.
-        held.sort_by_key(|number| self.counts[*number].min(MOST_COUNT));
+        held.sort_by_key(|number| self.counts[*number].min(MAX_COUNT));
         let mut tokens = String::with_capacity(text.len());
         let mut group = 1;
         let mut first = true;
 
         for number in held {
-            let count = std::mem::take(&mut self.counts[number]).min(MOST_COUNT);
+            let count = std::mem::take(&mut self.counts[number]).min(MAX_COUNT);
             while group < count {
                 tokens.push(';');
                 group += 1;
@@ -222,7 +222,7 @@ impl Asked {
     fn count(&mut self, term: &str) {
         if let Some(place) = self.places.get(term) {
             self.terms[*place].count += 1;
-        } else if self.terms.len() < MOST_ASKED {
+        } else if self.terms.len() < MAX_ASKED {
             self.places.insert(term.to_owned(), self.terms.len());
             self.terms.push(QueryTerm {
                 term: term.to_owned(),

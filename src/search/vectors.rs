@@ -27,7 +27,7 @@ const ROUNDING: f32 = 1e-7;
 /// With fewer rows than this, a second thread would start too late to help.
 const ALONE: usize = 20_000;
 /// More threads would only wait for memory.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Unit vectors of one length, numbered from 0.
 #[derive(Debug)]
@@ -262,7 +262,7 @@ pub fn nearest_in(
     } else {
         available_parallelism()
             .map_or(1, NonZero::get)
-            .min(MOST_THREADS)
+            .min(MAX_THREADS)
     };
 
     let scan = |blocks: &[(usize, usize)]| {

@@ -20,9 +20,9 @@ use crate::model::job::JobRecord;
 use crate::model::llm_call::{LlmCall, Payer};
 
 /// Maximum attempts in one transaction.
-const MOST_AT_ONCE: usize = 200;
+const MAX_AT_ONCE: usize = 200;
 /// Maximum attempts that are kept while the database is unreachable.
-const MOST_HELD: usize = 100_000;
+const MAX_HELD: usize = 100_000;
 /// How long attempts are collected before they are written, unless a caller waits for them. A query
 /// makes several within this time, and a transaction for each would cost more than the query
 /// itself.
@@ -141,9 +141,9 @@ struct Writer {
 
 impl Writer {
     async fn run(mut self) {
-        let mut messages = Vec::with_capacity(MOST_AT_ONCE);
+        let mut messages = Vec::with_capacity(MAX_AT_ONCE);
         loop {
-            let waiting = self.receiver.recv_many(&mut messages, MOST_AT_ONCE);
+            let waiting = self.receiver.recv_many(&mut messages, MAX_AT_ONCE);
             let count = if self.held.is_empty() {
                 waiting.await
             } else {
@@ -174,8 +174,8 @@ impl Writer {
                 .all(|message| matches!(message, Message::Write(_)))
         };
 
-        while messages.len() < MOST_AT_ONCE && patient(messages) {
-            let room = MOST_AT_ONCE - messages.len();
+        while messages.len() < MAX_AT_ONCE && patient(messages) {
+            let room = MAX_AT_ONCE - messages.len();
             match tokio::time::timeout_at(end, self.receiver.recv_many(messages, room)).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => {}
@@ -188,7 +188,7 @@ impl Writer {
         let mut records = Vec::new();
         for message in messages.drain(..) {
             match message {
-                Message::Write(entry) if self.held.len() < MOST_HELD => self.held.push(*entry),
+                Message::Write(entry) if self.held.len() < MAX_HELD => self.held.push(*entry),
                 Message::Write(_) => {
                     tracing::error!("the journal buffer is full: a model call is not recorded");
                 }
@@ -210,7 +210,7 @@ impl Writer {
 
     async fn write(&mut self) -> Result<(), StoreError> {
         while !self.held.is_empty() {
-            let count = self.held.len().min(MOST_AT_ONCE);
+            let count = self.held.len().min(MAX_AT_ONCE);
             if let Err(error) = self.store.add_llm_calls(&rows(&self.held[..count])).await {
                 if waits(&error) {
                     self.count_once(&error, count);
@@ -260,7 +260,7 @@ impl Writer {
         all: &[&JobRecord],
     ) -> (Result<(), StoreError>, Vec<(Result<bool, StoreError>, i64)>) {
         let mut uncertain = None;
-        if self.held.len() <= MOST_AT_ONCE {
+        if self.held.len() <= MAX_AT_ONCE {
             match self.store.add_paid_records(&rows(&self.held), all).await {
                 Ok(written) => {
                     self.held.clear();

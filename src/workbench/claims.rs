@@ -11,7 +11,7 @@ use crate::search::terms;
 
 /// Words that two sentences must share to speak about the same, and the share of the words of the
 /// shorter and of the longer one.
-const LEAST_SHARED: usize = 3;
+const MIN_SHARED: usize = 3;
 const OF_SHORTER: f64 = 0.75;
 const OF_LONGER: f64 = 0.6;
 
@@ -85,7 +85,7 @@ fn claims_of(text: &str) -> impl Iterator<Item = Claim> + '_ {
         let terms = terms::of_query(sentence).into_iter().map(|one| one.term);
         let (numbers, words): (HashSet<String>, HashSet<String>) =
             terms.partition(|term| term.chars().any(|c| c.is_ascii_digit()));
-        (words.len() >= LEAST_SHARED).then(|| Claim {
+        (words.len() >= MIN_SHARED).then(|| Claim {
             text: sentence.to_owned(),
             words,
             numbers,
@@ -96,7 +96,7 @@ fn claims_of(text: &str) -> impl Iterator<Item = Claim> + '_ {
 
 fn is_same_subject(shared: usize, one: &Claim, other: &Claim) -> bool {
     let (one, other) = (one.words.len(), other.words.len());
-    shared >= LEAST_SHARED
+    shared >= MIN_SHARED
         && share(shared, one.min(other)) >= OF_SHORTER
         && share(shared, one.max(other)) >= OF_LONGER
 }

@@ -18,8 +18,8 @@ use crate::base::ids::SourceId;
 use crate::llm::tasks::judge::{Nli, NliLabel, NliVerdict};
 
 /// Statements that the gate reads, and characters of each.
-const MOST_STATEMENTS: usize = 20;
-const MOST_STATEMENT_CHARS: usize = 600;
+const MAX_STATEMENTS: usize = 20;
+const MAX_STATEMENT_CHARS: usize = 600;
 /// The share of its words that makes a statement related to a chunk.
 const RELATED: f64 = 0.2;
 
@@ -74,7 +74,7 @@ pub async fn judge(
         }),
         Scorer::Llm => {
             let cut = |text: &str| -> Arc<str> {
-                let text: String = text.chars().take(MOST_STATEMENT_CHARS).collect();
+                let text: String = text.chars().take(MAX_STATEMENT_CHARS).collect();
                 text.into()
             };
             let task = Nli {
@@ -149,7 +149,7 @@ pub async fn counter_evidence(
     }
 
     let mut statements = statements;
-    statements.truncate(MOST_STATEMENTS);
+    statements.truncate(MAX_STATEMENTS);
     Ok(statements)
 }
 

@@ -19,7 +19,7 @@ use crate::sources::{SourceError, Sources};
 use crate::store::{SourceFilter, SourcePage};
 
 /// Maximum number of injected files.
-pub const MOST_FILES: usize = 50;
+pub const MAX_FILES: usize = 50;
 
 /// How much of a file is injected. `full` (the default): all of it, byte for byte; `pack`: its
 /// headings, then its leading paragraphs, within `pack_tokens`.
@@ -184,8 +184,8 @@ pub async fn inject(
 
 fn check(wanted: &[PromptFile]) -> Result<(), WorkbenchError> {
     let mut errors = Vec::new();
-    if wanted.len() > MOST_FILES {
-        let rule = format!("must have at most {MOST_FILES} entries");
+    if wanted.len() > MAX_FILES {
+        let rule = format!("must have at most {MAX_FILES} entries");
         errors.push(FieldError::new("files", rule));
     }
     for (place, file) in wanted.iter().enumerate() {

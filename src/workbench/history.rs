@@ -18,7 +18,7 @@ use crate::conversation::episodic::EpisodicInput;
 use crate::model::memory::Memory;
 
 /// Maximum characters of a question to the older turns.
-const MOST_QUERY_CHARS: usize = 4000;
+const MAX_QUERY_CHARS: usize = 4000;
 
 /// The part of a thread that a run reads.
 #[derive(Debug, Default)]
@@ -143,7 +143,7 @@ async fn select(
         thread_id: thread.thread_id,
         user_id: thread.user_id,
         input: EpisodicInput {
-            query: thread.task.chars().take(MOST_QUERY_CHARS).collect(),
+            query: thread.task.chars().take(MAX_QUERY_CHARS).collect(),
             k: Some(settings.k),
         },
         max_tokens: usize::try_from(settings.episodic_tokens).ok(),

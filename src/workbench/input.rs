@@ -15,8 +15,8 @@ use crate::model::scope::ScopeInput;
 use crate::search::Kind;
 
 /// Maximum characters of a task.
-const MOST_TASK_CHARS: usize = 100_000;
-const MOST_MODE_CHARS: usize = 500;
+const MAX_TASK_CHARS: usize = 100_000;
+const MAX_MODE_CHARS: usize = 500;
 
 /// How chunks are compared with the task: by meaning (`semantic`, the default), by keyword
 /// (`keyword`), or both (`hybrid`).
@@ -128,12 +128,12 @@ impl ComposeInput {
     /// [`WorkbenchError::Invalid`].
     pub fn effective(&self, workspace: Workspace) -> Result<Workspace, WorkbenchError> {
         let mut errors = Vec::new();
-        if self.task.trim().is_empty() || char_count(&self.task) > MOST_TASK_CHARS {
-            let rule = format!("must have 1 to {MOST_TASK_CHARS} characters");
+        if self.task.trim().is_empty() || char_count(&self.task) > MAX_TASK_CHARS {
+            let rule = format!("must have 1 to {MAX_TASK_CHARS} characters");
             errors.push(FieldError::new("task", rule));
         }
-        if self.mode.as_deref().map_or(0, char_count) > MOST_MODE_CHARS {
-            let rule = format!("must have at most {MOST_MODE_CHARS} characters");
+        if self.mode.as_deref().map_or(0, char_count) > MAX_MODE_CHARS {
+            let rule = format!("must have at most {MAX_MODE_CHARS} characters");
             errors.push(FieldError::new("mode", rule));
         }
         if !errors.is_empty() {

@@ -10,7 +10,7 @@ use super::stage::Tools;
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::conversation::episodic::{self, Episode, EpisodicInput, USUAL_TOKENS};
+use crate::conversation::episodic::{self, DEFAULT_TOKENS, Episode, EpisodicInput};
 use crate::conversation::{ConversationError, DEFAULT_USER};
 use crate::llm::Session;
 use crate::model::memory::Memory;
@@ -130,7 +130,7 @@ pub async fn choose(
         }
     }
 
-    let max_tokens = turns.max_tokens.unwrap_or(USUAL_TOKENS);
+    let max_tokens = turns.max_tokens.unwrap_or(DEFAULT_TOKENS);
     episodic::choose(&mut episodes, max_tokens, |memory| {
         barred.get(&memory.seq).copied()
     });

@@ -14,7 +14,7 @@ use crate::policy::steps::deduplicate::{self, FirstOfKey};
 use crate::search::{EntryQuery, Filter, Hit, Kind, SearchError};
 
 /// Maximum characters of what is searched for.
-const MOST_QUERY_CHARS: usize = 10_000;
+const MAX_QUERY_CHARS: usize = 10_000;
 
 /// What to search for.
 pub struct Wanted<'a> {
@@ -47,7 +47,7 @@ pub async fn retrieve(
         });
     }
 
-    let query: String = wanted.query.chars().take(MOST_QUERY_CHARS).collect();
+    let query: String = wanted.query.chars().take(MAX_QUERY_CHARS).collect();
     let (session, space) = (tools.session, tools.space);
     let found = match &pool.groups {
         None => {

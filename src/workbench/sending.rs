@@ -18,15 +18,15 @@ use crate::base::ids::Space;
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 use crate::conversation::ConversationError;
-use crate::conversation::messages::{Appended, MOST_CHARS, NewMessage, PreparedMessages, Wanted};
+use crate::conversation::messages::{Appended, MAX_CHARS, NewMessage, PreparedMessages, Wanted};
 use crate::llm::tasks::send::SendPrompt;
 use crate::llm::{Llm, Session, TextListener, Written};
 use crate::model::llm_call::KeyBudget;
 use crate::store::AsStoreError as _;
 
 /// Maximum characters of a prompt and of an instruction.
-const MOST_PROMPT_CHARS: usize = 4_000_000;
-const MOST_SYSTEM_CHARS: usize = 100_000;
+const MAX_PROMPT_CHARS: usize = 4_000_000;
+const MAX_SYSTEM_CHARS: usize = 100_000;
 
 /// A prompt whose cost is to be estimated.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -390,8 +390,8 @@ impl SendInput {
             ("external_reply", &self.external_reply),
         ] {
             let Some(text) = text else { continue };
-            if text.trim().is_empty() || char_count(text) > MOST_CHARS {
-                let rule = format!("must have 1 to {MOST_CHARS} characters");
+            if text.trim().is_empty() || char_count(text) > MAX_CHARS {
+                let rule = format!("must have 1 to {MAX_CHARS} characters");
                 errors.push(FieldError::new(field, rule));
             }
         }
@@ -414,14 +414,14 @@ impl SentMessage {
 }
 
 fn check_prompt(prompt: Option<&str>, system: &str, errors: &mut Vec<FieldError>) {
-    let fits = |prompt: &str| !prompt.trim().is_empty() && char_count(prompt) <= MOST_PROMPT_CHARS;
+    let fits = |prompt: &str| !prompt.trim().is_empty() && char_count(prompt) <= MAX_PROMPT_CHARS;
     if prompt.is_some_and(|prompt| !fits(prompt)) {
-        let rule = format!("must have 1 to {MOST_PROMPT_CHARS} characters");
+        let rule = format!("must have 1 to {MAX_PROMPT_CHARS} characters");
         errors.push(FieldError::new("prompt", rule));
     }
 
-    if char_count(system) > MOST_SYSTEM_CHARS {
-        let rule = format!("must have at most {MOST_SYSTEM_CHARS} characters");
+    if char_count(system) > MAX_SYSTEM_CHARS {
+        let rule = format!("must have at most {MAX_SYSTEM_CHARS} characters");
         errors.push(FieldError::new("system", rule));
     }
 }

@@ -14,11 +14,11 @@ use crate::config;
 use crate::store::{Store, StoreError, WorkspaceRow};
 
 /// Maximum characters of the hard rules, and of the project memory.
-const MOST_RULE_CHARS: usize = 20_000;
-const MOST_MEMORY_CHARS: usize = 100_000;
+const MAX_RULE_CHARS: usize = 20_000;
+const MAX_MEMORY_CHARS: usize = 100_000;
 /// Turns of the recency window, and tokens of the episodic layer.
-const USUAL_K: i64 = 4;
-const USUAL_EPISODIC_TOKENS: u64 = 800;
+const DEFAULT_K: i64 = 4;
+const DEFAULT_EPISODIC_TOKENS: u64 = 800;
 
 /// A workspace. Omitted fields get their defaults from the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -177,8 +177,8 @@ impl Workspace {
                 audit: true,
             },
             settings: RunSettings {
-                k: USUAL_K,
-                episodic_tokens: USUAL_EPISODIC_TOKENS,
+                k: DEFAULT_K,
+                episodic_tokens: DEFAULT_EPISODIC_TOKENS,
                 include_recent_history: true,
                 top_k: config.top_k,
                 theta: config.theta,
@@ -223,12 +223,12 @@ impl Workspace {
         };
 
         rule(
-            char_count(&self.hard_rules) <= MOST_RULE_CHARS,
+            char_count(&self.hard_rules) <= MAX_RULE_CHARS,
             "hard_rules",
             "must have at most 20000 characters",
         );
         rule(
-            char_count(&self.project_memory) <= MOST_MEMORY_CHARS,
+            char_count(&self.project_memory) <= MAX_MEMORY_CHARS,
             "project_memory",
             "must have at most 100000 characters",
         );

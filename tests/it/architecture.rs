@@ -185,7 +185,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 ];
 
 /// A longer file has more than one purpose.
-const MOST_LINES: usize = 600;
+const MAX_LINES: usize = 600;
 
 struct Source {
     folder: String,
@@ -340,7 +340,7 @@ fn every_file_states_its_purpose_and_stays_small() {
 
         let lines = source.text.lines().count();
         assert!(
-            lines <= MOST_LINES,
+            lines <= MAX_LINES,
             "{} has {lines} lines",
             source.path.display()
         );

@@ -3,8 +3,8 @@
 use crate::base::text::char_count;
 
 /// Maximum words and characters of a numbered section's title.
-const MOST_TITLE_WORDS: usize = 12;
-const MOST_TITLE_CHARS: usize = 80;
+const MAX_TITLE_WORDS: usize = 12;
+const MAX_TITLE_CHARS: usize = 80;
 
 /// Words that begin the heading of a numbered part, and their level.
 const PARTS: [(&str, u8); 12] = [
@@ -177,8 +177,8 @@ fn numbered(line: &str) -> Option<u8> {
     let words = title.split_whitespace().count();
     let titled = title.starts_with(char::is_uppercase)
         && !title.ends_with(['.', ',', ';', ':'])
-        && (1..=MOST_TITLE_WORDS).contains(&words)
-        && char_count(title) <= MOST_TITLE_CHARS;
+        && (1..=MAX_TITLE_WORDS).contains(&words)
+        && char_count(title) <= MAX_TITLE_CHARS;
 
     if bare.is_empty() || !titled || !(roman || digits) {
         return None;
@@ -202,8 +202,8 @@ pub fn title_below<'t>(line: &str, after: &[Line<'t>]) -> Option<(&'t str, usize
     let blank = after.iter().take_while(|line| line.bare.is_empty()).count();
     let title = after.get(blank)?.bare;
     let alone = after.get(blank + 1).is_none_or(|next| next.bare.is_empty());
-    let short = char_count(title) <= MOST_TITLE_CHARS
-        && title.split_whitespace().count() <= MOST_TITLE_WORDS
+    let short = char_count(title) <= MAX_TITLE_CHARS
+        && title.split_whitespace().count() <= MAX_TITLE_WORDS
         && title.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
         && !title.ends_with([',', ';', ':'])
         && !title.contains([':', '?', '"'])

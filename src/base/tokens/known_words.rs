@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 /// A longer word, in bytes, seldom comes again.
 const LONGEST: usize = 24;
 /// So many words are kept; then all are forgotten, and the frequent ones are soon known again.
-const MOST: usize = 50_000;
+const MAX_WORDS: usize = 50_000;
 
 /// The words of one encoding.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl KnownWords {
         }
 
         let mut counts = self.counts.write().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() + new.len() > MOST {
+        if counts.len() + new.len() > MAX_WORDS {
             counts.clear();
         }
         counts.extend(new.iter().map(|(word, count)| (Box::from(*word), *count)));
@@ -87,11 +87,11 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let words = KnownWords::default();
-        for number in 0..3 * MOST {
+        for number in 0..3 * MAX_WORDS {
             words.count([number.to_string().as_str()].into_iter(), str::len);
         }
 
         let kept = words.counts.read().map_or(0, |counts| counts.len());
-        assert!(kept > 0 && kept <= MOST, "{kept}");
+        assert!(kept > 0 && kept <= MAX_WORDS, "{kept}");
     }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::cli::client::{Client, Refused};
 
 /// Maximum texts of one batch, and roughly their maximum bytes together.
-const MOST_TEXTS: usize = 200;
-const MOST_BYTES: usize = 4 << 20;
+const MAX_TEXTS: usize = 200;
+const MAX_BYTES: usize = 4 << 20;
 
 /// A file, and its queued job or why there is none.
 pub type Sent<'f> = (&'f Path, anyhow::Result<Value>);
@@ -78,7 +78,7 @@ impl<'f, R: Fn(&Path) -> anyhow::Result<Value>> Batches<'f, R> {
     fn read_batch(&mut self, sent: &mut Vec<Sent<'f>>) -> Vec<Text<'f>> {
         let mut batch: Vec<Text<'f>> = self.held.take().into_iter().collect();
         let mut bytes: usize = batch.iter().map(Text::bytes).sum();
-        while batch.len() < MOST_TEXTS {
+        while batch.len() < MAX_TEXTS {
             let Some(file) = self.files.next() else { break };
             let item = match (self.read)(file) {
                 Ok(item) => item,
@@ -90,7 +90,7 @@ impl<'f, R: Fn(&Path) -> anyhow::Result<Value>> Batches<'f, R> {
 
             let text = Text { file, item };
             bytes += text.bytes();
-            if bytes > MOST_BYTES && !batch.is_empty() {
+            if bytes > MAX_BYTES && !batch.is_empty() {
                 self.held = Some(text);
                 break;
             }

@@ -25,7 +25,7 @@ use crate::llm::Session;
 use crate::model::llm_call::Payer;
 
 /// The longest `thread_context`.
-const MOST_CONTEXT_CHARS: usize = 100_000;
+const MAX_CONTEXT_CHARS: usize = 100_000;
 
 /// A question, and the end user whose memories may help to answer it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -320,8 +320,8 @@ pub async fn analyze_context(
     JsonBody { value: request, .. }: JsonBody<AnalyzeRequest>,
 ) -> Result<Json<AnalyzeResponse>, ApiError> {
     let user_id = checked_user(request.user_id)?;
-    if request.thread_context.as_deref().map_or(0, char_count) > MOST_CONTEXT_CHARS {
-        let rule = format!("must have at most {MOST_CONTEXT_CHARS} characters");
+    if request.thread_context.as_deref().map_or(0, char_count) > MAX_CONTEXT_CHARS {
+        let rule = format!("must have at most {MAX_CONTEXT_CHARS} characters");
         return Err(ApiError::invalid_field("thread_context", rule));
     }
 

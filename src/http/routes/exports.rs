@@ -13,9 +13,9 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, objects};
 
-const MOST_ANSWER_CHARS: usize = 1_000_000;
-const MOST_TITLE_CHARS: usize = 1000;
-const MOST_CITATIONS: usize = 1000;
+const MAX_ANSWER_CHARS: usize = 1_000_000;
+const MAX_TITLE_CHARS: usize = 1000;
+const MAX_CITATIONS: usize = 1000;
 
 /// The format of an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -119,18 +119,18 @@ pub async fn create_export(
 impl ExportRequest {
     fn check(&self) -> Result<(), ApiError> {
         let answer = char_count(&self.answer);
-        if self.answer.trim().is_empty() || answer > MOST_ANSWER_CHARS {
-            let rule = format!("must have 1 to {MOST_ANSWER_CHARS} characters");
+        if self.answer.trim().is_empty() || answer > MAX_ANSWER_CHARS {
+            let rule = format!("must have 1 to {MAX_ANSWER_CHARS} characters");
             return Err(ApiError::invalid_field("answer", rule));
         }
 
-        if self.title.as_deref().map_or(0, char_count) > MOST_TITLE_CHARS {
-            let rule = format!("must have at most {MOST_TITLE_CHARS} characters");
+        if self.title.as_deref().map_or(0, char_count) > MAX_TITLE_CHARS {
+            let rule = format!("must have at most {MAX_TITLE_CHARS} characters");
             return Err(ApiError::invalid_field("title", rule));
         }
 
-        if self.citations().len() > MOST_CITATIONS {
-            let rule = format!("must have at most {MOST_CITATIONS} entries");
+        if self.citations().len() > MAX_CITATIONS {
+            let rule = format!("must have at most {MAX_CITATIONS} entries");
             return Err(ApiError::invalid_field("citations", rule));
         }
 

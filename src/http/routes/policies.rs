@@ -23,7 +23,7 @@ use crate::policy::prompt_text::prompt_text;
 use crate::policy::{Candidate, MemoryType, Settings, Speaker};
 
 /// The most candidates of a trial.
-const MOST_CANDIDATES: usize = 1000;
+const MAX_CANDIDATES: usize = 1000;
 /// The most characters of one text, and of all together.
 const MAX_TEXT: usize = 100_000;
 const MAX_TEXT_TOGETHER: usize = 1_000_000;
@@ -270,8 +270,8 @@ fn of_settings(error: PolicyError) -> ApiError {
 }
 
 fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, ApiError> {
-    if requests.len() > MOST_CANDIDATES {
-        let rule = format!("must have at most {MOST_CANDIDATES} items");
+    if requests.len() > MAX_CANDIDATES {
+        let rule = format!("must have at most {MAX_CANDIDATES} items");
         return Err(ApiError::invalid_field("candidates", rule));
     }
 

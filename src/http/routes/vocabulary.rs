@@ -20,7 +20,7 @@ use crate::model::vocabulary::{SuggestionKind, Terms, Vocabulary};
 
 /// How long an approval waits for its job; the job goes on after that.
 const BACKFILL_PATIENCE: Duration = Duration::from_secs(10);
-const USUAL_FREQUENCY: i64 = 5;
+const DEFAULT_FREQUENCY: i64 = 5;
 
 /// The current vocabulary.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -201,7 +201,7 @@ pub async fn list_suggestions(
     QueryParams(query): QueryParams<ListSuggestionsQuery>,
 ) -> Result<Json<SuggestionListResponse>, ApiError> {
     let kind = kind_of(query.kind.as_deref())?;
-    let frequency = query.min_frequency.unwrap_or(USUAL_FREQUENCY);
+    let frequency = query.min_frequency.unwrap_or(DEFAULT_FREQUENCY);
     let found = conversation
         .suggestions(&caller.space, kind, frequency)
         .await?;

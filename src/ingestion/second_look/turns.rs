@@ -8,7 +8,7 @@
 /// Chunks re-examined for each new one.
 const FOR_EACH: usize = 8;
 /// Maximum re-examined for one source.
-pub const MOST: usize = 200;
+pub const MAX_TURNS: usize = 200;
 /// Minimum chunks below a parent before any of them is re-examined.
 pub const ENOUGH: usize = 50;
 
@@ -19,9 +19,9 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// `write`-th source with `new` chunks.
 pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
-    for turn in 0..new.saturating_mul(FOR_EACH).min(MOST).min(out_of) {
+    for turn in 0..new.saturating_mul(FOR_EACH).min(MAX_TURNS).min(out_of) {
         let at = write
-            .wrapping_mul(MOST as u64)
+            .wrapping_mul(MAX_TURNS as u64)
             .wrapping_add(turn as u64)
             .wrapping_mul(GOLDEN);
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_large_source_examines_a_limited_number_of_chunks() {
-        assert_eq!(turns(3, 1_000_000, 100_000).len(), MOST);
+        assert_eq!(turns(3, 1_000_000, 100_000).len(), MAX_TURNS);
         assert!(turns(3, 1_000, 5).len() <= 5);
         assert!(turns(3, 1, 0).is_empty() && turns(3, 0, 5).is_empty());
     }

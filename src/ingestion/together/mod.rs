@@ -19,13 +19,13 @@ use crate::base::ids::JobId;
 use crate::base::text::{name_key, one_line};
 use crate::contextual_helpers::{ContextualHelpers, SourceHead};
 use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
-use crate::llm::tasks::helper_many::MOST_DOCUMENTS;
+use crate::llm::tasks::helper_many::MAX_DOCUMENTS;
 use crate::llm::{Llm, Session};
 use crate::model::contextual_helper::NewHelper;
 use crate::model::llm_call::LlmCall;
 
 /// Chunks of a text that shares calls. Longer texts fill calls of their own.
-pub const MOST_CHUNKS: usize = 2;
+pub const MAX_CHUNKS: usize = 2;
 /// The order of stages: the helper, then the levels.
 const HELPER: usize = 1;
 
@@ -79,7 +79,7 @@ impl Together {
         let room = Arc::new(Room {
             stages: Stages::default(),
             concurrency,
-            helpers: Gatherer::new(HELPER, MOST_DOCUMENTS, concurrency),
+            helpers: Gatherer::new(HELPER, MAX_DOCUMENTS, concurrency),
             one_by_one: AtomicBool::new(false),
             levels: Mutex::default(),
         });

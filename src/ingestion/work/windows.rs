@@ -27,7 +27,7 @@ use crate::llm::Session;
 use crate::model::job::Record;
 
 /// How often a source is filed again because others filled the hierarchy before it was written.
-const MOST_REFILINGS: usize = 5;
+const MAX_REFILINGS: usize = 5;
 /// From this many chunks on, a space whose chunks are nearly all in one leaf raises a warning.
 const ONE_LEAF_AFTER: i64 = 30;
 /// From this many chunks on, the write is reported before it begins: on SQLite nothing else can be
@@ -66,7 +66,7 @@ impl IngestionWork {
             forced: Mutex::default(),
         };
 
-        for _ in 0..MOST_REFILINGS {
+        for _ in 0..MAX_REFILINGS {
             // An earlier round may have left its place.
             let desk = if self.llm.capabilities("classify", session).in_process {
                 Some(FilingDesk::take(&self.filing_desks).await?)

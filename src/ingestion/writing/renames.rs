@@ -14,7 +14,7 @@ use crate::store::Tx;
 /// The first number of chunks at which a leaf is looked at.
 const FIRST: i64 = 4;
 /// Maximum leaves that are looked at with one source: other writers wait meanwhile.
-const MOST_LEAVES: usize = 4;
+const MAX_LEAVES: usize = 4;
 /// Texts of a leaf that are compared with its name, and characters of each.
 const TEXTS: (i64, i32) = (40, 400);
 
@@ -34,7 +34,7 @@ impl Writer<'_> {
         let due = grown
             .iter()
             .filter(|leaf| leaf.named_by == NamedBy::Embedded && is_due(leaf));
-        for leaf in due.take(MOST_LEAVES) {
+        for leaf in due.take(MAX_LEAVES) {
             let Some(better) = self.better_name(tx, leaf).await? else {
                 continue;
             };

@@ -16,8 +16,8 @@ use crate::embedded_model::EmbeddedModel;
 const USEFUL: f64 = 0.2;
 /// Facts of one chunk, and of all together.
 const FACTS_PER_CHUNK: usize = 2;
-const MOST_FACTS: usize = 24;
-const MOST_OTHERS: usize = 8;
+const MAX_FACTS: usize = 24;
+const MAX_OTHERS: usize = 8;
 /// A longer sentence is a table or a list.
 const LONGEST_SENTENCE: usize = 600;
 
@@ -150,7 +150,7 @@ pub fn condense(task: &Condense) -> Condensed {
                 condensed.open_issues.push(OpenIssue { text });
             } else if is_rule(&text) {
                 condensed.constraints.push(Constraint { text, citations });
-            } else if condensed.facts.len() < MOST_FACTS {
+            } else if condensed.facts.len() < MAX_FACTS {
                 let id = FactId(format!("F{}", condensed.facts.len() + 1));
                 condensed.facts.push(Fact {
                     id,
@@ -161,8 +161,8 @@ pub fn condense(task: &Condense) -> Condensed {
         }
     }
 
-    condensed.constraints.truncate(MOST_OTHERS);
-    condensed.open_issues.truncate(MOST_OTHERS);
+    condensed.constraints.truncate(MAX_OTHERS);
+    condensed.open_issues.truncate(MAX_OTHERS);
     condensed
 }
 

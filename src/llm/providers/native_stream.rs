@@ -9,7 +9,7 @@ use super::super::listener::Listener;
 use super::super::provider::{Mode, Reply, Request};
 use super::super::provider_error::ProviderError;
 use super::native::{finish_of, from_crate, question, usage_of};
-use super::openai::MOST_BYTES;
+use super::openai::MAX_BYTES;
 
 /// Sends a request and reads its events.
 pub async fn stream(
@@ -47,7 +47,7 @@ pub async fn stream(
             Err(error) => return from_crate(error),
         }
 
-        if gathered.text.len() > MOST_BYTES {
+        if gathered.text.len() > MAX_BYTES {
             return Err(ProviderError::Unreadable("it is too large".to_owned()));
         }
     }

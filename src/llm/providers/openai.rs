@@ -26,7 +26,7 @@ use crate::base::clock::{Clock as _, SystemClock};
 use crate::config::llm as settings;
 
 /// Maximum bytes of a reply.
-pub(super) const MOST_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 pub struct OpenAi {
     client: Client<Address>,
@@ -329,7 +329,7 @@ async fn exchange(
     let status = response.status();
     let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(ProviderError::from_client)? {
-        if body.len() + bytes.len() > MOST_BYTES {
+        if body.len() + bytes.len() > MAX_BYTES {
             return Err(ProviderError::Unreadable("it is too large".to_owned()));
         }
         body.extend_from_slice(&bytes);

@@ -9,7 +9,7 @@ use super::super::error_body::{codes_of, message_of};
 use super::super::listener::Listener;
 use super::super::provider::{Mode, Reply, Request};
 use super::super::provider_error::ProviderError;
-use super::openai::{MOST_BYTES, body, read, refusal};
+use super::openai::{MAX_BYTES, body, read, refusal};
 
 /// The data of the last event.
 const END: &str = "[DONE]";
@@ -67,7 +67,7 @@ async fn read_whole(mut response: Response) -> Result<Vec<u8>, ProviderError> {
 }
 
 fn check_size(bytes: usize) -> Result<(), ProviderError> {
-    if bytes > MOST_BYTES {
+    if bytes > MAX_BYTES {
         return Err(ProviderError::Unreadable("it is too large".to_owned()));
     }
 

@@ -11,7 +11,7 @@ use crate::base::framing::above_label;
 use crate::llm::{Fault, Task};
 use crate::model::vocabulary::Terms;
 
-const MOST_TOPICS: usize = 3;
+const MAX_TOPICS: usize = 3;
 /// What stands before the question.
 const QUERY: &str = "User query:";
 /// The time ranges of a search.
@@ -70,7 +70,7 @@ If they ask about 'this conversation' or recent context, set it to true.";
                 "topics": {
                     "type": "array",
                     "items": {"type": "string", "enum": self.terms.topics},
-                    "maxItems": MOST_TOPICS,
+                    "maxItems": MAX_TOPICS,
                     "description": "Topics to search for based on user's INTENT",
                 },
                 "category": {
@@ -119,9 +119,9 @@ If they ask about 'this conversation' or recent context, set it to true.";
     fn check(&self, output: &SearchParams) -> Vec<Fault> {
         let mut faults = Vec::new();
         let known = |name: &str, list: &[String]| list.iter().any(|term| term == name);
-        if output.topics.len() > MOST_TOPICS {
+        if output.topics.len() > MAX_TOPICS {
             faults.push(Fault::whole(format!(
-                "topics must have at most {MOST_TOPICS} entries"
+                "topics must have at most {MAX_TOPICS} entries"
             )));
         }
 

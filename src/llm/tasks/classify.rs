@@ -12,7 +12,7 @@ use super::category_names::{
     in_words, is_from_the_example, is_word_of_the_task, repeats_helper, without_parents,
 };
 use super::{framed, helper_line};
-use crate::base::text::{MOST_NAME_CHARS, category_name, name_fault, name_key};
+use crate::base::text::{MAX_NAME_CHARS, category_name, name_fault, name_key};
 use crate::llm::{Fault, Hint, Items, Task, schema};
 
 /// What small models write when they copy the example instead of filling it in; never a category
@@ -141,7 +141,7 @@ Answer for every chunk exactly once, with its number and its category, and nothi
             schema::limit(
                 schema,
                 "/properties/chunks/items/properties/category",
-                &[("maxLength", MOST_NAME_CHARS)],
+                &[("maxLength", MAX_NAME_CHARS)],
             );
         }
     }

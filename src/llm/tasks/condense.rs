@@ -16,7 +16,7 @@ use crate::llm::request_form::NOT_USED;
 use crate::llm::{Fault, Task, schema};
 
 /// Maximum characters of an entry.
-const MOST_ENTRY_CHARS: usize = 4000;
+const MAX_ENTRY_CHARS: usize = 4000;
 
 /// Chunks to condense for a task.
 #[derive(Debug, Clone)]
@@ -68,9 +68,9 @@ pub struct OpenIssue {
 
 impl Condense {
     fn faults_of(&self, name: &str, text: &str, citations: &[i64], faults: &mut Vec<Fault>) {
-        if text.trim().is_empty() || char_count(text) > MOST_ENTRY_CHARS {
+        if text.trim().is_empty() || char_count(text) > MAX_ENTRY_CHARS {
             faults.push(Fault::whole(format!(
-                "the text of {name} must have 1 to {MOST_ENTRY_CHARS} characters"
+                "the text of {name} must have 1 to {MAX_ENTRY_CHARS} characters"
             )));
         }
 

@@ -13,14 +13,14 @@ use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;
 
 /// Messages of one call.
-pub const MOST_MESSAGES: usize = 20;
-const MOST_TOPICS: usize = 3;
+pub const MAX_MESSAGES: usize = 20;
+const MAX_TOPICS: usize = 3;
 /// Maximum characters of a name or value that is stored.
-const MOST_SUGGESTION_CHARS: usize = 100;
-const MOST_ENTITIES: usize = 50;
+const MAX_SUGGESTION_CHARS: usize = 100;
+const MAX_ENTITIES: usize = 50;
 /// Entities of one message for a model whose lists must be limited.
-const MOST_BOUND_ENTITIES: usize = 5;
-const MOST_VALUE_CHARS: usize = 300;
+const MAX_BOUND_ENTITIES: usize = 5;
+const MAX_VALUE_CHARS: usize = 300;
 const CONFIDENCES: [&str; 3] = ["high", "medium", "low"];
 
 const TOOL: &str = "classify_message";
@@ -108,7 +108,7 @@ fn properties(terms: &Terms) -> Value {
             "type": "array",
             "items": {"type": "string", "enum": terms.topics},
             "minItems": 1,
-            "maxItems": MOST_TOPICS,
+            "maxItems": MAX_TOPICS,
             "description": "1-3 topics that represent the INTENT of the message. \
                             Focus on what the user WANTS, not words they mention.",
         },
@@ -156,13 +156,13 @@ const REQUIRED: [&str; 5] = [
 /// Limits the lists and texts of a classification.
 fn bound_fields(schema: &mut Value, fields: &str) {
     let limits = [
-        ("entities", ("maxItems", MOST_BOUND_ENTITIES)),
+        ("entities", ("maxItems", MAX_BOUND_ENTITIES)),
         (
             "entities/items/properties/value",
-            ("maxLength", MOST_VALUE_CHARS),
+            ("maxLength", MAX_VALUE_CHARS),
         ),
-        ("suggested_topic", ("maxLength", MOST_SUGGESTION_CHARS)),
-        ("suggested_category", ("maxLength", MOST_SUGGESTION_CHARS)),
+        ("suggested_topic", ("maxLength", MAX_SUGGESTION_CHARS)),
+        ("suggested_category", ("maxLength", MAX_SUGGESTION_CHARS)),
     ];
     for (field, limit) in limits {
         schema::limit(schema, &format!("{fields}/{field}"), &[limit]);
@@ -173,8 +173,8 @@ fn bound_fields(schema: &mut Value, fields: &str) {
 fn faults(found: &ClassifiedMessage, terms: &Terms) -> Vec<String> {
     let mut faults = Vec::new();
     let unknown = |name: &str, list: &[String]| !list.iter().any(|term| term == name);
-    if !(1..=MOST_TOPICS).contains(&found.topics.len()) {
-        faults.push(format!("topics must have 1 to {MOST_TOPICS} entries"));
+    if !(1..=MAX_TOPICS).contains(&found.topics.len()) {
+        faults.push(format!("topics must have 1 to {MAX_TOPICS} entries"));
     }
 
     for topic in found
@@ -231,7 +231,7 @@ fn settle(mut found: ClassifiedMessage) -> ClassifiedMessage {
     let low = found.confidence == "low";
     let usable = |name: Option<String>| {
         let name = name.map(|name| name.trim().to_owned()).filter(|_| low)?;
-        let fits = !name.is_empty() && name.chars().count() <= MOST_SUGGESTION_CHARS;
+        let fits = !name.is_empty() && name.chars().count() <= MAX_SUGGESTION_CHARS;
         fits.then_some(name)
     };
 
@@ -239,9 +239,9 @@ fn settle(mut found: ClassifiedMessage) -> ClassifiedMessage {
     found.suggested_category = usable(found.suggested_category);
     if let Some(entities) = &mut found.entities {
         entities.retain(|entity| {
-            !entity.value.trim().is_empty() && entity.value.chars().count() <= MOST_VALUE_CHARS
+            !entity.value.trim().is_empty() && entity.value.chars().count() <= MAX_VALUE_CHARS
         });
-        entities.truncate(MOST_ENTITIES);
+        entities.truncate(MAX_ENTITIES);
     }
 
     found

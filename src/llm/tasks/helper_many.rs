@@ -7,7 +7,7 @@ use super::helper::{Helper, HelperOutput};
 use crate::llm::{Fault, Items, Task};
 
 /// Documents of one call.
-pub const MOST_DOCUMENTS: usize = 10;
+pub const MAX_DOCUMENTS: usize = 10;
 
 /// Several documents, by number.
 #[derive(Debug, Clone)]

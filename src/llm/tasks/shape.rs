@@ -13,8 +13,8 @@ use crate::base::text::{char_count, one_line};
 use crate::llm::{Fault, Task};
 
 /// Maximum characters of a header, and maximum number of artifacts.
-const MOST_HEADER_CHARS: usize = 500;
-const MOST_ARTIFACTS: usize = 50;
+const MAX_HEADER_CHARS: usize = 500;
+const MAX_ARTIFACTS: usize = 50;
 
 /// What both passes read: the task and what is known before anything is retrieved.
 #[derive(Debug, Clone, Default)]
@@ -165,9 +165,9 @@ impl Shaped {
 
     fn faults(&self) -> Vec<Fault> {
         let long = |name: &str, text: &str| {
-            (char_count(text) > MOST_HEADER_CHARS).then(|| {
+            (char_count(text) > MAX_HEADER_CHARS).then(|| {
                 Fault::whole(format!(
-                    "{name} must have at most {MOST_HEADER_CHARS} characters"
+                    "{name} must have at most {MAX_HEADER_CHARS} characters"
                 ))
             })
         };
@@ -181,9 +181,9 @@ impl Shaped {
             )
             .collect();
 
-        if self.artifacts.len() > MOST_ARTIFACTS {
+        if self.artifacts.len() > MAX_ARTIFACTS {
             faults.push(Fault::whole(format!(
-                "artifacts must have at most {MOST_ARTIFACTS} entries"
+                "artifacts must have at most {MAX_ARTIFACTS} entries"
             )));
         }
         faults

@@ -14,8 +14,8 @@ use crate::store::{Store, StoreError};
 
 /// Maximum kept versions, and maximum chunks of one: at most 60 MB in all, and some 10 MB if each is
 /// a long book.
-const MOST_VERSIONS: usize = 500;
-const MOST_CHUNKS: usize = 5_000;
+const MAX_VERSIONS: usize = 500;
+const MAX_CHUNKS: usize = 5_000;
 
 /// The filed chunks of one version, by their beginning.
 type Layout = Arc<[Part]>;
@@ -35,7 +35,7 @@ pub struct Layouts {
 impl Default for Layouts {
     fn default() -> Self {
         Self {
-            kept: Mutex::new(LruCache::new(MOST_VERSIONS)),
+            kept: Mutex::new(LruCache::new(MAX_VERSIONS)),
         }
     }
 }
@@ -90,7 +90,7 @@ impl Layouts {
                 end_char: chunk.end_char,
             })
             .collect();
-        if parts.len() > MOST_CHUNKS {
+        if parts.len() > MAX_CHUNKS {
             return;
         }
 

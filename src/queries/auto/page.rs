@@ -10,7 +10,7 @@ use crate::queries::input::QuerySettings;
 use crate::queries::page::fingerprint;
 
 /// Maximum chunks that a cursor carries.
-pub const MOST_CARRIED: usize = 200;
+pub const MAX_CARRIED: usize = 200;
 
 /// The rest of a ranking.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl RankedCursor {
         let fine = known
             && cursor.evidence.is_finite()
             && (0..=1_000_000).contains(&cursor.returned)
-            && (1..=MOST_CARRIED).contains(&cursor.rest.len())
+            && (1..=MAX_CARRIED).contains(&cursor.rest.len())
             && cursor.rest.iter().all(|(_, share)| *share <= 1000);
         if fine { Ok(cursor) } else { Err(not_ours()) }
     }

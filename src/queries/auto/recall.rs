@@ -11,8 +11,8 @@ use crate::base::ids::Space;
 use crate::queries::{QueryResult, QuerySettings};
 
 /// Maximum kept results, and maximum characters of the chunks of one.
-const MOST_RESULTS: usize = 256;
-const MOST_CHARS: usize = 200_000;
+const MAX_RESULTS: usize = 256;
+const MAX_CHARS: usize = 200_000;
 
 /// The results of all spaces.
 pub struct RecentResults {
@@ -29,7 +29,7 @@ struct Kept {
 impl Default for RecentResults {
     fn default() -> Self {
         Self {
-            kept: Mutex::new(LruCache::new(MOST_RESULTS)),
+            kept: Mutex::new(LruCache::new(MAX_RESULTS)),
         }
     }
 }
@@ -62,7 +62,7 @@ impl RecentResults {
             .iter()
             .map(|chunk| chunk.text_content.len())
             .sum();
-        if chars > MOST_CHARS {
+        if chars > MAX_CHARS {
             return;
         }
 

@@ -8,7 +8,7 @@ use super::{Material, QueryRun, used};
 use crate::config::query::PromptLimiting;
 use crate::queries::QueryError;
 use crate::queries::auto::decide::{self, Confidence, NEAREST};
-use crate::queries::auto::page::{MOST_CARRIED, RankedCursor};
+use crate::queries::auto::page::{MAX_CARRIED, RankedCursor};
 use crate::queries::auto::ranking::RankedChunk;
 use crate::queries::budget::fill::fill;
 use crate::queries::candidates::{Found, milliseconds};
@@ -171,7 +171,7 @@ impl QueryRun<'_> {
             .map(|chunk| (chunk.chunk_id, thousandths(chunk.relevance)))
             .collect();
         left.extend(rest.iter().copied());
-        left.truncate(MOST_CARRIED);
+        left.truncate(MAX_CARRIED);
         self.record.auto.rest = rest;
         if left.is_empty() {
             return;

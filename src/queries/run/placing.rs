@@ -7,7 +7,7 @@ use crate::config::query::PromptLimiting;
 use crate::model::query::Candidate;
 use crate::queries::QueryError;
 use crate::queries::auto::decide::NEAREST;
-use crate::queries::auto::page::MOST_CARRIED;
+use crate::queries::auto::page::MAX_CARRIED;
 use crate::queries::auto::ranking::{self, RankedChunk};
 use crate::queries::candidates::{Found, LeafReader};
 use crate::queries::result::{QueryChunk, QueryPath, Retrieval};
@@ -63,7 +63,7 @@ impl QueryRun<'_> {
             }
         }
 
-        rest.truncate(MOST_CARRIED);
+        rest.truncate(MAX_CARRIED);
         (read, rest)
     }
 

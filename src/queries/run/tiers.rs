@@ -25,7 +25,7 @@ const FIRST_LOOKED_UP: usize = 64;
 const PAGES: i64 = 4;
 /// A chunk takes at least about so many tokens of a prompt, with its number and its path: more
 /// results than fit need no ranking.
-const LEAST_TOKENS: i64 = 32;
+const MIN_TOKENS: i64 = 32;
 
 impl QueryRun<'_> {
     /// Runs the tiers.
@@ -199,7 +199,7 @@ impl QueryRun<'_> {
 
     /// How many results to rank.
     fn results(&self) -> usize {
-        let fitting = usize::try_from(self.budget() / LEAST_TOKENS).unwrap_or(RESULTS);
+        let fitting = usize::try_from(self.budget() / MIN_TOKENS).unwrap_or(RESULTS);
         let limit = usize::try_from(self.ask.limit).unwrap_or(RESULTS);
         limit.min(fitting).clamp(50, RESULTS)
     }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use rustc_hash::FxHashMap;
 
-use super::super::fields::{FieldScores, MOST_NAMED, field_part};
+use super::super::fields::{FieldScores, MAX_NAMED, field_part};
 use super::super::keywords::{Collection, KeywordQuery, part};
 use super::super::terms::{QueryTerm, token};
 use super::rows::{Postings, count_of, row_of};
@@ -54,7 +54,7 @@ impl Index {
             let mut by_row = vec![0.0; rows.len()];
             let mut named: Vec<usize> = Vec::new();
             for term in
-                (0..terms.len()).filter(|term| length_of(&scores.postings, *term) <= MOST_NAMED)
+                (0..terms.len()).filter(|term| length_of(&scores.postings, *term) <= MAX_NAMED)
             {
                 for posting in scores.postings[segment][term] {
                     let row = row_of(*posting);

@@ -11,7 +11,7 @@ use crate::model::search::EntryRow;
 
 /// Segments with more rows than this together are not merged. A row must fit next to a count into
 /// 32 bits.
-pub const MOST_ROWS: usize = 1 << 17;
+pub const MAX_ROWS: usize = 1 << 17;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -120,7 +120,7 @@ impl Segment {
         dims: Option<usize>,
         state: RowState,
     ) -> bool {
-        if self.len() + entries.len() > MOST_ROWS {
+        if self.len() + entries.len() > MAX_ROWS {
             return false;
         }
 

@@ -7,12 +7,12 @@ use crate::model::source::FILE_INGEST;
 use crate::model::version_search::Choice;
 
 /// Maximum characters of a query and of each other text.
-const MOST_CHARS: usize = 4000;
-const MOST_TAG_CHARS: usize = 100;
-const MOST_TAGS: usize = 100;
-const MOST_USER_CHARS: usize = 128;
+const MAX_CHARS: usize = 4000;
+const MAX_TAG_CHARS: usize = 100;
+const MAX_TAGS: usize = 100;
+const MAX_USER_CHARS: usize = 128;
 /// Maximum candidates.
-pub const MOST_K: usize = 1000;
+pub const MAX_K: usize = 1000;
 /// The query used if nothing is given.
 const ANYTHING: &str = "document relevant to current request";
 
@@ -59,11 +59,11 @@ impl RetrievalInput {
             *text = text.take().filter(|text| !text.trim().is_empty());
             if text
                 .as_ref()
-                .is_some_and(|text| char_count(text) > MOST_CHARS)
+                .is_some_and(|text| char_count(text) > MAX_CHARS)
             {
                 errors.push(FieldError::new(
                     field,
-                    format!("must have at most {MOST_CHARS} characters"),
+                    format!("must have at most {MAX_CHARS} characters"),
                 ));
             }
         }
@@ -72,19 +72,19 @@ impl RetrievalInput {
             ("meta.tags", &mut meta.tags),
             ("default_tags", &mut self.default_tags),
         ] {
-            if tags.len() > MOST_TAGS {
+            if tags.len() > MAX_TAGS {
                 errors.push(FieldError::new(
                     field,
-                    format!("must have at most {MOST_TAGS} tags"),
+                    format!("must have at most {MAX_TAGS} tags"),
                 ));
             }
             for (place, tag) in tags
                 .iter()
                 .enumerate()
-                .filter(|(_, tag)| char_count(tag) > MOST_TAG_CHARS)
+                .filter(|(_, tag)| char_count(tag) > MAX_TAG_CHARS)
             {
                 let rule = format!(
-                    "must have at most {MOST_TAG_CHARS} characters, but has {}",
+                    "must have at most {MAX_TAG_CHARS} characters, but has {}",
                     char_count(tag)
                 );
                 errors.push(FieldError::new(format!("{field}[{place}]"), rule));
@@ -99,15 +99,15 @@ impl RetrievalInput {
         self.user_id.truncate(self.user_id.trim_end().len());
         self.user_id
             .drain(..self.user_id.len() - self.user_id.trim_start().len());
-        if self.user_id.is_empty() || char_count(&self.user_id) > MOST_USER_CHARS {
+        if self.user_id.is_empty() || char_count(&self.user_id) > MAX_USER_CHARS {
             errors.push(FieldError::new(
                 "user_id",
-                format!("must have 1 to {MOST_USER_CHARS} characters"),
+                format!("must have 1 to {MAX_USER_CHARS} characters"),
             ));
         }
 
-        if !(1..=MOST_K).contains(&self.k) {
-            errors.push(FieldError::new("k", format!("must be from 1 to {MOST_K}")));
+        if !(1..=MAX_K).contains(&self.k) {
+            errors.push(FieldError::new("k", format!("must be from 1 to {MAX_K}")));
         }
 
         if self.strict && self.as_of.is_some() && self.choice != Choice::Latest {

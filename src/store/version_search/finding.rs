@@ -14,7 +14,7 @@ use crate::store::dialect::Dialect;
 use crate::store::source_versions;
 
 /// Maximum characters of text to fetch where all texts are needed.
-const MOST_CHARS: i64 = 4_000_000;
+const MAX_CHARS: i64 = 4_000_000;
 
 const SOURCE_COLUMNS: &str = "s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, \
      s.updated_at";
@@ -89,7 +89,7 @@ impl<'f> Finding<'f> {
 
         // In one column: one row per tag would repeat all other columns.
         let tags = self.dialect.joined("t.tag", "t.position");
-        let texts = if self.search.texts { MOST_CHARS } else { 0 };
+        let texts = if self.search.texts { MAX_CHARS } else { 0 };
         let mut statement = StatementBuilder::of(&format!(
             "SELECT {}, {SOURCE_COLUMNS}, \
              (SELECT {tags} FROM source_tags t WHERE t.space = s.space AND t.source_id = s.id) AS tags, \

@@ -8,13 +8,13 @@ import { dialog, failed, field, problem, sentence, showFieldErrors, whileBusy } 
 const ACCEPTED = ".txt,.md,.json,.yml,.yaml";
 
 /** Above this number of files, nobody is asked about each name. */
-const MOST_ASKED = 100;
+const MAX_ASKED = 100;
 
 const pathOf = (folder, file) => `${folder}/${file.name}`.replace(/\/+/g, "/");
 
 /** The source that each name becomes a version of, if the user says so; null if nothing is to be sent. */
 async function versionsOf(named) {
-  if (named.length > MOST_ASKED) return new Map();
+  if (named.length > MAX_ASKED) return new Map();
   const { ask, othersNamed } = await import("./same-name.js");
   const conflicts = new Map();
   for (const [name, path] of named) {

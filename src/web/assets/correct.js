@@ -5,7 +5,7 @@ import { ofUser } from "./conversations.js";
 import { h, put, words } from "./dom.js";
 import { dialog, field, problem, showFieldErrors, toast } from "./parts.js";
 
-const MOST_TOPICS = 3;
+const MAX_TOPICS = 3;
 
 /** The chosen topics, each with a button that removes it, and a list of the others. */
 function topicEditor(chosen, all) {
@@ -25,8 +25,8 @@ function topicEditor(chosen, all) {
       draw();
       more.focus();
     } }, "×"))), chosen.length === 0 && h("span.muted", "No topic"));
-    put(more, h("option", { value: "" }, chosen.length < MOST_TOPICS ? "Choose a topic" : "Three topics at most"), all.filter((topic) => !chosen.includes(topic)).map((topic) => h("option", { value: topic }, topic)));
-    more.disabled = add.disabled = chosen.length >= MOST_TOPICS;
+    put(more, h("option", { value: "" }, chosen.length < MAX_TOPICS ? "Choose a topic" : "Three topics at most"), all.filter((topic) => !chosen.includes(topic)).map((topic) => h("option", { value: topic }, topic)));
+    more.disabled = add.disabled = chosen.length >= MAX_TOPICS;
   };
   draw();
   const box = field("Topics", more, { name: "topics", hint: "From the vocabulary, three at most." });

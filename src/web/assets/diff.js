@@ -3,7 +3,7 @@
 import { h, number } from "./dom.js";
 
 /** Beyond this many edits the exact comparison is too slow, and the middle is shown as replaced. */
-const MOST_EDITS = 2000;
+const MAX_EDITS = 2000;
 
 /** Myers' shortest edit script: `[kind, line]` with kind " ", "-" or "+". */
 export function compare(before, after) {
@@ -22,7 +22,7 @@ export function compare(before, after) {
 }
 
 function middle(a, b) {
-  const most = Math.min(a.length + b.length, MOST_EDITS);
+  const most = Math.min(a.length + b.length, MAX_EDITS);
   const reach = new Map([[1, 0]]);
   const history = [];
   for (let edits = 0; edits <= most; edits += 1) {

@@ -8,7 +8,7 @@ import { categoryPath, confirm, dialog, failed, field, head, paged, problem, say
 import { naming } from "./rename.js";
 import { chunkItem } from "./source-parts.js";
 
-const MOST_FOUND = 200;
+const MAX_FOUND = 200;
 
 const address = (node) => (node.isGroup ? `#/hierarchy/${node.parent.id}?from=${node.from}` : node.id ? `#/hierarchy/${node.id}` : "#/hierarchy");
 
@@ -123,18 +123,18 @@ export async function show(main, route, signal) {
     const wanted = search.value.trim().toLocaleLowerCase();
     if (wanted) {
       const hits = [...tree.byId.values()].filter((node) => node.id && node.name.toLocaleLowerCase().includes(wanted));
-      found.textContent = hits.length > MOST_FOUND ? `${number(hits.length)} found, ${MOST_FOUND} shown` : `${number(hits.length)} found`;
-      put(list, hits.slice(0, MOST_FOUND).map((node) => entry(node, pathOf(node).slice(0, -1).map((step) => step.name).join(" › "))));
+      found.textContent = hits.length > MAX_FOUND ? `${number(hits.length)} found, ${MAX_FOUND} shown` : `${number(hits.length)} found`;
+      put(list, hits.slice(0, MAX_FOUND).map((node) => entry(node, pathOf(node).slice(0, -1).map((step) => step.name).join(" › "))));
       return;
     }
     const parent = chosen.children.length ? chosen : chosen.parent ?? chosen;
     const under = parent.isGroup ? parent.parent : parent;
     found.textContent = `${count(parent.children.length, "category", "categories")} under ${under.name}`;
-    put(list, parent.children.slice(0, MOST_FOUND).map((node) => {
+    put(list, parent.children.slice(0, MAX_FOUND).map((node) => {
       const item = entry(node);
       if (node === chosen) item.firstChild.setAttribute("aria-current", "true");
       return item;
-    }), parent.children.length > MOST_FOUND && h("li.muted", `The largest ${MOST_FOUND} of ${number(parent.children.length)}; find others by name.`));
+    }), parent.children.length > MAX_FOUND && h("li.muted", `The largest ${MAX_FOUND} of ${number(parent.children.length)}; find others by name.`));
   }
   search.addEventListener("input", fillList);
 

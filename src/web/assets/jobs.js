@@ -11,7 +11,7 @@ const FILTERS = [["", "All"], ["queued", "Queued"], ["running", "Running"], ["aw
 const KINDS = { ingestion: "Ingestion", query: "Query", enrich: "Classification of messages", extract: "Extraction of facts", backfill: "Classification with new terms", reembed: "Change of the embedding model", reindex: "Update of search terms" };
 const POLL_MS = 3000;
 /** Pages of sources that are read for the names of a page of jobs. */
-const MOST_PAGES = 4;
+const MAX_PAGES = 4;
 
 export const kindName = (kind) => KINDS[kind] ?? kind;
 
@@ -26,7 +26,7 @@ export async function show(main, route, signal) {
   const learn = async (listed) => {
     const isUnknown = (job) => job.state === "succeeded" && job.source_id && !names.has(job.source_id);
     let cursor;
-    for (let pages = 0; pages < MOST_PAGES && listed.some(isUnknown); pages += 1) {
+    for (let pages = 0; pages < MAX_PAGES && listed.some(isUnknown); pages += 1) {
       const page = await get(query("/v1/sources", { newest_first: true, limit: 50, cursor }), { signal }).catch(() => ({ items: [] }));
       for (const source of page.items) names.set(source.id, source.filename);
       cursor = page.next_cursor;

@@ -8,8 +8,8 @@ const TYPES = { hybrid: "Keywords and meaning", keyword: "Keywords", semantic: "
 /** Maximum characters shown of a chunk. */
 const LONG = 350;
 /** The cosine, and the share of the best score, below which a chunk without a word of the query is a weak match. */
-const LEAST_MEANING = 0.25;
-const LEAST_SHARE = 0.4;
+const MIN_MEANING = 0.25;
+const MIN_SHARE = 0.4;
 
 export function searchForm(route) {
   const words = h("input", { type: "search", name: "search", placeholder: "Search chunks", "aria-label": "Search chunks", autocomplete: "off", maxlength: 10000, value: route.get("search") ?? "" });
@@ -36,7 +36,7 @@ function item(found) {
 
 /** A search by meaning always finds something; what shares no word with the query must be close to it and to the best. */
 function isNear({ score, score_parts: { keyword, semantic } }, best) {
-  return keyword > 0 || (semantic >= LEAST_MEANING && score >= best * LEAST_SHARE);
+  return keyword > 0 || (semantic >= MIN_MEANING && score >= best * MIN_SHARE);
 }
 
 /** Shows the results in place of the list. */

@@ -3,7 +3,7 @@
 
 import { count, h, milliseconds, number, s } from "./dom.js";
 
-const MOST_SHOWN = 8;
+const MAX_SHOWN = 8;
 
 export const REASONS = {
   not_selected: "nothing below it was chosen", not_leaf: "it has no leaf below it", empty: "it has no chunks", pruned: "it did not fit the budget",
@@ -27,7 +27,7 @@ function column(level, calls, dropped) {
       reason && h("span.option-why", reason));
   });
   const others = level.rejected.map((option) => h("li.option", h("span.option-name", { title: option.label }, option.label.split(" / ").pop()), h("span.sr", "not chosen")));
-  const hidden = others.length > MOST_SHOWN ? others.splice(MOST_SHOWN) : [];
+  const hidden = others.length > MAX_SHOWN ? others.splice(MAX_SHOWN) : [];
   const list = h("ul.options", items, others);
   if (hidden.length) {
     const more = h("li.option-more", h("button.link", { type: "button", onclick: () => { more.remove(); list.append(...hidden); } }, `${number(hidden.length)} more, not chosen`));

@@ -14,7 +14,7 @@ const AGENTS = {
  * turn off. */
 const FILES_SHOWN = 50;
 const FILES_READ = 500;
-const MOST_FILES = 10000;
+const MAX_FILES = 10000;
 
 const numeric = (name, value, min, max, step = "1") => h("input", { type: "number", name, value, min, max, step, inputmode: "decimal" });
 
@@ -78,7 +78,7 @@ function files(pool, cursor, signal) {
     draw();
     list.children[before]?.querySelector("input, select").focus();
   } }, "Show more");
-  const count = () => put(total, `${number(sources.length)} files${cursor ? (sources.length < MOST_FILES ? " so far" : ", the newest; others are found by their exact names") : ""}, ${number(pool.off.size)} off, ${number(pool.injected.size)} injected.`);
+  const count = () => put(total, `${number(sources.length)} files${cursor ? (sources.length < MAX_FILES ? " so far" : ", the newest; others are found by their exact names") : ""}, ${number(pool.off.size)} off, ${number(pool.injected.size)} injected.`);
   function draw(isLater = false) {
     const fits = fitting();
     const shown = fits.slice(0, most);
@@ -94,7 +94,7 @@ function files(pool, cursor, signal) {
   }
   /** The other files. Once all are known, those that were deleted are chosen no more. */
   async function readAll() {
-    while (cursor && sources.length < MOST_FILES) {
+    while (cursor && sources.length < MAX_FILES) {
       const page = await get(query("/v1/sources", { newest_first: true, limit: FILES_READ, cursor }), { signal });
       cursor = page.next_cursor;
       add(page.items);

@@ -6,9 +6,9 @@ use reqwest::Method;
 use crate::support::app::{TestApp, send};
 
 /// Of all files together, and of those that the first view loads.
-const MOST_BYTES: usize = 360 * 1024;
-const MOST_FIRST_BYTES: usize = 120 * 1024;
-const MOST_LINES: usize = 400;
+const MAX_BYTES: usize = 360 * 1024;
+const MAX_FIRST_BYTES: usize = 120 * 1024;
+const MAX_LINES: usize = 400;
 
 /// The files that the page's files refer to: links, imports, the sample.
 fn named_files(text: &str) -> BTreeSet<String> {
@@ -63,9 +63,9 @@ async fn the_binary_serves_the_complete_page() {
         "every file is used, and every file that is used is served"
     );
 
-    assert!(bytes < MOST_BYTES, "the page weighs {bytes} bytes");
+    assert!(bytes < MAX_BYTES, "the page weighs {bytes} bytes");
     assert!(
-        first_bytes < MOST_FIRST_BYTES,
+        first_bytes < MAX_FIRST_BYTES,
         "the first view weighs {first_bytes} bytes"
     );
     assert_eq!(app.get("/assets/nothing.js").await.status, 404);
@@ -108,7 +108,7 @@ async fn the_page_loads_nothing_from_other_hosts_and_runs_no_inline_script() {
             .is_some_and(|extension| extension != "json")
         {
             assert!(
-                text.lines().count() <= MOST_LINES,
+                text.lines().count() <= MAX_LINES,
                 "{} has more than one job",
                 path.display()
             );

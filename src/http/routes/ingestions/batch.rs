@@ -26,7 +26,7 @@ use crate::ingestion::NewIngestion;
 use crate::model::job::Job;
 
 /// Maximum items of one request.
-const MOST_ITEMS: usize = 1000;
+const MAX_ITEMS: usize = 1000;
 
 /// Texts to ingest, each with its metadata.
 #[derive(Deserialize, ToSchema)]
@@ -234,12 +234,12 @@ fn known_place<T>(
 }
 
 fn check_count(count: usize) -> Result<(), ApiError> {
-    if (1..=MOST_ITEMS).contains(&count) {
+    if (1..=MAX_ITEMS).contains(&count) {
         return Ok(());
     }
     Err(ApiError::invalid_field(
         "items",
-        format!("must have at least 1 and at most {MOST_ITEMS} items; this request has {count}"),
+        format!("must have at least 1 and at most {MAX_ITEMS} items; this request has {count}"),
     ))
 }
 
@@ -276,7 +276,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for RawItems<'b> {
 
                 while let Some(item) = items.next_element::<&RawValue>()? {
                     read.count += 1;
-                    if read.count <= MOST_ITEMS {
+                    if read.count <= MAX_ITEMS {
                         read.first.push(item);
                     }
                 }

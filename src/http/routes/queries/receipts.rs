@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::wire::QueryStrategy;
 use crate::base::field_error::FieldError;
-use crate::config::query::MOST_N;
+use crate::config::query::MAX_N;
 use crate::http::error::ApiError;
 use crate::http::routes::jobs::LlmCallResponse;
 use crate::model::query::StoredQuery;
@@ -219,11 +219,11 @@ impl ReplayQueryRequest {
         let mut number = |field: &str, given: Option<i64>, least: u64| {
             let number = u64::try_from(given?)
                 .ok()
-                .filter(|number| (least..=MOST_N).contains(number));
+                .filter(|number| (least..=MAX_N).contains(number));
             if number.is_none() {
                 faults.push(FieldError::new(
                     field,
-                    format!("must be a whole number from {least} to {MOST_N}"),
+                    format!("must be a whole number from {least} to {MAX_N}"),
                 ));
             }
 

@@ -19,7 +19,7 @@ use crate::queries::{Events, QueryEvent, QuerySettings, Who};
 use crate::workbench::runs::RunKind;
 
 /// Bytes of an earlier answer that is sent again.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Runs a query and sends its events.
 pub async fn stream(
@@ -95,7 +95,7 @@ fn show(step: QueryEvent) -> Event {
 
 /// An earlier answer to the same key, as events.
 async fn earlier(response: Response) -> Result<Response, ApiError> {
-    let bytes = axum::body::to_bytes(response.into_body(), MOST_BYTES)
+    let bytes = axum::body::to_bytes(response.into_body(), MAX_BYTES)
         .await
         .map_err(|error| ApiError::internal(error.to_string()))?;
     let result: Value =

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::conversation::Conversation;
 use crate::conversation::context::{ContextInput, Rank};
-use crate::conversation::intent::MOST_QUERY_CHARS;
+use crate::conversation::intent::MAX_QUERY_CHARS;
 use crate::conversation::messages::{Appended, NewMessage, Wanted};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -456,7 +456,7 @@ async fn add_context(
         serde_json::from_slice(&bytes).map_err(|error| ApiError::internal(error.to_string()))?;
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let input = ContextInput {
-        query: asked.query.chars().take(MOST_QUERY_CHARS).collect(),
+        query: asked.query.chars().take(MAX_QUERY_CHARS).collect(),
         user_id: text("user_id"),
         thread_id: Some(text("thread_id")),
         exclude_message_id: Some(text("id")),
