@@ -4,7 +4,7 @@
 //! `threads` and `messages` store what is said, `memories` what is known about a user, and
 //! `correcting` lets a user correct how either was classified. `vocabulary` holds the closed lists
 //! that `enrichment` classifies with and `intent` asks with. `context` runs the `stages` or a
-//! search (`recall`), scores what they find (`scoring`) and writes it as text (`compose`).
+//! search (`context_search`), scores what they find (`scoring`) and writes it as text (`compose`).
 //! `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` holds aliases.
 //! `extraction` extracts facts from messages, and `fact_check` keeps those that their quotes
 //! support. `redacting` redacts what is stored.
@@ -12,6 +12,7 @@
 mod backfill;
 pub mod compose;
 pub mod context;
+mod context_search;
 mod correcting;
 mod enrichment;
 pub mod episodic;
@@ -23,7 +24,6 @@ pub mod lexicon;
 pub mod memories;
 pub mod messages;
 mod messages_per_call;
-mod recall;
 mod redacting;
 pub mod rollup;
 pub mod scoring;

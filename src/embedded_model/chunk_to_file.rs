@@ -2,7 +2,7 @@
 //! is preferred unless a new one fits clearly better, and a name that differs from its parent's.
 
 use super::ClassifyInput;
-use super::company;
+use super::category_distance;
 use super::meaning::{Choice, SYNONYM};
 use super::names;
 use super::phrases;
@@ -132,7 +132,7 @@ impl<'a> ChunkToFile<'a> {
     /// with the others, unless it is very unlike them, or rather unlike them and clearly about
     /// something else.
     pub(super) fn keep_company(&self, choices: &[Choice]) -> String {
-        let main = company::main(
+        let main = category_distance::main(
             self.input.categories.len(),
             self.input.samples,
             self.input.counts,

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
+use super::distinctive_nouns::distinctive_nouns;
 use super::names;
 use super::outline::OutlineInput;
-use super::telling_words::telling_words;
 use crate::base::headings::Trail;
 
 /// Where the first heading of a level must be for the level to divide the text: within this part
@@ -329,7 +329,7 @@ fn parts(input: &OutlineInput<'_>, chunks: Range<usize>, heading: &str) -> Vec<V
         &input.text[start..input.chunks[range.end - 1].end]
     };
     let texts: Vec<&str> = ranges.iter().map(text).collect();
-    let words = telling_words(&texts);
+    let words = distinctive_nouns(&texts);
     let mut names = Vec::with_capacity(chunks.len());
     for ((number, range), words) in (1..).zip(&ranges).zip(words) {
         let name = match (heading, words.as_str()) {

@@ -3,11 +3,11 @@
 //! Implemented here because axum's own loop has no timeout for a client that sends an incomplete
 //! request head.
 
-mod attended;
-mod explained;
-mod patient;
-mod places;
+mod connection_service;
+mod connection_slots;
+mod problem_bodies;
 mod raw;
+mod write_timeout;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::metrics as names;
 use crate::config::Server;
-use attended::Attended;
-use explained::Explained;
-use patient::Patient;
-use places::{Places, Seat};
+use connection_service::Attended;
+use connection_slots::{Places, Seat};
+use problem_bodies::Explained;
+use write_timeout::Patient;
 
 /// A request head of this size is rejected; because bytes are read in blocks, some heads of up to
 /// twice the size pass.

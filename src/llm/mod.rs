@@ -10,6 +10,7 @@ mod ask;
 mod attempt;
 mod breaker;
 mod catalogue;
+mod daily_caps;
 mod embed;
 mod error;
 mod error_body;
@@ -26,8 +27,8 @@ mod provider;
 mod provider_error;
 mod providers;
 mod quote;
-mod recall;
 mod record;
+mod recorded_answers;
 mod request_form;
 mod retry_after;
 mod schema;
@@ -37,7 +38,6 @@ mod session;
 mod spans;
 mod task;
 pub mod tasks;
-mod today;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -62,10 +62,10 @@ use crate::base::ids::{JobId, Space};
 use crate::config;
 use crate::model::llm_call::{Payer, Spent, UsageDay};
 use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
+use daily_caps::Today;
 use profile::Profile;
 use send::Target;
 use spans::Spans;
-use today::Today;
 
 /// The entry point to all models; cheap to clone.
 #[derive(Clone)]

@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::daily_caps::Reservation;
 use super::listener::{Counting, Listener};
 use super::provider::{Mode, Reply, Usage};
 use super::provider_error::ProviderError;
-use super::recall::Recalled;
+use super::recorded_answers::Recalled;
 use super::send::Target;
 use super::task::Task as _;
 use super::tasks::helper::Helper;
-use super::today::Reservation;
 use super::{Llm, LlmError, Session, measure};
 use crate::base::ids::new_uuid;
 use crate::model::llm_call::{CallOutcome, LlmCall, Payer, Spent};

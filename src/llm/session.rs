@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::LlmError;
-use super::recall::{Recalled, Record};
+use super::recorded_answers::{Recalled, Record};
 use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer, Spent};

@@ -67,7 +67,7 @@ pub use traversal::{Choice, Level, Offer};
 
 use auto::layouts::Layouts;
 use auto::page::RankedCursor;
-use auto::recall::RecentResults;
+use auto::result_cache::RecentResults;
 use candidates::{LeafReader, milliseconds};
 use page::Cursor;
 use recalling::Reuse;

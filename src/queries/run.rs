@@ -3,8 +3,8 @@
 
 mod auto;
 mod completing;
-mod inside;
 mod limiting;
+mod option_contents;
 mod picking;
 mod placing;
 mod remembering;

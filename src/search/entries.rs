@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use super::beyond::Beyond;
 use super::cache::{Location, blocking};
 use super::fields::FieldScores;
+use super::in_database::Beyond;
 use super::rank::PreparedQuery;
 use super::terms::{self, QueryTerm};
 use super::{EntryQuery, Filter, FoundEntries, Kind, Search, SearchError, milliseconds};

@@ -4,16 +4,16 @@
 //! compares meanings, `fusion` combines the two, `fields` adds what is said about a source,
 //! `neighbours` a share of the chunks before and after; `rank` defines queries and hits, and
 //! `quoted` keeps those with the words in quotes. `index` holds a space in memory and `cache` keeps
-//! it up to date; `beyond` searches in the database what does not fit; `entries` chooses between
+//! it up to date; `in_database` searches in the database what does not fit; `entries` chooses between
 //! them. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reembed`
 //! switches a space to another embedding model.
 
-mod beyond;
 mod cache;
 mod entries;
 pub mod fields;
 pub mod fusion;
 pub mod highlight;
+mod in_database;
 pub mod index;
 pub mod input;
 pub mod keywords;

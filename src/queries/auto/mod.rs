@@ -2,14 +2,14 @@
 //! leaves doubt. Chunks are ranked one by one.
 //!
 //! `decide` is the rule that chooses the next tier, `ranking` orders chunks by what the tiers
-//! found, `layouts` knows where filed chunks begin and end, `recall` keeps recent results, `page`
+//! found, `layouts` knows where filed chunks begin and end, `result_cache` keeps recent results, `page`
 //! is its cursor. `run/auto.rs` takes the steps.
 
 pub mod decide;
 pub mod layouts;
 pub mod page;
 pub mod ranking;
-pub mod recall;
+pub mod result_cache;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -13,7 +13,7 @@ use hyper::service::Service;
 use hyper::{Request, Response};
 use hyper_util::service::TowerToHyperService;
 
-use super::places::{Seat, Turn};
+use super::connection_slots::{Seat, Turn};
 use crate::http::admission::is_probe;
 
 pub struct Attended {

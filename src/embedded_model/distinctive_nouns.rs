@@ -23,7 +23,7 @@ struct Count {
 }
 
 /// For each text up to two of its nouns that the others rarely use, as "harbour and lamp".
-pub fn telling_words(texts: &[&str]) -> Vec<String> {
+pub fn distinctive_nouns(texts: &[&str]) -> Vec<String> {
     let counts: Vec<HashMap<String, Count>> = texts.iter().map(|text| count(text)).collect();
     let mut holding: HashMap<&str, f32> = HashMap::new();
     for words in &counts {
@@ -109,9 +109,9 @@ mod tests {
             "A wolf ran. The wolf hid in the forest. Ahab feared the forest and the wolf.",
         ];
         assert_eq!(
-            telling_words(&texts),
+            distinctive_nouns(&texts),
             ["harbour and ship", "wolf and forest"]
         );
-        assert_eq!(telling_words(&["Кошка спит."]), [""]);
+        assert_eq!(distinctive_nouns(&["Кошка спит."]), [""]);
     }
 }
