@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::base::metrics as names;
 use crate::config::Server;
 use connection_service::Attended;
-use connection_slots::{Places, Seat};
+use connection_slots::{ConnectionSlot, ConnectionSlots};
 use problem_bodies::Explained;
 use write_timeout::Patient;
 
@@ -48,7 +48,7 @@ pub async fn run(
     closing: CancellationToken,
 ) {
     let connections = TaskTracker::new();
-    let places = Places::new(config);
+    let slots = ConnectionSlots::new(config);
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -75,8 +75,8 @@ pub async fn run(
             continue;
         };
 
-        let seat = match places.seat(peer.ip()) {
-            Ok(seat) => seat,
+        let slot = match slots.slot(peer.ip()) {
+            Ok(slot) => slot,
             Err(refusal) => {
                 connections.spawn(raw::refuse(stream, refusal.problem()));
                 continue;
@@ -87,16 +87,16 @@ pub async fn run(
         let stream = Explained::new(Patient::new(
             stream,
             patience,
-            Arc::clone(&seat.signals.unread),
+            Arc::clone(&slot.signals.unread),
         ));
 
         let attended = Attended {
-            seat: Arc::clone(&seat),
+            slot: Arc::clone(&slot),
             service: service.clone(),
         };
 
         let connection = builder.serve_connection(TokioIo::new(stream), attended);
-        connections.spawn(attend(connection, closing.clone(), seat));
+        connections.spawn(attend(connection, closing.clone(), slot));
     }
 
     drop(listener);
@@ -107,7 +107,7 @@ pub async fn run(
 }
 
 /// Serves one connection to its end.
-async fn attend<C>(connection: C, stop: CancellationToken, seat: Arc<Seat>)
+async fn attend<C>(connection: C, stop: CancellationToken, slot: Arc<ConnectionSlot>)
 where
     C: Future + GracefulStop,
 {
@@ -119,11 +119,11 @@ where
             connection.as_mut().stop();
             connection.await;
         }
-        () = seat.signals.leave.cancelled() => {
+        () = slot.signals.leave.cancelled() => {
             connection.as_mut().stop();
             // An incomplete head would be waited for; a request that has just arrived is answered.
             let closed = tokio::time::timeout(LEAVING, connection.as_mut()).await;
-            if closed.is_err() && seat.is_busy() {
+            if closed.is_err() && slot.is_busy() {
                 connection.await;
             }
         }

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use super::chunker::TextChunk;
 use super::filed_so_far::FiledSoFar;
 use super::saver::Saver;
-use super::together::Seat;
+use super::shared_calls::BatchMember;
 use crate::base::clock::Clock;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::JobId;
@@ -42,7 +42,7 @@ pub struct Filing<'a> {
     pub llm: &'a Llm,
     pub session: &'a Session,
     /// Where a short text shares calls with others of its request, and its job.
-    pub seat: Option<(&'a Seat<'a>, &'a JobId)>,
+    pub member: Option<(&'a BatchMember<'a>, &'a JobId)>,
     pub saver: &'a Saver<'a>,
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,

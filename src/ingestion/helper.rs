@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::cut_text::CutText;
 use super::request::Order;
-use super::together::Seat;
+use super::shared_calls::BatchMember;
 use crate::base::ids::SourceId;
 use crate::base::text::basename;
 use crate::contextual_helpers::{ContextualHelpers, FIRST_CHUNKS, SourceHead, detect_title, tags};
@@ -33,7 +33,7 @@ pub enum HelperOutcome {
 pub struct HelperStep<'a> {
     pub llm: &'a Llm,
     /// Where a short text meets others of its request.
-    pub seat: Option<&'a Seat<'a>>,
+    pub member: Option<&'a BatchMember<'a>>,
     pub helpers: &'a ContextualHelpers,
     pub context: &'a JobContext,
 }
@@ -102,8 +102,8 @@ impl HelperStep<'_> {
 
     /// Generates a helper, together with those of other texts or alone.
     async fn generate(&self, session: &Session, head: SourceHead) -> Result<NewHelper, LlmError> {
-        if let Some(seat) = self.seat
-            && let Some(helper) = seat.describe(self.helpers, session, head.clone()).await
+        if let Some(member) = self.member
+            && let Some(helper) = member.describe(self.helpers, session, head.clone()).await
         {
             return Ok(helper);
         }

@@ -11,7 +11,7 @@ mod cut_text;
 mod embedding;
 mod filed_so_far;
 mod filing;
-mod filing_desk;
+mod filing_permit;
 mod fragments;
 mod helper;
 mod hierarchy;
@@ -22,7 +22,7 @@ mod request;
 mod result;
 mod saver;
 pub mod second_look;
-mod together;
+mod shared_calls;
 mod work;
 mod write_error;
 mod writing;
@@ -49,7 +49,7 @@ use crate::search::Search;
 use crate::sources::{SourceError, Sources};
 use crate::store::{AsStoreError, Store, StoreError};
 
-use together::Together;
+use shared_calls::SharedCalls;
 
 pub use request::{Facts, GivenHelper, NewIngestion, Options};
 pub use result::whole as whole_result;
@@ -160,9 +160,9 @@ impl Ingestion {
             trees: TreeCache::new(self.store.clone(), self.settings.taxonomy.clone()),
             options: OptionCache::new(self.store.clone()),
             desks: Arc::new(Semaphore::new(cores)),
-            filing_desks: Arc::new(Semaphore::new(cores)),
+            filing_permits: Arc::new(Semaphore::new(cores)),
             unanalyzed: Arc::default(),
-            together: Together::default(),
+            shared_calls: SharedCalls::default(),
         }
     }
 

@@ -15,11 +15,11 @@ use tokio::sync::Semaphore;
 use super::IngestionSettings;
 use super::cut_text::CutText;
 use super::embedding::Embedding;
-use super::filing_desk::FilingDesk;
+use super::filing_permit::FilingPermit;
 use super::helper::{HelperOutcome, HelperStep};
 use super::request::Order;
 use super::result;
-use super::together::{self, Room, Seat, Together};
+use super::shared_calls::{self, BatchMember, RequestBatch, SharedCalls};
 use super::write_error::WriteError;
 use super::writing::{Draft, Searched, Writer, Written, part_name};
 use crate::base::fail_point::fail_point;
@@ -61,9 +61,9 @@ pub struct IngestionWork {
     /// Limits how many texts are cut at once: one per core.
     pub(super) desks: Arc<Semaphore>,
     /// The same for texts that the embedded model files.
-    pub(super) filing_desks: Arc<Semaphore>,
+    pub(super) filing_permits: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
-    pub(super) together: Together,
+    pub(super) shared_calls: SharedCalls,
 }
 
 impl Work for IngestionWork {
@@ -101,8 +101,8 @@ impl IngestionWork {
         }
 
         // Before anything takes time, so that the others of its request wait for it.
-        let room = self.room(&order);
-        let seat = room.as_ref().map(|room| room.enter());
+        let batch = self.batch(&order);
+        let member = batch.as_ref().map(|batch| batch.enter());
         let session = self
             .llm
             .job_session(context.space(), context.id(), context.is_first_run())
@@ -121,7 +121,7 @@ impl IngestionWork {
         let taxonomy = &self.settings.taxonomy;
         // Concurrent texts are cut one after another: the first is filed and written while the
         // others are cut.
-        let desk = self
+        let permit = self
             .desks
             .acquire()
             .await
@@ -144,13 +144,13 @@ impl IngestionWork {
             Some(_) => None,
         };
 
-        drop(desk);
+        drop(permit);
         // Only filing needs a helper.
         let needless = same.is_some() || !order.is_filed();
-        let is_short = document.chunks.len() <= together::MAX_CHUNKS;
-        let seat = seat.filter(|_| is_short && !needless);
+        let is_short = document.chunks.len() <= shared_calls::MAX_CHUNKS;
+        let member = member.filter(|_| is_short && !needless);
         let (helper, store_helper) = match self
-            .describing(context, seat.as_ref())
+            .describing(context, member.as_ref())
             .describe(&session, &order, &document, needless)
             .await?
         {
@@ -191,7 +191,7 @@ impl IngestionWork {
                 .map(Arc::from);
             self.file_and_write(
                 context,
-                (&session, seat.as_ref()),
+                (&session, member.as_ref()),
                 &document,
                 &mut draft,
                 helper,
@@ -334,7 +334,7 @@ impl IngestionWork {
         session: &Session,
         draft: &Draft<'_>,
         range: Range<usize>,
-        (so_far, desk): (Option<&Written>, Option<&FilingDesk>),
+        (so_far, permit): (Option<&Written>, Option<&FilingPermit>),
     ) -> Result<Written, WriteError> {
         let calls = session.count_kept();
         if session.has_listed() {
@@ -344,7 +344,7 @@ impl IngestionWork {
 
         let shared = draft.same.as_ref().map(|same| same.version);
         let end = |written: &Written| result::written(written, session.spent(), shared);
-        let mut writer = self.writer(context, session, desk);
+        let mut writer = self.writer(context, session, permit);
         writer.calls = &calls;
         let written = writer.write(draft, range, so_far, Some(&end)).await;
         written.inspect(|_| session.forget_kept())
@@ -352,24 +352,25 @@ impl IngestionWork {
 
     /// Where a text may share model calls with others of its request. The embedded model gains
     /// nothing from that.
-    fn room(&self, order: &Order) -> Option<Arc<Room>> {
+    fn batch(&self, order: &Order) -> Option<Arc<RequestBatch>> {
         let name = order.together.as_ref()?;
         let here = |stage| self.llm.works_here(order.model.as_deref(), stage);
         (order.is_filed() && !here("classify") && !here("helper")).then(|| {
             let model = order.model.as_deref().unwrap_or_default();
             let name = format!("{name} {model}");
-            self.together.room(&name, self.settings.max_concurrency)
+            self.shared_calls
+                .batch(&name, self.settings.max_concurrency)
         })
     }
 
     fn describing<'w>(
         &'w self,
         context: &'w JobContext,
-        seat: Option<&'w Seat<'w>>,
+        member: Option<&'w BatchMember<'w>>,
     ) -> HelperStep<'w> {
         HelperStep {
             llm: &self.llm,
-            seat,
+            member,
             helpers: &self.helpers,
             context,
         }
@@ -379,11 +380,11 @@ impl IngestionWork {
         &'w self,
         context: &'w JobContext,
         session: &Session,
-        desk: Option<&'w FilingDesk>,
+        permit: Option<&'w FilingPermit>,
     ) -> Writer<'w> {
         let embedded = self.llm.capabilities("classify", session).samples;
         Writer {
-            desk,
+            permit,
             calls: &[],
             named_by: if embedded {
                 NamedBy::Embedded

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::filing_desk::FilingDesk;
+use super::filing_permit::FilingPermit;
 use super::request::Order;
 use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
@@ -143,7 +143,7 @@ pub struct Writer<'w> {
     /// Who names the categories that are created.
     pub named_by: NamedBy,
     /// Left with the commit.
-    pub desk: Option<&'w FilingDesk>,
+    pub permit: Option<&'w FilingPermit>,
 }
 
 impl Writer<'_> {
@@ -255,8 +255,8 @@ impl Writer<'_> {
 
         fail_point!("before_commit");
         let leave = || {
-            if let (true, Some(desk)) = (part.is_last(), self.desk) {
-                desk.leave();
+            if let (true, Some(permit)) = (part.is_last(), self.permit) {
+                permit.release();
             }
         };
         let committed = tx.commit_and_then(leave).await;

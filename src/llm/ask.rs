@@ -87,14 +87,14 @@ impl Llm {
         session: &Session,
         task: T,
     ) -> Result<Answered<T::Output>, LlmError> {
-        self.ask_aloud(session, task, None).await
+        self.ask_streaming(session, task, None).await
     }
 
     /// The same, and passes the text of the answer on while it is written.
     ///
     /// # Errors
     /// As [`Llm::ask`].
-    pub async fn ask_aloud<T: Task>(
+    pub async fn ask_streaming<T: Task>(
         &self,
         session: &Session,
         task: T,
@@ -104,7 +104,7 @@ impl Llm {
             value,
             calls,
             error,
-        } = self.ask_heard(session, task, listener).await?;
+        } = self.ask_with_listener(session, task, listener).await?;
         match (value, error) {
             (Some(value), None) => Ok(Answered { value, calls }),
             (_, Some(error)) => Err(error),
@@ -126,10 +126,10 @@ impl Llm {
         session: &Session,
         task: T,
     ) -> Result<Partly<T::Output>, LlmError> {
-        self.ask_heard(session, task, None).await
+        self.ask_with_listener(session, task, None).await
     }
 
-    async fn ask_heard<T: Task>(
+    async fn ask_with_listener<T: Task>(
         &self,
         session: &Session,
         task: T,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::auto::AutoRecord;
 use super::auto::decide::Reach;
 use super::auto::page::RankedCursor;
-use super::budget::{BudgetChunk, ModeTokens, Sheet, Size, count_prompt};
+use super::budget::{BudgetChunk, ModeTokens, PromptTokens, Size, count_prompt};
 use super::candidates::{Found, LeafReader};
 use super::input::{Mode, QuerySettings};
 use super::page::Cursor;
@@ -76,7 +76,7 @@ pub struct Known {
 struct Material {
     chunks: Vec<BudgetChunk>,
     helpers: Vec<Option<Arc<str>>>,
-    sheet: Sheet,
+    prompt: PromptTokens,
 }
 
 impl QueryRun<'_> {
@@ -317,16 +317,17 @@ impl QueryRun<'_> {
             ModeTokens::of(&self.inner.llm, self.ask.model.as_deref(), self.counter)
         });
         self.record.mode = mode;
-        let sheet = Sheet::count(self.counter, mode, query, helpers.clone(), chunks.clone()).await;
+        let prompt =
+            PromptTokens::count(self.counter, mode, query, helpers.clone(), chunks.clone()).await;
         let all = vec![true; chunks.len()];
-        let (fixed, content) = (sheet.fixed(&all), sheet.content(&all));
+        let (fixed, content) = (prompt.fixed(&all), prompt.content(&all));
 
         self.result.estimate = Some(PromptEstimate {
             fixed_prompt_token_count: fixed.tokens,
             chunks_total_token_count: content.tokens,
             fixed_prompt_char_count: fixed.chars,
             chunks_total_char_count: content.chars,
-            query_token_count: sheet.query.tokens,
+            query_token_count: prompt.query.tokens,
             schema_token_count: mode.answer,
             max_token_budget: self.whole_budget(),
             final_prompt_token_count: None,
@@ -337,7 +338,7 @@ impl QueryRun<'_> {
         Ok(Material {
             chunks,
             helpers,
-            sheet,
+            prompt,
         })
     }
 
@@ -405,7 +406,8 @@ impl QueryRun<'_> {
             let listener = MemberListener::new("answer", |written| {
                 self.events.tell(QueryEvent::Answer(written));
             });
-            llm.ask_aloud(self.session, task, Some(&listener)).await?
+            llm.ask_streaming(self.session, task, Some(&listener))
+                .await?
         } else {
             llm.ask(self.session, task).await?
         };

@@ -22,7 +22,7 @@ pub(super) struct View {
 }
 
 /// How a protocol requests structured output.
-struct Wish<'a> {
+struct OutputRequest<'a> {
     native: Option<&'a Value>,
     native_name: Option<&'a str>,
     tool: Option<&'a Value>,
@@ -78,7 +78,7 @@ fn openai(body: &Value) -> View {
         .get("response_format")
         .filter(|format| at(format, "/type") == Some("json_schema"));
     let tool = body.pointer("/tools/0");
-    let wish = Wish {
+    let request = OutputRequest {
         native: format.map(|format| {
             format
                 .pointer("/json_schema/schema")
@@ -95,7 +95,7 @@ fn openai(body: &Value) -> View {
     assemble(
         of(&["system", "developer"]),
         of(&["user"]),
-        &wish,
+        &request,
         body.get("temperature"),
         limit,
     )
@@ -107,7 +107,7 @@ fn anthropic(body: &Value) -> View {
         .pointer("/output_config/format")
         .or_else(|| body.get("output_format"));
     let tool = body.pointer("/tools/0");
-    let wish = Wish {
+    let request = OutputRequest {
         native: format.map(|format| format.get("schema").unwrap_or(&Value::Null)),
         native_name: format.and_then(|format| at(format, "/name")),
         tool: tool.map(|tool| tool.get("input_schema").unwrap_or(&Value::Null)),
@@ -123,7 +123,7 @@ fn anthropic(body: &Value) -> View {
     assemble(
         system,
         user,
-        &wish,
+        &request,
         body.get("temperature"),
         body.get("max_tokens"),
     )
@@ -145,7 +145,7 @@ fn gemini(body: &Value) -> View {
 
     let settings = body.get("generationConfig").unwrap_or(&Value::Null);
     let tool = body.pointer("/tools/0/functionDeclarations/0");
-    let wish = Wish {
+    let request = OutputRequest {
         native: settings
             .get("responseJsonSchema")
             .or_else(|| settings.get("responseSchema")),
@@ -163,7 +163,7 @@ fn gemini(body: &Value) -> View {
     assemble(
         system,
         user.join("\n\n"),
-        &wish,
+        &request,
         settings.get("temperature"),
         settings.get("maxOutputTokens"),
     )
@@ -176,7 +176,7 @@ fn parameters(tool: &Value) -> &Value {
 }
 
 fn embeddings(body: &Value) -> View {
-    let none = Wish {
+    let none = OutputRequest {
         native: None,
         native_name: None,
         tool: None,
@@ -207,13 +207,13 @@ pub(super) fn inputs(body: &Value) -> Vec<String> {
 fn assemble(
     system: String,
     user: String,
-    wish: &Wish<'_>,
+    request: &OutputRequest<'_>,
     temperature: Option<&Value>,
     limit: Option<&Value>,
 ) -> View {
-    let (mode, name, schema) = match (wish.native, wish.tool) {
-        (Some(schema), _) => (OutputMode::Native, wish.native_name, Some(schema)),
-        (None, Some(schema)) => (OutputMode::Tool, wish.tool_name, Some(schema)),
+    let (mode, name, schema) = match (request.native, request.tool) {
+        (Some(schema), _) => (OutputMode::Native, request.native_name, Some(schema)),
+        (None, Some(schema)) => (OutputMode::Tool, request.tool_name, Some(schema)),
         (None, None) => (OutputMode::Prompted, None, None),
     };
     View {

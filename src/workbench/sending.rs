@@ -276,7 +276,10 @@ impl Workbench {
             tell(written);
         });
 
-        let answered = self.llm.ask_aloud(session, task, Some(&listener)).await?;
+        let answered = self
+            .llm
+            .ask_streaming(session, task, Some(&listener))
+            .await?;
         Ok(answered.value.text)
     }
 

@@ -13,11 +13,11 @@ use hyper::service::Service;
 use hyper::{Request, Response};
 use hyper_util::service::TowerToHyperService;
 
-use super::connection_slots::{Seat, Turn};
+use super::connection_slots::{ConnectionSlot, Turn};
 use crate::http::admission::is_probe;
 
 pub struct Attended {
-    pub seat: Arc<Seat>,
+    pub slot: Arc<ConnectionSlot>,
     pub service: TowerToHyperService<Router>,
 }
 
@@ -27,7 +27,7 @@ impl Service<Request<Incoming>> for Attended {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let turn = self.seat.begin(is_probe(&request));
+        let turn = self.slot.begin(is_probe(&request));
         request.extensions_mut().insert(turn.admission);
         let answering = self.service.call(request);
         Box::pin(async move {

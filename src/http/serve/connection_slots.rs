@@ -31,7 +31,7 @@ const SETTLED: Duration = Duration::from_millis(500);
 /// The same for a reserved slot: a probe sends its request at once, and another one may need it.
 const SETTLED_IN_RESERVE: Duration = Duration::from_millis(100);
 
-pub struct Places {
+pub struct ConnectionSlots {
     main: Limits,
     reserve: Limits,
     inner: Mutex<Inner>,
@@ -50,7 +50,7 @@ struct Limits {
 #[derive(Default)]
 struct Inner {
     last_id: u64,
-    seats: HashMap<u64, State>,
+    slots: HashMap<u64, State>,
     main: Row,
     reserve: Row,
 }
@@ -81,8 +81,8 @@ pub struct Signals {
 }
 
 /// The slot of a connection, released when dropped.
-pub struct Seat {
-    places: Arc<Places>,
+pub struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     id: u64,
     pub signals: Signals,
     busy: AtomicBool,
@@ -102,11 +102,11 @@ fn peer_of(address: IpAddr) -> IpAddr {
 
 /// A request in progress; over when dropped.
 pub struct Turn {
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     pub admission: Admission,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub fn new(config: &Server) -> Arc<Self> {
         let number = |setting: u64| usize::try_from(setting).unwrap_or(usize::MAX);
         let per_peer = number(config.max_connections_per_peer());
@@ -126,7 +126,7 @@ impl Places {
     }
 
     /// A slot for a new connection.
-    pub fn seat(self: &Arc<Self>, address: IpAddr) -> Result<Arc<Seat>, Refusal> {
+    pub fn slot(self: &Arc<Self>, address: IpAddr) -> Result<Arc<ConnectionSlot>, Refusal> {
         let peer = peer_of(address);
         let now = Instant::now();
         let mut inner = self.lock();
@@ -142,7 +142,7 @@ impl Places {
         let row = inner.row(reserved);
         row.count_in(peer);
         row.idle.insert((now, id));
-        inner.seats.insert(
+        inner.slots.insert(
             id,
             State {
                 peer,
@@ -152,8 +152,8 @@ impl Places {
             },
         );
 
-        Ok(Arc::new(Seat {
-            places: Arc::clone(self),
+        Ok(Arc::new(ConnectionSlot {
+            slots: Arc::clone(self),
             id,
             signals,
             busy: AtomicBool::new(false),
@@ -203,8 +203,8 @@ impl Inner {
     /// if given; returns whether there was one.
     fn evict(&mut self, reserved: bool, of: Option<IpAddr>, latest: Option<Instant>) -> bool {
         let row = if reserved { &self.reserve } else { &self.main };
-        let fits = |seat: &State| {
-            of.is_none_or(|peer| seat.peer == peer) && !seat.signals.unread.load(Ordering::Relaxed)
+        let fits = |slot: &State| {
+            of.is_none_or(|peer| slot.peer == peer) && !slot.signals.unread.load(Ordering::Relaxed)
         };
 
         let settled = row
@@ -214,11 +214,11 @@ impl Inner {
 
         let found = settled
             .map(|(_, id)| *id)
-            .find(|id| self.seats.get(id).is_some_and(fits));
+            .find(|id| self.slots.get(id).is_some_and(fits));
         let Some(id) = found else { return false };
 
-        if let Some(seat) = self.remove(id) {
-            seat.signals.leave.cancel();
+        if let Some(slot) = self.remove(id) {
+            slot.signals.leave.cancel();
             metrics::counter!(names::HTTP_CONNECTIONS_EVICTED_TOTAL).increment(1);
         }
 
@@ -226,13 +226,13 @@ impl Inner {
     }
 
     fn remove(&mut self, id: u64) -> Option<State> {
-        let seat = self.seats.remove(&id)?;
-        if let Some(since) = seat.idle_since {
-            self.row(seat.reserved).idle.remove(&(since, id));
+        let slot = self.slots.remove(&id)?;
+        if let Some(since) = slot.idle_since {
+            self.row(slot.reserved).idle.remove(&(since, id));
         }
 
-        self.row(seat.reserved).count_out(seat.peer);
-        Some(seat)
+        self.row(slot.reserved).count_out(slot.peer);
+        Some(slot)
     }
 }
 
@@ -253,12 +253,12 @@ impl Row {
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// A request has arrived: a health probe, or another one.
     pub fn begin(self: &Arc<Self>, is_probe: bool) -> Turn {
         self.busy.store(true, Ordering::Relaxed);
         Turn {
-            seat: Arc::clone(self),
+            slot: Arc::clone(self),
             admission: self.admit(is_probe),
         }
     }
@@ -268,12 +268,12 @@ impl Seat {
     }
 
     fn admit(&self, is_probe: bool) -> Admission {
-        let mut inner = self.places.lock();
+        let mut inner = self.slots.lock();
         // A request that arrives at the moment of eviction is still answered.
-        let Some(seat) = inner.seats.get_mut(&self.id) else {
+        let Some(slot) = inner.slots.get_mut(&self.id) else {
             return Admission::All;
         };
-        let (peer, reserved, idle_since) = (seat.peer, seat.reserved, seat.idle_since.take());
+        let (peer, reserved, idle_since) = (slot.peer, slot.reserved, slot.idle_since.take());
         if let Some(since) = idle_since {
             inner.row(reserved).idle.remove(&(since, self.id));
         }
@@ -283,7 +283,7 @@ impl Seat {
         }
 
         let now = Instant::now();
-        if let Err(refusal) = self.places.make_room(&mut inner, false, peer, now) {
+        if let Err(refusal) = self.slots.make_room(&mut inner, false, peer, now) {
             if !is_probe {
                 inner.remove(self.id);
             }
@@ -293,8 +293,8 @@ impl Seat {
 
         inner.reserve.count_out(peer);
         inner.main.count_in(peer);
-        if let Some(seat) = inner.seats.get_mut(&self.id) {
-            seat.reserved = false;
+        if let Some(slot) = inner.slots.get_mut(&self.id) {
+            slot.reserved = false;
         }
 
         Admission::All
@@ -303,12 +303,12 @@ impl Seat {
     fn end(&self) {
         self.busy.store(false, Ordering::Relaxed);
         let now = Instant::now();
-        let mut inner = self.places.lock();
-        let Some(seat) = inner.seats.get_mut(&self.id) else {
+        let mut inner = self.slots.lock();
+        let Some(slot) = inner.slots.get_mut(&self.id) else {
             return;
         };
-        seat.idle_since = Some(now);
-        let reserved = seat.reserved;
+        slot.idle_since = Some(now);
+        let reserved = slot.reserved;
 
         inner.row(reserved).idle.insert((now, self.id));
     }
@@ -316,13 +316,13 @@ impl Seat {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.seat.end();
+        self.slot.end();
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.lock().remove(self.id);
+        self.slots.lock().remove(self.id);
     }
 }
 

@@ -108,10 +108,10 @@ impl Filing<'_> {
     /// What a shared call did not settle is asked alone.
     async fn classify(&self, task: Classify, layer: usize) -> Result<Classified, JobError> {
         if layer == 0
-            && let Some((seat, job)) = self.seat
+            && let Some((member, job)) = self.member
         {
             let most = self.source.batch_size;
-            let shared = seat.classify(self.llm, (self.session, job), task.clone(), most);
+            let shared = member.classify(self.llm, (self.session, job), task.clone(), most);
             if let Some(shared) = shared.await {
                 return Ok(Classified {
                     chunks: shared.chunks,

@@ -15,11 +15,11 @@ use crate::categories::tree::{Node, Tree};
 use crate::ingestion::cut_text::{CutText, count};
 use crate::ingestion::filed_so_far::FiledSoFar;
 use crate::ingestion::filing::{Calls, FiledText, Filing};
-use crate::ingestion::filing_desk::FilingDesk;
+use crate::ingestion::filing_permit::FilingPermit;
 use crate::ingestion::hierarchy::fullness;
 use crate::ingestion::saver::Saver;
 use crate::ingestion::second_look::SecondLook;
-use crate::ingestion::together::Seat;
+use crate::ingestion::shared_calls::BatchMember;
 use crate::ingestion::write_error::WriteError;
 use crate::ingestion::writing::{Draft, Written, part_name};
 use crate::jobs::{Failure, JobContext, JobError};
@@ -39,7 +39,7 @@ impl IngestionWork {
     pub(super) async fn file_and_write(
         &self,
         context: &JobContext,
-        (session, seat): (&Session, Option<&Seat<'_>>),
+        (session, member): (&Session, Option<&BatchMember<'_>>),
         document: &CutText,
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
@@ -49,7 +49,7 @@ impl IngestionWork {
         let mut filing = Filing {
             llm: &self.llm,
             session,
-            seat: seat.map(|seat| (seat, context.id())),
+            member: member.map(|member| (member, context.id())),
             saver: &saver,
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,
@@ -68,8 +68,8 @@ impl IngestionWork {
 
         for _ in 0..MAX_REFILINGS {
             // An earlier round may have left its place.
-            let desk = if self.llm.capabilities("classify", session).in_process {
-                Some(FilingDesk::take(&self.filing_desks).await?)
+            let permit = if self.llm.capabilities("classify", session).in_process {
+                Some(FilingPermit::wait(&self.filing_permits).await?)
             } else {
                 None
             };
@@ -84,7 +84,7 @@ impl IngestionWork {
                 filing: &filing,
                 samples,
                 total,
-                desk: desk.as_ref(),
+                permit: permit.as_ref(),
             };
 
             match windows.run(draft).await {
@@ -136,7 +136,7 @@ struct Windows<'w> {
     samples: Option<Arc<Samples>>,
     /// All chunks of the text.
     total: usize,
-    desk: Option<&'w FilingDesk>,
+    permit: Option<&'w FilingPermit>,
 }
 
 impl Windows<'_> {
@@ -184,8 +184,8 @@ impl Windows<'_> {
 
     /// If no category is created, the next text need not wait to see its categories.
     fn leave_without_news(&self) {
-        if let Some(desk) = self.desk.filter(|_| !self.tree().has_new()) {
-            desk.leave();
+        if let Some(permit) = self.permit.filter(|_| !self.tree().has_new()) {
+            permit.release();
         }
     }
 
@@ -284,9 +284,13 @@ impl Windows<'_> {
                     return Err(JobError::LeaseLost.into());
                 }
 
-                let writing =
-                    self.work
-                        .write_last(context, self.session, draft, 0..total, (None, self.desk));
+                let writing = self.work.write_last(
+                    context,
+                    self.session,
+                    draft,
+                    0..total,
+                    (None, self.permit),
+                );
                 *written = Some(writing.await?);
                 Ok(())
             }
@@ -320,7 +324,7 @@ impl Windows<'_> {
                             self.session,
                             draft,
                             range,
-                            (written.as_ref(), self.desk),
+                            (written.as_ref(), self.permit),
                         )
                         .await?,
                 );

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 
-use super::{Item, ModeTokens, Sheet, Size};
+use super::{Item, ModeTokens, PromptTokens, Size};
 use crate::base::framing::quoted;
 use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::answer::{Answer, number, place, query_line};
@@ -72,7 +72,7 @@ impl ModeTokens {
     }
 }
 
-impl Sheet {
+impl PromptTokens {
     /// Counts every part once.
     pub async fn count(
         counter: TokenCounter,

@@ -51,7 +51,7 @@ pub struct ModeTokens {
 
 /// The tokens of each part of the prompt.
 #[derive(Debug, Clone)]
-pub struct Sheet {
+pub struct PromptTokens {
     /// Instruction, what the output mode adds to it, and query.
     pub base: Size,
     pub query: Size,
@@ -75,7 +75,7 @@ pub struct Item {
     pub sent: i64,
 }
 
-impl Sheet {
+impl PromptTokens {
     /// Everything except the chunks themselves, for the kept chunks.
     pub fn fixed(&self, kept: &[bool]) -> Size {
         let mut used = vec![false; self.helpers.len()];

@@ -1,6 +1,6 @@
 //! PRUNE: drops whole paths until the rest fits; trims or rejects the last one.
 
-use super::Sheet;
+use super::PromptTokens;
 use crate::config::query::Overflow;
 
 /// What is left.
@@ -35,16 +35,16 @@ pub fn order(relevance: &[f64], use_rankings: bool) -> Vec<usize> {
 /// Drops paths in the given order until the rest fits. `scores` says how well each chunk matches
 /// the query.
 pub fn prune(
-    sheet: &Sheet,
+    prompt: &PromptTokens,
     budget: i64,
     order: &[usize],
     overflow: Overflow,
     scores: impl FnOnce(usize) -> Vec<f64>,
 ) -> Result<Pruned, NothingFits> {
-    let mut kept = vec![true; sheet.items.len()];
+    let mut kept = vec![true; prompt.items.len()];
     let mut dropped = Vec::new();
     for (count, path) in order.iter().enumerate() {
-        if sheet.tokens(&kept) <= budget {
+        if prompt.tokens(&kept) <= budget {
             return Ok(Pruned {
                 kept,
                 dropped,
@@ -54,7 +54,7 @@ pub fn prune(
 
         if count + 1 == order.len() {
             if overflow == Overflow::Trim
-                && let Some(kept) = trim(sheet, budget, *path, &scores(*path))
+                && let Some(kept) = trim(prompt, budget, *path, &scores(*path))
             {
                 return Ok(Pruned {
                     kept,
@@ -67,7 +67,7 @@ pub fn prune(
             return Err(NothingFits { dropped });
         }
 
-        for (item, kept) in sheet.items.iter().zip(&mut kept) {
+        for (item, kept) in prompt.items.iter().zip(&mut kept) {
             *kept &= item.path != *path;
         }
 
@@ -82,16 +82,16 @@ pub fn prune(
 }
 
 /// Puts dropped paths back where they fit as a whole, the best first.
-pub fn refill(sheet: &Sheet, budget: i64, pruned: &mut Pruned) {
+pub fn refill(prompt: &PromptTokens, budget: i64, pruned: &mut Pruned) {
     for path in std::mem::take(&mut pruned.dropped).into_iter().rev() {
-        let more: Vec<bool> = sheet
+        let more: Vec<bool> = prompt
             .items
             .iter()
             .zip(&pruned.kept)
             .map(|(item, kept)| *kept || item.path == path)
             .collect();
 
-        if sheet.tokens(&more) <= budget {
+        if prompt.tokens(&more) <= budget {
             pruned.kept = more;
         } else {
             pruned.dropped.insert(0, path);
@@ -100,17 +100,17 @@ pub fn refill(sheet: &Sheet, budget: i64, pruned: &mut Pruned) {
 }
 
 /// Of one path, as many of the best matching chunks as fit; none if not even one does.
-fn trim(sheet: &Sheet, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<bool>> {
-    let mut best: Vec<usize> = (0..sheet.items.len())
-        .filter(|place| sheet.items[*place].path == path)
+fn trim(prompt: &PromptTokens, budget: i64, path: usize, scores: &[f64]) -> Option<Vec<bool>> {
+    let mut best: Vec<usize> = (0..prompt.items.len())
+        .filter(|place| prompt.items[*place].path == path)
         .collect();
     let score = |place: &usize| scores.get(*place).copied().unwrap_or(0.0);
     best.sort_by(|one, other| score(other).total_cmp(&score(one)).then(one.cmp(other)));
-    let mut kept = vec![false; sheet.items.len()];
+    let mut kept = vec![false; prompt.items.len()];
 
     for place in best {
         kept[place] = true;
-        if sheet.tokens(&kept) > budget {
+        if prompt.tokens(&kept) > budget {
             kept[place] = false;
         }
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     /// Ten tokens of base, one of delimiters for each chunk, helpers of five tokens each.
-    fn sheet(items: &[(usize, usize, i64)], helpers: usize) -> Sheet {
+    fn prompt(items: &[(usize, usize, i64)], helpers: usize) -> PromptTokens {
         let size = |tokens| Size {
             tokens,
             chars: tokens * 4,
@@ -138,7 +138,7 @@ mod tests {
             sent: *tokens,
         };
 
-        Sheet {
+        PromptTokens {
             base: size(10),
             query: size(2),
             mode: ModeTokens::default(),
@@ -154,12 +154,12 @@ mod tests {
 
     #[test]
     fn everything_that_fits_exactly_is_kept() {
-        let sheet = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
+        let prompt = prompt(&[(0, 0, 20), (1, 0, 30)], 1);
         let all = 10 + 5 + 2 + 50;
         let order = order(&[1.0, 0.5], true);
-        let pruned = prune(&sheet, all, &order, Overflow::Error, no_scores).unwrap();
+        let pruned = prune(&prompt, all, &order, Overflow::Error, no_scores).unwrap();
         assert_eq!((pruned.kept, pruned.dropped), (vec![true, true], vec![]));
-        let pruned = prune(&sheet, all - 1, &order, Overflow::Error, no_scores).unwrap();
+        let pruned = prune(&prompt, all - 1, &order, Overflow::Error, no_scores).unwrap();
 
         assert_eq!((pruned.kept, pruned.dropped), (vec![true, false], vec![1]));
     }
@@ -168,21 +168,21 @@ mod tests {
     fn other_parts_of_the_prompt_count_too() {
         let all = 10 + 5 + 2 + 50;
         let order = order(&[1.0, 0.5], true);
-        let mut longer = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
+        let mut longer = prompt(&[(0, 0, 20), (1, 0, 30)], 1);
         longer.base.tokens += 7;
-        let mut escaped = sheet(&[(0, 0, 20), (1, 0, 30)], 1);
+        let mut escaped = prompt(&[(0, 0, 20), (1, 0, 30)], 1);
 
         escaped.items[1].sent += 7;
-        for sheet in [longer, escaped] {
+        for prompt in [longer, escaped] {
             assert_eq!(
-                prune(&sheet, all + 7, &order, Overflow::Error, no_scores)
+                prune(&prompt, all + 7, &order, Overflow::Error, no_scores)
                     .unwrap()
                     .dropped,
                 [0; 0]
             );
 
             assert_eq!(
-                prune(&sheet, all + 6, &order, Overflow::Error, no_scores)
+                prune(&prompt, all + 6, &order, Overflow::Error, no_scores)
                     .unwrap()
                     .dropped,
                 [1]
@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn a_dropped_source_drops_its_helper() {
-        let sheet = sheet(&[(0, 0, 20), (1, 1, 20)], 2);
+        let prompt = prompt(&[(0, 0, 20), (1, 1, 20)], 2);
         let one = 10 + 5 + 1 + 20;
         let pruned = prune(
-            &sheet,
+            &prompt,
             one,
             &order(&[1.0, 0.5], true),
             Overflow::Error,
@@ -211,43 +211,43 @@ mod tests {
         .unwrap();
 
         assert_eq!(pruned.kept, [true, false]);
-        assert_eq!(sheet.tokens(&pruned.kept), one);
+        assert_eq!(prompt.tokens(&pruned.kept), one);
     }
 
     #[test]
     fn a_smaller_path_that_was_dropped_too_is_put_back() {
-        let sheet = sheet(&[(0, 0, 20), (1, 0, 90), (2, 0, 9), (3, 0, 30)], 1);
+        let prompt = prompt(&[(0, 0, 20), (1, 0, 90), (2, 0, 9), (3, 0, 30)], 1);
         let budget = 10 + 5 + 21 + 10;
         let order = order(&[1.0, 0.9, 0.8, 0.7], true);
-        let mut pruned = prune(&sheet, budget, &order, Overflow::Error, no_scores).unwrap();
+        let mut pruned = prune(&prompt, budget, &order, Overflow::Error, no_scores).unwrap();
         assert_eq!(pruned.dropped, [3, 2, 1]);
-        refill(&sheet, budget, &mut pruned);
+        refill(&prompt, budget, &mut pruned);
         assert_eq!(pruned.kept, [true, false, true, false]);
         assert_eq!(pruned.dropped, [3, 1]);
     }
 
     #[test]
     fn the_last_path_is_trimmed_or_rejected() {
-        let sheet = sheet(&[(0, 0, 30), (0, 0, 30), (0, 0, 30), (1, 0, 5)], 1);
+        let prompt = prompt(&[(0, 0, 30), (0, 0, 30), (0, 0, 30), (1, 0, 5)], 1);
         let order = order(&[1.0, 0.5], true);
 
         // Space for two: the best matches stay, in their order.
         let budget = 10 + 5 + 2 + 60;
         let scores = |_| vec![0.1, 0.0, 0.9, 0.0];
-        let pruned = prune(&sheet, budget, &order, Overflow::Trim, scores).unwrap();
+        let pruned = prune(&prompt, budget, &order, Overflow::Trim, scores).unwrap();
         assert_eq!(
             (pruned.kept, pruned.dropped, pruned.trimmed),
             (vec![true, false, true, false], vec![1], true)
         );
 
         // Equal scores: the first ones.
-        let pruned = prune(&sheet, budget, &order, Overflow::Trim, no_scores).unwrap();
+        let pruned = prune(&prompt, budget, &order, Overflow::Trim, no_scores).unwrap();
         assert_eq!(pruned.kept, [true, true, false, false]);
-        let refused = prune(&sheet, budget, &order, Overflow::Error, no_scores).unwrap_err();
+        let refused = prune(&prompt, budget, &order, Overflow::Error, no_scores).unwrap_err();
         assert_eq!(refused.dropped, [1, 0]);
 
         assert!(
-            prune(&sheet, 20, &order, Overflow::Trim, no_scores).is_err(),
+            prune(&prompt, 20, &order, Overflow::Trim, no_scores).is_err(),
             "not even one fits"
         );
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BudgetChunk, Sheet, Size};
+use super::{BudgetChunk, PromptTokens, Size};
 use crate::base::tokens::TokenCounter;
 use crate::llm::Task;
 use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk, heading};
@@ -86,18 +86,18 @@ impl Plan {
 /// Plans the target of each chunk. `None` if everything fits as it is.
 pub fn plan(
     counter: TokenCounter,
-    sheet: &Sheet,
+    prompt: &PromptTokens,
     chunks: &[BudgetChunk],
     rules: Rules,
 ) -> Result<Option<Plan>, NoPlan> {
-    let all = vec![true; sheet.items.len()];
+    let all = vec![true; prompt.items.len()];
     // The tokens of chunks as sent, but their characters as they are.
     let total = Size {
-        tokens: sheet.sent(&all),
-        chars: sheet.content(&all).chars,
+        tokens: prompt.sent(&all),
+        chars: prompt.content(&all).chars,
     };
 
-    let room = rules.budget - (sheet.tokens(&all) - total.tokens);
+    let room = rules.budget - (prompt.tokens(&all) - total.tokens);
     if room >= total.tokens {
         return Ok(None);
     }
@@ -111,7 +111,7 @@ pub fn plan(
         i64::try_from(share).unwrap_or(i64::MAX).max(1)
     };
 
-    let targets: Vec<i64> = sheet
+    let targets: Vec<i64> = prompt
         .items
         .iter()
         .map(|item| target(item.text.chars))
@@ -121,10 +121,10 @@ pub fn plan(
     let preface = Size::of(counter, Summarize::SYSTEM)
         .plus(Size::of(counter, INSTRUCTION))
         .tokens;
-    let preface = preface + sheet.mode.summarize;
+    let preface = preface + prompt.mode.summarize;
     let sizes = chunks
         .iter()
-        .zip(&sheet.items)
+        .zip(&prompt.items)
         .zip(&targets)
         .map(|((chunk, item), target)| {
             let (id, chars) = (chunk.chunk_id, item.text.chars);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(tighter(&[], 1), None);
     }
 
-    fn sheet(fixed: i64, texts: &[(i64, i64)]) -> (Sheet, Vec<BudgetChunk>) {
+    fn prompt(fixed: i64, texts: &[(i64, i64)]) -> (PromptTokens, Vec<BudgetChunk>) {
         let size = |tokens, chars| Size { tokens, chars };
         let item = |(tokens, chars): &(i64, i64)| super::super::Item {
             path: 0,
@@ -260,7 +260,7 @@ mod tests {
             sent: *tokens,
         };
 
-        let sheet = Sheet {
+        let prompt = PromptTokens {
             base: size(fixed, 0),
             query: size(0, 0),
             mode: super::super::ModeTokens::default(),
@@ -279,7 +279,7 @@ mod tests {
         };
 
         (
-            sheet,
+            prompt,
             (1..=i64::try_from(texts.len()).unwrap())
                 .map(chunk)
                 .collect(),
@@ -296,8 +296,8 @@ mod tests {
             retries: 1,
         };
 
-        let (sheet, chunks) = sheet(1000, &[(600, 2400), (400, 3), (800, 4001)]);
-        let plan = |budget| plan(counter, &sheet, &chunks, rules(budget));
+        let (prompt, chunks) = prompt(1000, &[(600, 2400), (400, 3), (800, 4001)]);
+        let plan = |budget| plan(counter, &prompt, &chunks, rules(budget));
         assert_eq!(
             plan(2800),
             Ok(None),

@@ -122,13 +122,13 @@ impl QueryRun<'_> {
         material: &Material,
         chunks: &[QueryChunk],
     ) -> Result<Vec<bool>, QueryError> {
-        let kept = fill(&material.sheet, self.budget());
+        let kept = fill(&material.prompt, self.budget());
         let Some(last) = kept.iter().rposition(|kept| *kept) else {
             let mut first = vec![false; chunks.len()];
             first[0] = true;
             return Err(QueryError::BudgetExceeded {
                 budget: self.budget(),
-                needed: material.sheet.tokens(&first),
+                needed: material.prompt.tokens(&first),
             });
         };
 

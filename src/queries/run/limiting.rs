@@ -40,7 +40,7 @@ impl QueryRun<'_> {
         };
 
         let mut pruned = prune(
-            &material.sheet,
+            &material.prompt,
             self.budget(),
             &order,
             self.ask.overflow,
@@ -49,9 +49,9 @@ impl QueryRun<'_> {
 
         if let Ok(pruned) = &mut pruned {
             if self.ask.refill {
-                prune::refill(&material.sheet, self.budget(), pruned);
+                prune::refill(&material.prompt, self.budget(), pruned);
             }
-            let tokens = material.sheet.tokens(&pruned.kept);
+            let tokens = material.prompt.tokens(&pruned.kept);
             if !pruned.dropped.is_empty() && tokens < self.budget() / 2 {
                 unused = Some(self.budget() - tokens);
             }
@@ -80,7 +80,7 @@ impl QueryRun<'_> {
 
             QueryError::BudgetExceeded {
                 budget: self.budget(),
-                needed: material.sheet.tokens(&only),
+                needed: material.prompt.tokens(&only),
             }
         })?;
 
@@ -125,7 +125,7 @@ impl QueryRun<'_> {
         }
 
         let rules = self.inner.rules(self.budget());
-        let planned = plan(self.counter, &material.sheet, &material.chunks, rules);
+        let planned = plan(self.counter, &material.prompt, &material.chunks, rules);
         let planned = planned.map_err(|no_plan| QueryError::BudgetTooSmall {
             budget: rules.budget,
             reason: match no_plan {
@@ -263,7 +263,7 @@ fn summarized(plan: &Plan, material: &Material, summaries: &[String]) -> Vec<Sum
     let chunks = material
         .chunks
         .iter()
-        .zip(&material.sheet.items)
+        .zip(&material.prompt.items)
         .zip(&plan.targets)
         .zip(summaries);
 

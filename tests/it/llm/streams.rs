@@ -59,7 +59,7 @@ async fn the_answer_arrives_in_pieces_in_every_mode_and_protocol() {
             let listener = MemberListener::new("answer", |one| heard.lock().unwrap().push(one));
             let answered = door
                 .llm
-                .ask_aloud(&session, question(), Some(&listener))
+                .ask_streaming(&session, question(), Some(&listener))
                 .await;
             let answered = answered.unwrap_or_else(|error| panic!("{kind} {mode}: {error}"));
 
@@ -97,7 +97,10 @@ async fn a_free_text_is_sent_and_returned_as_it_is() {
         let heard = Mutex::new(Vec::new());
         let listener = TextListener::new(|one| heard.lock().unwrap().push(one));
         let sent = prompt("Rules first.\n\nThen the task: \"why\"?");
-        let answered = door.llm.ask_aloud(&session, sent, Some(&listener)).await;
+        let answered = door
+            .llm
+            .ask_streaming(&session, sent, Some(&listener))
+            .await;
         let answered = answered.unwrap_or_else(|error| panic!("{kind}: {error}"));
 
         assert_eq!(answered.value.text, ANSWER, "{kind}");
@@ -128,7 +131,7 @@ async fn tokens_that_a_stream_does_not_report_are_counted() {
         let listener = TextListener::new(drop);
         let answered = door
             .llm
-            .ask_aloud(&session, prompt("one two three"), Some(&listener))
+            .ask_streaming(&session, prompt("one two three"), Some(&listener))
             .await
             .unwrap();
         let call = &answered.calls[0];
@@ -152,7 +155,7 @@ async fn a_server_that_rejects_stream_options_is_asked_without_them() {
         let listener = TextListener::new(drop);
         let sent = door
             .llm
-            .ask_aloud(&session, prompt("Why?"), Some(&listener))
+            .ask_streaming(&session, prompt("Why?"), Some(&listener))
             .await
             .unwrap();
         assert_eq!(sent.value.text, "You asked: Why?");
@@ -172,7 +175,7 @@ async fn a_stream_that_breaks_is_repeated_and_its_listener_is_told() {
         let listener = TextListener::new(|one| heard.lock().unwrap().push(one));
         let answered = door
             .llm
-            .ask_aloud(&session, prompt("Why?"), Some(&listener))
+            .ask_streaming(&session, prompt("Why?"), Some(&listener))
             .await
             .unwrap_or_else(|error| panic!("{kind}: {error}"));
 
@@ -206,7 +209,7 @@ async fn errors_before_a_stream_are_read_as_usual() {
         let listener = TextListener::new(drop);
         let error = door
             .llm
-            .ask_aloud(&session, prompt("Why?"), Some(&listener))
+            .ask_streaming(&session, prompt("Why?"), Some(&listener))
             .await
             .unwrap_err();
         assert_eq!(error.code(), "llm_unavailable", "{kind}: {error}");
@@ -236,7 +239,7 @@ async fn a_caller_that_goes_away_ends_the_stream_on_the_wire() {
             arrived.notify_one();
         });
         tokio::select! {
-            _ = door.llm.ask_aloud(&session, prompt("Why?"), Some(&listener)) => panic!("{kind}"),
+            _ = door.llm.ask_streaming(&session, prompt("Why?"), Some(&listener)) => panic!("{kind}"),
             () = arrived.notified() => {}
         }
 

@@ -1,4 +1,4 @@
-//! How far the texts of a room have come, so that a call waits for those that may still join it and
+//! How far the texts of a batch have come, so that a call waits for those that may still join it and
 //! for no others.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const PREPARING: usize = 0;
 const MOMENT: Duration = Duration::from_secs(2);
 const CALLS: u32 = 10;
 
-/// The stages of all texts in a room.
+/// The stages of all texts in a batch.
 #[derive(Default)]
 pub struct Stages {
     state: Mutex<State>,

@@ -29,14 +29,14 @@ pub const MAX_CHUNKS: usize = 2;
 /// The order of stages: the helper, then the levels.
 const HELPER: usize = 1;
 
-/// The rooms of all requests whose texts are being ingested; cheap to clone.
+/// The batches of all requests whose texts are being ingested; cheap to clone.
 #[derive(Clone, Default)]
-pub struct Together {
-    rooms: Arc<Mutex<HashMap<String, Weak<Room>>>>,
+pub struct SharedCalls {
+    batches: Arc<Mutex<HashMap<String, Weak<RequestBatch>>>>,
 }
 
 /// Where the texts of one request meet.
-pub struct Room {
+pub struct RequestBatch {
     stages: Stages,
     concurrency: usize,
     helpers: Gatherer<SourceHead, NewHelper>,
@@ -46,9 +46,9 @@ pub struct Room {
     levels: Mutex<HashMap<String, Arc<Level>>>,
 }
 
-/// The place of one text in its room, from before its first call to its end.
-pub struct Seat<'r> {
-    room: &'r Room,
+/// The place of one text in its batch, from before its first call to its end.
+pub struct BatchMember<'r> {
+    batch: &'r RequestBatch,
     member: Member<'r>,
 }
 
@@ -67,16 +67,16 @@ pub struct SharedAnswer {
     pub paid_by: JobId,
 }
 
-impl Together {
-    /// The room of a request; it lasts as long as somebody is in it.
-    pub fn room(&self, name: &str, concurrency: usize) -> Arc<Room> {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(room) = rooms.get(name).and_then(Weak::upgrade) {
-            return room;
+impl SharedCalls {
+    /// The batch of a request; it lasts as long as somebody is in it.
+    pub fn batch(&self, name: &str, concurrency: usize) -> Arc<RequestBatch> {
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(batch) = batches.get(name).and_then(Weak::upgrade) {
+            return batch;
         }
 
-        rooms.retain(|_, room| room.strong_count() > 0);
-        let room = Arc::new(Room {
+        batches.retain(|_, batch| batch.strong_count() > 0);
+        let batch = Arc::new(RequestBatch {
             stages: Stages::default(),
             concurrency,
             helpers: Gatherer::new(HELPER, MAX_DOCUMENTS, concurrency),
@@ -84,16 +84,16 @@ impl Together {
             levels: Mutex::default(),
         });
 
-        rooms.insert(name.to_owned(), Arc::downgrade(&room));
-        room
+        batches.insert(name.to_owned(), Arc::downgrade(&batch));
+        batch
     }
 }
 
-impl Room {
+impl RequestBatch {
     /// A place for a text; others wait for it until it is dropped.
-    pub fn enter(&self) -> Seat<'_> {
-        Seat {
-            room: self,
+    pub fn enter(&self) -> BatchMember<'_> {
+        BatchMember {
+            batch: self,
             member: self.stages.join(),
         }
     }
@@ -114,7 +114,7 @@ impl Room {
     }
 }
 
-impl Seat<'_> {
+impl BatchMember<'_> {
     /// A helper from a shared call; `None`: write it alone.
     pub async fn describe(
         &self,
@@ -122,15 +122,15 @@ impl Seat<'_> {
         session: &Session,
         head: SourceHead,
     ) -> Option<NewHelper> {
-        let room = self.room;
-        if room.one_by_one.load(Ordering::Relaxed) {
+        let batch = self.batch;
+        if batch.one_by_one.load(Ordering::Relaxed) {
             return None;
         }
 
         let call = async |heads: Vec<SourceHead>| {
             let answers = helpers.generate_many(session, heads).await;
             if answers.iter().all(Option::is_none) {
-                room.one_by_one.store(true, Ordering::Relaxed);
+                batch.one_by_one.store(true, Ordering::Relaxed);
             }
 
             // The helpers of other texts do not depend on these.
@@ -140,8 +140,8 @@ impl Seat<'_> {
             }
         };
 
-        let place = (&room.stages, &self.member);
-        room.helpers.ask(place, head, 1, call).await
+        let place = (&batch.stages, &self.member);
+        batch.helpers.ask(place, head, 1, call).await
     }
 
     /// The categories of a text's chunks from a shared call; `None`: ask alone. `most`: chunks of
@@ -153,10 +153,10 @@ impl Seat<'_> {
         task: Classify,
         most: usize,
     ) -> Option<SharedAnswer> {
-        let level = self.room.level(&task, most);
+        let level = self.batch.level(&task, most);
         let weight = task.chunks.len();
         let call = async |tasks: Vec<Classify>| level.classify(llm, (session, job), &tasks).await;
-        let place = (&self.room.stages, &self.member);
+        let place = (&self.batch.stages, &self.member);
         level.gatherer.ask(place, task, weight, call).await
     }
 }
