@@ -99,7 +99,7 @@ async fn bench(database: &str, count: i64) {
 
     println!(
         "{} with {count} sources of {VERSIONS} versions, filled in {took:.0} s:",
-        store.engine().name()
+        store.engine().into_str()
     );
 
     store.close().await;

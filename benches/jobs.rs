@@ -69,7 +69,7 @@ async fn bench(url: &str) {
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
-    println!("{}:", store.engine().name());
+    println!("{}:", store.engine().into_str());
 
     // One job per transaction, as with requests.
     let began = Instant::now();

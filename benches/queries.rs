@@ -94,7 +94,7 @@ async fn bench(database: &str, size: usize) {
     store.analyze().await.unwrap();
     println!(
         "{} with {size} chunks, filled in {:.0} s:",
-        store.engine().name(),
+        store.engine().into_str(),
         begun.elapsed().as_secs_f64()
     );
 

@@ -175,7 +175,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
     store.analyze().await.unwrap();
     println!(
         "{} with {size} chunks; written at {:.0} a second ({:.0} with cutting, terms and vectors)",
-        store.engine().name(),
+        store.engine().into_str(),
         size as f64 / writing,
         size as f64 / whole
     );

@@ -87,7 +87,7 @@ impl App {
 
         if !migrated.applied.is_empty() {
             tracing::info!(
-                engine = store.engine().name(),
+                engine = store.engine().into_str(),
                 migrations = migrated.applied.len(),
                 "schema migrated"
             );
@@ -95,7 +95,7 @@ impl App {
 
         check_depth(&config, &store).await?;
         metrics::gauge!(
-            names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION"), "engine" => store.engine().name()
+            names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION"), "engine" => store.engine().into_str()
         )
         .set(1.0);
 

@@ -14,6 +14,7 @@ use memoir::policy::{Candidate, Entry, MemoryType};
 use memoir::search::highlight::Highlighter;
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
+use strum::VariantArray as _;
 
 /// A kind of text of about so many bytes.
 pub type Shape = (&'static str, fn(usize) -> String);
@@ -190,7 +191,7 @@ pub const SECRETS: &[Shape] = &[
     }),
 ];
 
-static BUILT_IN: LazyLock<CompiledPatterns> = LazyLock::new(|| patterns(&[], &BuiltIn::ALL));
+static BUILT_IN: LazyLock<CompiledPatterns> = LazyLock::new(|| patterns(&[], BuiltIn::VARIANTS));
 static CUSTOM: LazyLock<CompiledPatterns> = LazyLock::new(|| {
     patterns(
         &[

@@ -17,7 +17,7 @@ pub fn render(config: &Config, store: &Store, local_models: &[LocalModel]) -> [B
             name: "memoir".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             database: http::DatabaseInfo {
-                engine: store.engine().name().to_owned(),
+                engine: store.engine().into_str().to_owned(),
                 schema_version: SCHEMA_VERSION,
             },
             llm: http::LlmInfo {

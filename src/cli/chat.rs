@@ -113,7 +113,9 @@ fn read(arguments: &Arguments) -> anyhow::Result<Vec<Chat>> {
         .with_context(|| format!("{} is not UTF-8 text: {KNOWN}", path.display()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let format = match &arguments.format {
-        Some(name) => Format::parse(name)
+        Some(name) => name
+            .parse()
+            .ok()
             .with_context(|| format!("--format {name}: use jsonl, chatgpt, claude or whatsapp"))?,
         None => Format::of(text).with_context(|| {
             format!(

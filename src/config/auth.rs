@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use super::{Violation, Violations};
 use crate::base::clock::Timestamp;
@@ -58,27 +59,12 @@ impl fmt::Debug for ApiKey {
 }
 
 /// What a caller may do; each role includes the roles before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Role {
     Read,
     User,
     Admin,
-}
-
-impl Role {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::User => "user",
-            Self::Admin => "admin",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Read, Self::User, Self::Admin]
-            .into_iter()
-            .find(|role| role.as_str() == text)
-    }
 }
 
 /// Usage limits of a key.
@@ -218,8 +204,9 @@ impl RawKey {
 
         let role = match self.role.as_deref() {
             None => Ok(Role::User),
-            Some(name) => Role::parse(name)
-                .ok_or_else(|| wrong("role", name, "\"read\", \"user\" or \"admin\"")),
+            Some(name) => name
+                .parse()
+                .map_err(|_| wrong("role", name, "\"read\", \"user\" or \"admin\"")),
         };
 
         let expires_at = match self.expires.as_deref() {

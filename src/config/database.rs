@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use strum::IntoStaticStr;
 
 use super::mask::mask_url;
 use super::{Violation, Violations};
@@ -50,22 +51,12 @@ pub enum SqliteSynchronous {
 }
 
 /// The supported database engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Engine {
     Sqlite,
     Postgres,
     Mysql,
-}
-
-impl Engine {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sqlite => "sqlite",
-            Self::Postgres => "postgres",
-            Self::Mysql => "mysql",
-        }
-    }
 }
 
 /// A connection string; its `Display` omits the password.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::{Origin, Secret, Violation, Violations};
 
@@ -133,24 +134,14 @@ impl Provider {
 }
 
 /// The protocol of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Kind {
     Openai,
     Anthropic,
     Gemini,
     Local,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Openai => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Local => "local",
-        }
-    }
 }
 
 /// How the output schema is enforced.

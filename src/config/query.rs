@@ -1,6 +1,7 @@
 //! `[query]`: how a query walks the hierarchy, and its budget.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::{Ingestion, Violation, Violations};
 
@@ -25,8 +26,11 @@ pub struct Query {
 }
 
 /// How a query walks the hierarchy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum StrategyName {
     /// Search first, and choose categories only in doubt.
     Auto,
@@ -34,26 +38,6 @@ pub enum StrategyName {
     WideBranch,
     ZoomIn,
     BranchOut,
-}
-
-impl StrategyName {
-    pub const ALL: [Self; 5] = [
-        Self::Auto,
-        Self::OneShot,
-        Self::WideBranch,
-        Self::ZoomIn,
-        Self::BranchOut,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::OneShot => "one_shot",
-            Self::WideBranch => "wide_branch",
-            Self::ZoomIn => "zoom_in",
-            Self::BranchOut => "branch_out",
-        }
-    }
 }
 
 /// What to do with chunks that do not fit the budget.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::{Violation, Violations, layers};
 
@@ -17,21 +18,13 @@ pub struct Taxonomy {
 }
 
 /// What the limits in force count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LimitScope {
     /// All categories of a level.
     Level,
     /// The children of one parent.
     Parent,
-}
-
-impl LimitScope {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Level => "level",
-            Self::Parent => "parent",
-        }
-    }
 }
 
 /// The scope as it is configured.
@@ -71,7 +64,7 @@ pub fn settle_scope(tree: &mut Map<String, Value>, limits_levels: bool) {
         } else {
             LimitScope::Parent
         };
-        *scope = in_force.name().into();
+        *scope = in_force.into_str().into();
     }
 }
 

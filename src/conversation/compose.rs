@@ -1,5 +1,7 @@
 //! Writes scored memories as a text in sections that fits a budget. Pure.
 
+use strum::IntoStaticStr;
+
 use super::scoring::Scored;
 use super::stages::RetrievalSource;
 use crate::base::framing;
@@ -25,25 +27,16 @@ const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
 ];
 
 /// Why a memory is not in the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LeftOut {
     /// It begins like this memory, which has a better score.
     Duplicate(String),
     SectionFull,
     OverBudget,
     /// It made room for a memory of the last stage.
+    #[strum(serialize = "replaced_by_expansion")]
     Replaced,
-}
-
-impl LeftOut {
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Duplicate(_) => "duplicate",
-            Self::SectionFull => "section_full",
-            Self::OverBudget => "over_budget",
-            Self::Replaced => "replaced_by_expansion",
-        }
-    }
 }
 
 /// A composed text.

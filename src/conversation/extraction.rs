@@ -169,7 +169,10 @@ impl Conversation {
     async fn known_facts(&self, space: &Space, user_id: &str) -> Result<Vec<Memory>, JobError> {
         let filter = MemoryFilter {
             user_id: Some(user_id.to_owned()),
-            kinds: vec![MemoryKind::Fact.as_str(), MemoryKind::Preference.as_str()],
+            kinds: vec![
+                MemoryKind::Fact.into_str(),
+                MemoryKind::Preference.into_str(),
+            ],
             ..MemoryFilter::default()
         };
         let page = MemoryPage {
@@ -249,7 +252,7 @@ fn checked(
         .replaces
         .and_then(|number| usize::try_from(number - 1).ok())
         .and_then(|place| known.get(place));
-    let kind = MemoryKind::parse(&fact.kind)?;
+    let kind = fact.kind.parse().ok()?;
     let content = fact.content.trim().to_owned();
     Some(Memory {
         seq: 0,

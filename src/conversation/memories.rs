@@ -314,7 +314,7 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
     let kind = new
         .kind
         .as_deref()
-        .map_or(Some(MemoryKind::Fact), MemoryKind::parse);
+        .map_or(Some(MemoryKind::Fact), |kind| kind.parse().ok());
     let kind = kind.filter(|kind| *kind != MemoryKind::Message);
     if kind.is_none() {
         let rule = "must be fact, preference or summary; messages belong to a thread (POST /v1/threads/{id}/messages)";

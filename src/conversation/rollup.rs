@@ -50,7 +50,7 @@ impl Conversation {
     ) -> Result<Vec<Memory>, ConversationError> {
         let filter = MemoryFilter {
             thread_id: Some(thread_id.clone()),
-            kinds: vec![MemoryKind::Summary.as_str()],
+            kinds: vec![MemoryKind::Summary.into_str()],
             ..MemoryFilter::default()
         };
         let page = MemoryPage {

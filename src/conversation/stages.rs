@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use strum::IntoStaticStr;
+
 use super::intent::{Intent, milliseconds};
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
@@ -17,21 +19,12 @@ pub const BUDGET: usize = 20;
 const ALWAYS: usize = 3;
 
 /// Which stage found a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RetrievalSource {
     CurrentThread,
     CrossThread,
     Expansion,
-}
-
-impl RetrievalSource {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CurrentThread => "current_thread",
-            Self::CrossThread => "cross_thread",
-            Self::Expansion => "expansion",
-        }
-    }
 }
 
 /// The score by which a stage chose a memory.

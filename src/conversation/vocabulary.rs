@@ -124,7 +124,7 @@ impl Conversation {
         if list.iter().any(|term| term == suggestion) {
             let detail = format!(
                 "the vocabulary already has the {} {suggestion:?}",
-                kind.as_str()
+                kind.into_str()
             );
             return Err(ConversationError::VocabularyConflict(detail));
         }
@@ -142,7 +142,7 @@ impl Conversation {
         let version = next_version(tx, space, None, now).await?;
         let vocabulary = Vocabulary { version, terms };
         tx.add_vocabulary(space, &vocabulary, now).await?;
-        let request = json!({"kind": kind.as_str(), "suggestion": suggestion});
+        let request = json!({"kind": kind.into_str(), "suggestion": suggestion});
         let new = NewJob {
             group_size: 1,
             kind: backfill::KIND,

@@ -52,7 +52,7 @@ impl Conversation {
 
         let filter = MemoryFilter {
             thread_id: Some(thread.id.clone()),
-            kinds: vec![MemoryKind::Summary.as_str()],
+            kinds: vec![MemoryKind::Summary.into_str()],
             pinned: Some(true),
             ..MemoryFilter::default()
         };

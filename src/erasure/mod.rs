@@ -215,7 +215,7 @@ impl Erasures {
     ) -> Result<Erased, ErasureError> {
         match self.unfinished(order, kind, id).await? {
             Some(running) => self.complete(running, order.now).await,
-            None => Err(ErasureError::not_found(kind.as_str(), id)),
+            None => Err(ErasureError::not_found(kind.into_str(), id)),
         }
     }
 
@@ -270,7 +270,7 @@ impl Erasures {
         self.store.finish_erasure(&running.erasure).await?;
         tracing::info!(
             erasure_id = %running.erasure.id,
-            kind = running.erasure.kind.as_str(),
+            kind = running.erasure.kind.into_str(),
             rows = running.erasure.rows.values().sum::<u64>(),
             "erased"
         );

@@ -119,16 +119,16 @@ impl Caller {
 
         let detail = format!(
             "this operation requires a key with the role {}; this key has the role {}",
-            role.as_str(),
-            self.role().as_str()
+            role.into_str(),
+            self.role().into_str()
         );
 
         Err(ApiError::forbidden(&detail)
             .fix(format!(
                 "Use a key with the role {} or higher.",
-                role.as_str()
+                role.into_str()
             ))
-            .with("needed_role", role.as_str()))
+            .with("needed_role", role.into_str()))
     }
 
     /// The only space that this caller can see; `None` for all.

@@ -285,7 +285,7 @@ impl From<JobsError> for ApiError {
                 problems::WRONG_JOB_STATE,
                 format!("{detail}; this operation requires {wanted}"),
             )
-            .with("state", state.as_str()),
+            .with("state", state.into_str()),
             JobsError::Erased(_) => {
                 Self::new(problems::ERASED, detail).fix("Send the text again: POST /v1/ingestions.")
             }

@@ -233,7 +233,7 @@ fn add_role(method: &Method, path: &str, operation: &mut Operation) {
         return;
     }
 
-    let role = roles::needed(method, path).as_str();
+    let role = roles::needed(method, path).into_str();
     let said = operation.description.take().unwrap_or_default();
     let or_higher = if role == "admin" { "" } else { " or higher" };
     let needs =

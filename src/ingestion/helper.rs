@@ -120,7 +120,7 @@ impl HelperStep<'_> {
     ) -> Result<(), JobError> {
         let value = serde_json::to_value(helper).unwrap_or_default();
         let event = json!({
-            "event": event, "origin": helper.origin.as_str(), "token_count": helper.token_count,
+            "event": event, "origin": helper.origin.into_str(), "token_count": helper.token_count,
             "tokens_prompt": helper.tokens_prompt, "tokens_completion": helper.tokens_completion,
         });
 

@@ -58,7 +58,7 @@ pub enum JobsError {
     #[error("there is no job {0} in this space")]
     NotFound(String),
     /// 409: it has ended, or has not ended yet.
-    #[error("the job has the state {}", .state.as_str())]
+    #[error("the job has the state {}", .state.into_str())]
     WrongState {
         state: JobState,
         wanted: &'static str,

@@ -237,7 +237,7 @@ impl Shared {
         self.jobs.announce();
         let ms = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
 
-        tracing::info!(%job_id, kind, attempt, outcome = outcome.as_str(), ms, "job released");
+        tracing::info!(%job_id, kind, attempt, outcome = outcome.into_str(), ms, "job released");
     }
 
     /// Runs the work in its own task, so that a panic or a stop ends only that.

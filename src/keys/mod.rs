@@ -239,7 +239,7 @@ impl Keys {
             name: new.name,
             key_sha256: hash::sha256_hex(secret.as_bytes()),
             prefix: secret.chars().take(PREFIX_CHARS).collect(),
-            role: new.role.as_str().to_owned(),
+            role: new.role.into_str().to_owned(),
             limits_json: to_json(&new.limits),
             expires_at: new.expires_at,
             created_at: now,

@@ -70,7 +70,7 @@ impl Llm {
             let default = profile.learnt(&provider.model);
             Some(ProviderView {
                 name: provider.name.clone(),
-                kind: provider.kind.as_str(),
+                kind: provider.kind.into_str(),
                 model: (!provider.model.is_empty()).then(|| provider.model.clone()),
                 configured: provider.is_configured(),
                 resting: profile.breaker.is_open(),
@@ -80,7 +80,7 @@ impl Llm {
                     .into_iter()
                     .map(|paused| self.show(paused))
                     .collect(),
-                structured_output: profile.mode(&default).as_str(),
+                structured_output: profile.mode(&default).into_str(),
                 max_concurrency: provider.max_concurrency,
                 requests_per_minute: provider.requests_per_minute,
                 tokens_per_minute: provider.tokens_per_minute,

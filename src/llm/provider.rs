@@ -5,6 +5,7 @@
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::listener::Listener;
 use super::provider_error::ProviderError;
@@ -110,7 +111,8 @@ pub struct Parameters {
 }
 
 /// How the schema of an answer is enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Mode {
     Native,
     Tool,
@@ -122,16 +124,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Tool => "tool",
-            Self::Prompted => "prompted",
-            Self::Text => "text",
-            Self::Embedded => "embedded",
-        }
-    }
-
     /// The next mode to try if a provider rejects this one.
     pub fn lower(self) -> Option<Self> {
         match self {

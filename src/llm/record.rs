@@ -132,13 +132,13 @@ impl<'a> Call<'a> {
             stage: plan.stage.to_owned(),
             level: plan.level,
             attempt: attempts.count() + 1,
-            outcome: CallOutcome::Cancelled.as_str().to_owned(),
+            outcome: CallOutcome::Cancelled.into_str().to_owned(),
             llm_output: None,
             timestamp: attempts.llm.now(),
             latency_ms: 0.0,
             provider: target.profile.settings.name.clone(),
             model: target.model.clone(),
-            mode: plan.mode.as_str().to_owned(),
+            mode: plan.mode.into_str().to_owned(),
             tokens_prompt: 0,
             tokens_completion: 0,
             tokens_cached: 0,
@@ -247,7 +247,7 @@ impl<'a> Call<'a> {
     }
 
     fn write(&self, mut record: LlmCall, outcome: CallOutcome, error: Option<&'static str>) {
-        outcome.as_str().clone_into(&mut record.outcome);
+        outcome.into_str().clone_into(&mut record.outcome);
         let (llm, session) = (self.attempts.llm, self.attempts.session);
         measure::count(&record);
         let (id, answered_by) = self.reply.clone().unwrap_or_default();
@@ -258,7 +258,7 @@ impl<'a> Call<'a> {
             max_output_tokens: self.plan.max_output_tokens,
             response_id: id,
             response_model: answered_by,
-            error: error.or_else(|| (outcome != CallOutcome::Ok).then(|| outcome.as_str())),
+            error: error.or_else(|| (outcome != CallOutcome::Ok).then(|| outcome.into_str())),
             traceparent: session.traceparent.as_deref(),
             payer: &session.payer,
         });

@@ -37,7 +37,7 @@ impl Record {
     pub fn begun(mut calls: Vec<LlmCall>) -> (Self, Vec<LlmCall>) {
         let last = calls
             .iter()
-            .rposition(|call| call.outcome == CallOutcome::Ok.as_str());
+            .rposition(|call| call.outcome == CallOutcome::Ok.into_str());
         let useless = calls.split_off(last.map_or(0, |last| last + 1));
         (
             Self {
@@ -103,7 +103,7 @@ impl Record {
 
 /// The reply of a call, if there was one.
 fn recalled(call: &LlmCall) -> Option<Recalled> {
-    let is = |outcome: CallOutcome| call.outcome == outcome.as_str();
+    let is = |outcome: CallOutcome| call.outcome == outcome.into_str();
     if is(CallOutcome::TransportError) || is(CallOutcome::Cancelled) {
         return None;
     }

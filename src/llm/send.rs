@@ -292,7 +292,7 @@ fn downgrade(
     tracing::info!(
         model = target.name(),
         status,
-        mode = mode.as_str(),
+        mode = mode.into_str(),
         "the model rejected this form of request; trying another"
     );
 

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use strum::IntoStaticStr;
+
 use super::cache::{Key, ResultCache};
 use super::metrics::{Counted, RetrievalMetrics};
 use super::policies::{MemoryPolicies, PolicyError, PolicyName, RETRIEVAL, StoredPolicy};
@@ -39,21 +41,12 @@ pub struct RetrievalInput {
 }
 
 /// Why nothing was searched, though nothing is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Skipped {
     UseMemoryFalse,
     SessionMissing,
     SessionUnknown,
-}
-
-impl Skipped {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UseMemoryFalse => "use_memory_false",
-            Self::SessionMissing => "session_missing",
-            Self::SessionUnknown => "session_unknown",
-        }
-    }
 }
 
 /// What went wrong. The names are those of the published policy, which clients know.

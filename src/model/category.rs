@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::base::clock::Timestamp;
 
 /// A category as it is stored.
@@ -29,32 +31,14 @@ pub struct NewCategory {
 }
 
 /// Who gave a category its name. Only the embedded model changes names, and only its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum NamedBy {
     User,
     /// The embedded model.
     Embedded,
     /// Another model.
     Model,
-}
-
-impl NamedBy {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Embedded => "embedded",
-            Self::Model => "model",
-        }
-    }
-
-    /// From a stored value.
-    pub fn from_stored(stored: &str) -> Self {
-        match stored {
-            "user" => Self::User,
-            "embedded" => Self::Embedded,
-            _ => Self::Model,
-        }
-    }
 }
 
 /// A leaf whose number of chunks changed.

@@ -1,32 +1,17 @@
 //! The contextual helper of a source, with versions.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::base::clock::Timestamp;
 
 /// Who wrote it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HelperOrigin {
     User,
     Generated,
-}
-
-impl HelperOrigin {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Generated => "generated",
-        }
-    }
-
-    pub fn parse(text: &str) -> Self {
-        if text == "user" {
-            Self::User
-        } else {
-            Self::Generated
-        }
-    }
 }
 
 /// A helper to store; jobs also keep it in this form until then.

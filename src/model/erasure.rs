@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::base::clock::Timestamp;
 use crate::base::hash::sha256_hex;
 use crate::base::ids::{ErasureId, Space};
 
 /// What is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SubjectKind {
     Source,
     Thread,
@@ -21,32 +23,10 @@ pub enum SubjectKind {
 }
 
 impl SubjectKind {
-    const ALL: [Self; 5] = [
-        Self::Source,
-        Self::Thread,
-        Self::Memory,
-        Self::User,
-        Self::Space,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Thread => "thread",
-            Self::Memory => "memory",
-            Self::User => "user",
-            Self::Space => "space",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
     /// The hash by which a receipt names what was deleted: SHA-256 of the words `memoir erasure`, the
     /// space, the kind and the id, each on a line of its own.
     pub fn hash(self, space: &Space, id: &str) -> String {
-        sha256_hex(format!("memoir erasure\n{space}\n{}\n{id}", self.as_str()).as_bytes())
+        sha256_hex(format!("memoir erasure\n{space}\n{}\n{id}", self.into_str()).as_bytes())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::batch::Batch;
 use super::llm_call::{KeyBudget, LlmCall};
@@ -28,11 +29,14 @@ pub const ERASED: &str = "erased";
 pub const SHARES_CALLS: i64 = 200;
 
 /// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, EnumString, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum JobState {
     Queued,
     Running,
     /// Waits for input from its user; the kind of job defines which input.
+    // The name in the database and in the API, after the only kind that waits for input.
+    #[strum(serialize = "awaiting_helper")]
     AwaitingInput,
     Succeeded,
     Failed,
@@ -40,31 +44,6 @@ pub enum JobState {
 }
 
 impl JobState {
-    pub const ALL: [Self; 6] = [
-        Self::Queued,
-        Self::Running,
-        Self::AwaitingInput,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            // The name in the database and in the API, after the only kind that waits for input.
-            Self::AwaitingInput => "awaiting_helper",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-
     /// Whether nothing more happens unless a user requests it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
@@ -309,19 +288,19 @@ mod tests {
 
     #[test]
     fn states_can_be_formatted_and_parsed() {
-        for state in JobState::ALL {
-            assert_eq!(JobState::parse(state.as_str()), Some(state));
+        for state in JobState::VARIANTS {
+            assert_eq!(state.into_str().parse(), Ok(*state));
         }
-        assert_eq!(JobState::parse("lost"), None);
+        assert!("lost".parse::<JobState>().is_err());
     }
 
     #[test]
     fn a_final_state_changes_only_by_a_retry() {
-        for state in JobState::ALL.into_iter().filter(|state| state.is_final()) {
-            for next in JobState::ALL {
+        for state in JobState::VARIANTS.iter().filter(|state| state.is_final()) {
+            for next in JobState::VARIANTS {
                 assert_eq!(
-                    state.may_become(next),
-                    next == JobState::Queued && state != JobState::Succeeded
+                    state.may_become(*next),
+                    *next == JobState::Queued && *state != JobState::Succeeded
                 );
             }
         }

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
 
 /// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CallOutcome {
     Ok,
     /// The answer violated the schema or a rule.
@@ -20,19 +22,6 @@ pub enum CallOutcome {
     TransportError,
     /// The caller was dropped.
     Cancelled,
-}
-
-impl CallOutcome {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Invalid => "invalid",
-            Self::Truncated => "truncated",
-            Self::Refused => "refused",
-            Self::TransportError => "transport_error",
-            Self::Cancelled => "cancelled",
-        }
-    }
 }
 
 /// On whose behalf a model was called.
@@ -108,7 +97,7 @@ pub struct LlmCall {
 impl LlmCall {
     /// Whether it cost nothing and was answered at the first attempt.
     pub fn is_free(&self) -> bool {
-        let answered = self.attempt == 1 && self.outcome == CallOutcome::Ok.as_str();
+        let answered = self.attempt == 1 && self.outcome == CallOutcome::Ok.into_str();
         answered && self.tokens_cached == 0 && self.cost_usd == Some(0.0)
     }
 

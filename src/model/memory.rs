@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, ThreadId};
@@ -27,7 +28,8 @@ const STEP: f64 = 0.05;
 pub const DEFAULT_IMPORTANCE: f64 = 0.5;
 
 /// What a memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum MemoryKind {
     Message,
     Fact,
@@ -35,67 +37,29 @@ pub enum MemoryKind {
     Summary,
 }
 
-impl MemoryKind {
-    pub const ALL: [Self; 4] = [Self::Message, Self::Fact, Self::Preference, Self::Summary];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Fact => "fact",
-            Self::Preference => "preference",
-            Self::Summary => "summary",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
-
 /// The age class of a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Tier {
+    #[strum(serialize = "short_term")]
     Short,
+    #[strum(serialize = "mid_term")]
     Mid,
+    #[strum(serialize = "long_term")]
     Long,
 }
 
-impl Tier {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Short => "short_term",
-            Self::Mid => "mid_term",
-            Self::Long => "long_term",
-        }
-    }
-}
-
 /// Whether a model has classified a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum EnrichmentState {
     Pending,
     Done,
     /// The model's answers could not be used.
     Failed,
     /// Not wanted.
+    #[strum(serialize = "none")]
     Off,
-}
-
-impl EnrichmentState {
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Done, Self::Failed, Self::Off];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Off => "none",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
 }
 
 /// Something named in a message, with its type.
@@ -107,24 +71,16 @@ pub struct Entity {
 }
 
 /// A part of a classification that a user can correct.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CorrectedField {
     Topics,
     Category,
     MessageType,
     Importance,
-}
-
-impl CorrectedField {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Topics => "topics",
-            Self::Category => "category",
-            Self::MessageType => "message_type",
-            Self::Importance => "importance",
-        }
-    }
 }
 
 /// The lists that describe a memory.

@@ -1,10 +1,13 @@
 //! What a search reads and finds.
 
+use strum::IntoStaticStr;
+
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
 /// What a search can find.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum OwnerKind {
     #[default]
     Chunk,
@@ -14,14 +17,6 @@ pub enum OwnerKind {
 }
 
 impl OwnerKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chunk => "chunk",
-            Self::Source => "source",
-            Self::Memory => "memory",
-        }
-    }
-
     /// Whether the groups are sources, which have versions.
     pub fn is_of_sources(self) -> bool {
         self != Self::Memory

@@ -1,32 +1,21 @@
 //! One version of one source, found by metadata and a time.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use super::source::Source;
 use super::source_version::SourceVersion;
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
 /// Which of the matching versions is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Choice {
     #[default]
     Latest,
     Earliest,
     Longest,
     Score,
-}
-
-impl Choice {
-    pub const ALL: [Self; 4] = [Self::Latest, Self::Earliest, Self::Longest, Self::Score];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Latest => "latest",
-            Self::Earliest => "earliest",
-            Self::Longest => "longest",
-            Self::Score => "score",
-        }
-    }
 }
 
 /// A request to the store: at most `most` versions, best match first.

@@ -1,6 +1,7 @@
 //! The vocabulary: the closed lists that messages are classified with and looked up by.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// One version of a space's lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,17 +100,9 @@ pub struct Suggestion {
 }
 
 /// Which list a suggestion is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SuggestionKind {
     Topic,
     Category,
-}
-
-impl SuggestionKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Topic => "topic",
-            Self::Category => "category",
-        }
-    }
 }

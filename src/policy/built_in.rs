@@ -1,6 +1,7 @@
 //! The built-in patterns, which a policy names.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 use utoipa::ToSchema;
 
 use super::finder::{Finder, known};
@@ -11,9 +12,23 @@ use super::numbers;
 /// separators; `ip_address`: an IPv4 or IPv6 address; `api_key`: a key of a well-known provider,
 /// recognised by its prefix; `bearer_token`: the token after `Bearer`, and any JSON web token;
 /// `private_key`: a private key in PEM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BuiltInPattern)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum BuiltIn {
     /// An IBAN whose check digits are right.
     Iban,
@@ -32,28 +47,6 @@ pub enum BuiltIn {
 }
 
 impl BuiltIn {
-    pub const ALL: [Self; 7] = [
-        Self::Iban,
-        Self::Card,
-        Self::Phone,
-        Self::IpAddress,
-        Self::ApiKey,
-        Self::BearerToken,
-        Self::PrivateKey,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Iban => "iban",
-            Self::Card => "card",
-            Self::Phone => "phone",
-            Self::IpAddress => "ip_address",
-            Self::ApiKey => "api_key",
-            Self::BearerToken => "bearer_token",
-            Self::PrivateKey => "private_key",
-        }
-    }
-
     pub fn finder(self) -> Finder {
         let source = match self {
             Self::Iban => return Finder::Numbers(numbers::ibans),

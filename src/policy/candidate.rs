@@ -1,6 +1,7 @@
 //! Candidates and entries: the memories that go into the chain, and those that come out of it.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
@@ -17,21 +18,13 @@ pub enum MemoryType {
 }
 
 /// Who said a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PayloadRole)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Speaker {
     User,
     Assistant,
-}
-
-impl Speaker {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
-    }
 }
 
 /// A memory that a search found.

@@ -20,7 +20,9 @@ pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {
         "### Previous Messages",
         |text, entry| {
             let candidate = &entry.candidate;
-            let speaker = candidate.speaker.map_or("user", super::Speaker::as_str);
+            let speaker = candidate
+                .speaker
+                .map_or("user", |speaker| speaker.into_str());
             let time = utc_seconds(candidate.timestamp);
             let content = framing::entry(&candidate.content);
             let _ = writeln!(text, "[{time}] {speaker}: {content}");

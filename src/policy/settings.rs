@@ -94,16 +94,6 @@ pub enum SearchType {
     Keyword,
 }
 
-impl SearchType {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hybrid => "hybrid",
-            Self::Semantic => "semantic",
-            Self::Keyword => "keyword",
-        }
-    }
-}
-
 /// The order of the kept memories.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

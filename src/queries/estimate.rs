@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use strum::VariantArray as _;
+
 use super::auto::decide::{OFFERED_LEAVES, PICKS, Reach};
 use super::candidates::LeafReader;
 use super::input::{Mode, QuerySettings};
@@ -94,7 +96,7 @@ impl Queries {
         let tree = self.tree(space, ask).await?;
         let families = families(&tree, counter);
         let frame = self.level_frame(space, ask, counter).await?;
-        let bounds = StrategyName::ALL.iter().map(|name| {
+        let bounds = StrategyName::VARIANTS.iter().map(|name| {
             let ask = if *name == ask.strategy {
                 ask.clone()
             } else {

@@ -368,7 +368,7 @@ impl QueryResult {
     pub fn new(id: String, ask: &QuerySettings) -> Self {
         Self {
             id,
-            strategy: ask.strategy.as_str().to_owned(),
+            strategy: ask.strategy.into_str().to_owned(),
             tier: None,
             tiers: Vec::new(),
             found: true,
@@ -405,7 +405,7 @@ impl QueryResult {
     pub fn drop_path(&mut self, path: &Path, reason: Reason) {
         self.dropped_paths.push(DroppedPath {
             path: path.names.clone(),
-            reason: reason.as_str().to_owned(),
+            reason: reason.into_str().to_owned(),
         });
     }
 

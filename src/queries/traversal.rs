@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::contents::Contents;
 use super::strategy::Strategy;
@@ -96,8 +97,9 @@ impl Path {
 }
 
 /// Why a path was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reason {
     /// It ends above the leaf level.
     NotLeaf,
@@ -109,18 +111,6 @@ pub enum Reason {
     Pruned,
     /// Earlier paths used up the limit on chunks.
     Limited,
-}
-
-impl Reason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotLeaf => "not_leaf",
-            Self::NotSelected => "not_selected",
-            Self::Empty => "empty",
-            Self::Pruned => "pruned",
-            Self::Limited => "limited",
-        }
-    }
 }
 
 /// The result of a walk.

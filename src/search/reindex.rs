@@ -252,7 +252,7 @@ fn said_about(entry: &VersionEntry) -> String {
 
 /// How the names of the finished steps of a kind begin; the last entry of the part follows.
 fn step_of(kind: OwnerKind) -> String {
-    format!("reindexed/{TERMS_VERSION}/{}/", kind.as_str())
+    format!("reindexed/{TERMS_VERSION}/{}/", kind.into_str())
 }
 
 fn last_saved(context: &JobContext, kind: OwnerKind) -> i64 {

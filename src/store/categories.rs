@@ -306,7 +306,7 @@ impl Tx {
                     .bind(category.name_key.as_str());
 
                 insert = insert
-                    .bind(category.named_by.as_str())
+                    .bind(category.named_by.into_str())
                     .bind(now.as_micros());
             }
 

@@ -108,7 +108,7 @@ impl Tx {
             .sql("UPDATE categories SET name = ?, name_key = ?, named_by = ? WHERE space = ? AND id = ?")
             .bind(rename.to)
             .bind(wanted.as_str())
-            .bind(rename.by.as_str())
+            .bind(rename.by.into_str())
             .bind(space.as_str())
             .bind(rename.id);
         self.execute(update).await?;
@@ -154,7 +154,7 @@ impl Tx {
             .bind(rename.id)
             .bind(named(rename.from))
             .bind(named(rename.to))
-            .bind(rename.by.as_str())
+            .bind(rename.by.into_str())
             .bind(rename.reason.map(str::to_owned))
             .bind(now.as_micros());
 

@@ -181,7 +181,7 @@ fn read_growth(row: &AnyRow, path: Vec<String>, delta: i64) -> Result<LeafGrowth
         id: row.try_get("id")?,
         parent_id: row.try_get::<Option<i64>, _>("parent_id")?.unwrap_or(0),
         path,
-        named_by: NamedBy::from_stored(&named_by),
+        named_by: named_by.parse().unwrap_or(NamedBy::Model),
         before,
         after: before + delta,
     })

@@ -57,7 +57,7 @@ impl Tx {
             .fetch_optional(self.sql(sql).bind(space.as_str()).bind(source_id.as_str()))
             .await?;
         let origin: Option<String> = row.map(|row| row.try_get("origin")).transpose()?;
-        Ok(origin.as_deref().map(HelperOrigin::parse))
+        Ok(origin.map(|origin| read_origin(&origin)))
     }
 
     /// Adds a helper, which becomes current; returns its version. The caller holds the source's
@@ -92,7 +92,7 @@ impl Tx {
 
         let insert = insert
             .bind(helper.text.as_str())
-            .bind(helper.origin.as_str())
+            .bind(helper.origin.into_str())
             .bind(helper.author.clone());
 
         let insert = insert
@@ -109,6 +109,10 @@ impl Tx {
         self.execute(insert.bind(now.as_micros())).await?;
         Ok(version)
     }
+}
+
+fn read_origin(stored: &str) -> HelperOrigin {
+    stored.parse().unwrap_or(HelperOrigin::Generated)
 }
 
 fn read_helper(row: &AnyRow) -> Result<ContextualHelper, StoreError> {
@@ -129,7 +133,7 @@ fn read_helper(row: &AnyRow) -> Result<ContextualHelper, StoreError> {
         version: row.try_get("version")?,
         helper: NewHelper {
             text,
-            origin: HelperOrigin::parse(&origin),
+            origin: read_origin(&origin),
             author: row.try_get("author")?,
             date: row.try_get("doc_date")?,
             topic: row.try_get("topic")?,

@@ -105,7 +105,7 @@ impl Store {
         }
 
         statement.text(" WHERE e.space = ?", space.as_str());
-        statement.text(" AND e.owner_kind = ?", kind.as_str());
+        statement.text(" AND e.owner_kind = ?", kind.into_str());
         statement.text(" AND e.model = ?", model);
         let limit = match part {
             VectorPart::After(after, limit) => {
@@ -320,7 +320,7 @@ impl Tx {
             for new in some {
                 insert = insert
                     .bind(space.as_str())
-                    .bind(kind.as_str())
+                    .bind(kind.into_str())
                     .bind(new.entry_id)
                     .bind(model.to_owned());
                 insert = insert
@@ -420,7 +420,7 @@ impl Tx {
         let query = query
             .persistent(false)
             .bind(space.as_str().to_owned())
-            .bind(kind.as_str());
+            .bind(kind.into_str());
 
         let rows = self
             .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
@@ -449,7 +449,7 @@ impl Tx {
 fn of_model(query: Statement, space: &Space, kind: OwnerKind, model: &str) -> Statement {
     query
         .bind(space.as_str().to_owned())
-        .bind(kind.as_str())
+        .bind(kind.into_str())
         .bind(model.to_owned())
 }
 

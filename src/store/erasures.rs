@@ -8,7 +8,7 @@ use super::jobs::read_json;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{ErasureId, Space};
-use crate::model::erasure::{ErasedBy, Erasure, Pending, RowCounts, SubjectKind};
+use crate::model::erasure::{ErasedBy, Erasure, Pending, RowCounts};
 
 /// The counter of erasures in a space. A query that used what was deleted meanwhile notices it by
 /// this number.
@@ -165,7 +165,7 @@ impl Tx {
             .bind(space.as_str())
             .bind(erasure.id.as_str())
             .bind(seq)
-            .bind(erasure.kind.as_str())
+            .bind(erasure.kind.into_str())
             .bind(erasure.subject_sha256.clone())
             .bind(erasure.by.key_id.clone())
             .bind(erasure.by.key_name.clone())
@@ -262,8 +262,9 @@ fn read_erasure(row: &AnyRow) -> Result<Erasure, StoreError> {
             .parse()
             .map_err(|()| broken("the space of an erasure is not one"))?,
         id: ErasureId::from_stored(row.try_get("id")?),
-        kind: SubjectKind::parse(&kind)
-            .ok_or_else(|| broken("the kind of an erasure is not one"))?,
+        kind: kind
+            .parse()
+            .map_err(|_| broken("the kind of an erasure is not one"))?,
         subject_sha256: row.try_get("subject_sha256")?,
         by: ErasedBy {
             key_id: row.try_get("key_id")?,

@@ -31,7 +31,7 @@ impl Store {
             statement.push(&self.backend.dialect.joined("CONCAT(c.id, '')", "c.id"));
             statement.push(" AS ids FROM (SELECT id FROM search_entries");
             statement.text(" WHERE space = ?", space.as_str());
-            statement.text(" AND owner_kind = ?", kind.as_str());
+            statement.text(" AND owner_kind = ?", kind.into_str());
             statement.text(" AND group_id = ?", group_id);
             statement.number(" AND id > ?", after);
             statement.limit(" ORDER BY id", JOINED);
@@ -75,7 +75,7 @@ impl Store {
             statement.push(" FROM search_entries c");
         }
         statement.text(" WHERE c.space = ?", space.as_str());
-        statement.text(" AND c.owner_kind = ?", kind.as_str());
+        statement.text(" AND c.owner_kind = ?", kind.into_str());
         statement.text(" AND c.group_id = ?", group_id);
         statement.number(" AND c.id >= ?", *ids.start());
         statement.number(" AND c.id <= ?", *ids.end());

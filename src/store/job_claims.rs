@@ -187,9 +187,9 @@ impl Store {
         let mut depth = QueueDepth::default();
         for row in self.fetch_all(self.sql(counts)).await? {
             let state: String = row.try_get("state")?;
-            depth
-                .by_state
-                .extend(JobState::parse(&state).zip(Some(row.try_get::<i64, _>("jobs")?)));
+            let jobs: i64 = row.try_get("jobs")?;
+            let state = state.parse::<JobState>().ok();
+            depth.by_state.extend(state.map(|state| (state, jobs)));
         }
 
         let oldest = self

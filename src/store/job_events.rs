@@ -64,7 +64,7 @@ impl Store {
 
             let state: String = first.try_get("state")?;
             let mut log = None;
-            if stored_count < limit && state == JobState::Succeeded.as_str() {
+            if stored_count < limit && state == JobState::Succeeded.into_str() {
                 log = self.find_job_log(space, id).await?;
                 events.extend(log.iter().flat_map(super::job_log::StoredLog::events));
             }
@@ -276,7 +276,7 @@ impl Tx {
 }
 
 fn state_data(state: JobState) -> Value {
-    json!({"state": state.as_str()})
+    json!({"state": state.into_str()})
 }
 
 /// The first states, which follow from the row of the job; `stored` begins with its first event
@@ -305,8 +305,8 @@ fn last_state(job: &AnyRow) -> Result<Option<JobEvent>, StoreError> {
     let last: Option<i64> = job.try_get("last_seq")?;
     let state: String = job.try_get("state")?;
     let finished_at: Option<i64> = job.try_get("finished_at")?;
-    Ok(match (JobState::parse(&state), finished_at, last) {
-        (Some(state), Some(finished_at), None) if state.is_final() => Some(JobEvent {
+    Ok(match (state.parse::<JobState>(), finished_at, last) {
+        (Ok(state), Some(finished_at), None) if state.is_final() => Some(JobEvent {
             seq: finished_at,
             kind: "state".to_owned(),
             data: state_data(state),

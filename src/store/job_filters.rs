@@ -49,7 +49,7 @@ impl StatementBuilder {
     fn jobs_in(space: &Space, state: JobState, filter: &JobFilter) -> Self {
         let mut statement = Self::default();
         statement.text("SELECT j.id FROM jobs j WHERE j.space = ?", space.as_str());
-        statement.text(" AND j.state = ?", state.as_str());
+        statement.text(" AND j.state = ?", state.into_str());
         statement.jobs(filter);
 
         statement

@@ -85,7 +85,7 @@ impl StoredLog {
             add(text(&event[0]), data, self.moment(&event[1]));
         }
 
-        let state = json!({"state": JobState::Succeeded.as_str()});
+        let state = json!({"state": JobState::Succeeded.into_str()});
         add("state", state, Timestamp::from_micros(self.finished_at));
         events
     }
@@ -120,7 +120,7 @@ impl StoredLog {
             stage: text(&call[1]).to_owned(),
             level: call[2].as_i64(),
             attempt: 1,
-            outcome: CallOutcome::Ok.as_str().to_owned(),
+            outcome: CallOutcome::Ok.into_str().to_owned(),
             llm_output: call.get(7).cloned(),
             timestamp: self.moment(&call[3]),
             latency_ms: call[4].as_f64().unwrap_or(0.0),

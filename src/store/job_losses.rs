@@ -49,7 +49,7 @@ impl Store {
 
             let update = tx
                 .sql(update)
-                .bind(job.state.as_str())
+                .bind(job.state.into_str())
                 .bind(error.to_string());
 
             let update = update

@@ -99,7 +99,7 @@ impl Tx {
                     .bind(job.space.as_str().to_owned())
                     .bind(job.id.as_str().to_owned())
                     .bind(job.kind.clone())
-                    .bind(job.state.as_str());
+                    .bind(job.state.into_str());
 
                 insert = insert
                     .bind(job.user_id.clone())

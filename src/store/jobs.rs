@@ -52,7 +52,7 @@ impl Store {
         );
 
         if let Some(state) = filter.state {
-            statement.text(" AND j.state = ?", state.as_str());
+            statement.text(" AND j.state = ?", state.into_str());
         }
 
         statement.jobs(filter);
@@ -136,7 +136,7 @@ impl Tx {
             .bind(job.id.as_str());
 
         if self
-            .execute(update.bind(job.state.as_str()).bind(job.fence))
+            .execute(update.bind(job.state.into_str()).bind(job.fence))
             .await?
             == 0
         {
@@ -240,7 +240,7 @@ impl Tx {
             .bind(job.id.as_str());
 
         if self
-            .execute(update.bind(job.state.as_str()).bind(job.fence))
+            .execute(update.bind(job.state.into_str()).bind(job.fence))
             .await?
             == 0
         {
@@ -258,8 +258,8 @@ pub(super) fn check_transition(from: JobState, to: JobState) -> Result<(), Store
     }
     Err(broken(&format!(
         "a job cannot go from {} to {}",
-        from.as_str(),
-        to.as_str()
+        from.into_str(),
+        to.into_str()
     )))
 }
 
@@ -278,7 +278,9 @@ pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
             .map_err(|()| broken("a job's space is not one"))?,
         id: JobId::from_stored(row.try_get("id")?),
         kind: row.try_get("kind")?,
-        state: JobState::parse(&state).ok_or_else(|| broken("a job's state is not one"))?,
+        state: state
+            .parse()
+            .map_err(|_| broken("a job's state is not one"))?,
         phase: row.try_get("phase")?,
         user_id: row.try_get("user_id")?,
         source_id: row.try_get("source_id")?,

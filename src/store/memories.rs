@@ -230,7 +230,7 @@ impl Tx {
             .bind(memory.access_count)
             .bind(memory.vocabulary_version.clone())
             .bind(memory.enrichment_model.clone())
-            .bind(memory.enrichment_state.as_str())
+            .bind(memory.enrichment_state.into_str())
             .bind(memory.enrichment_job.clone())
             .bind(0_i16)
             .bind(memory.superseded_by.clone())
@@ -323,7 +323,7 @@ fn bind_memory(insert: Statement, space: &Space, memory: &Memory) -> Statement {
         .bind(memory.id.as_str().to_owned())
         .bind(memory.user_id.clone())
         .bind(memory.thread_id.as_ref().map(ToString::to_string))
-        .bind(memory.kind.as_str())
+        .bind(memory.kind.into_str())
         .bind(memory.role.clone())
         .bind(memory.title.clone())
         .bind(memory.content_hash.clone())
@@ -350,7 +350,7 @@ fn bind_memory(insert: Statement, space: &Space, memory: &Memory) -> Statement {
 
     insert
         .bind(memory.enrichment_model.clone())
-        .bind(memory.enrichment_state.as_str())
+        .bind(memory.enrichment_state.into_str())
         .bind(memory.enrichment_job.clone())
         .bind(0_i16)
         .bind(memory.superseded_by.clone())
@@ -384,7 +384,7 @@ pub(super) fn read_memory(row: &AnyRow) -> Result<Memory, StoreError> {
         id: MemoryId::from_stored(row.try_get("id")?),
         user_id: row.try_get("user_id")?,
         thread_id: text("thread_id")?.map(ThreadId::from_stored),
-        kind: MemoryKind::parse(&kind).unwrap_or(MemoryKind::Message),
+        kind: kind.parse().unwrap_or(MemoryKind::Message),
         role: row.try_get("role")?,
         title: text("title")?,
         content: row.try_get("content")?,
@@ -408,7 +408,7 @@ pub(super) fn read_memory(row: &AnyRow) -> Result<Memory, StoreError> {
         access_count: row.try_get("access_count")?,
         vocabulary_version: text("vocabulary_version")?,
         enrichment_model: text("enrichment_model")?,
-        enrichment_state: EnrichmentState::parse(&state).unwrap_or(EnrichmentState::Off),
+        enrichment_state: state.parse().unwrap_or(EnrichmentState::Off),
         enrichment_job: text("enrichment_job")?,
         superseded_by: text("superseded_by")?,
         superseded_at: maybe("superseded_at")?,

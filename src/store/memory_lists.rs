@@ -327,7 +327,7 @@ impl StatementBuilder {
         }
 
         if let Some(state) = filter.enrichment_state {
-            self.text(" AND m.enrichment_state = ?", state.as_str());
+            self.text(" AND m.enrichment_state = ?", state.into_str());
         }
 
         if let Some(pinned) = filter.pinned {
@@ -374,7 +374,7 @@ fn read_outline(row: &AnyRow) -> Result<MemoryOutline, StoreError> {
         id: MemoryId::from_stored(row.try_get("id")?),
         user_id: row.try_get("user_id")?,
         thread_id: thread_id.map(ThreadId::from_stored),
-        kind: MemoryKind::parse(&kind).unwrap_or(MemoryKind::Message),
+        kind: kind.parse().unwrap_or(MemoryKind::Message),
         turn_index: row.try_get("turn_index")?,
         tags: labels.tags,
         speaker: labels.speaker,

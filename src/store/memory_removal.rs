@@ -99,7 +99,7 @@ impl Tx {
             return Ok(removed);
         }
 
-        let is_message = |memory: &&Memory| memory.kind.as_str() == "message";
+        let is_message = |memory: &&Memory| memory.kind.into_str() == "message";
         removed.messages = memories.iter().filter(is_message).count() as u64;
         removed.memories = memories.len() as u64 - removed.messages;
         let ids: Vec<String> = memories

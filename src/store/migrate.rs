@@ -210,7 +210,7 @@ async fn check_whole(connection: &mut AnyConnection, backend: &Backend) -> Resul
          migrations/{}",
         backend.place,
         names.join(", "),
-        backend.engine.name()
+        backend.engine.into_str()
     )))
 }
 

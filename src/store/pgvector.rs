@@ -189,7 +189,7 @@ impl Store {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
-                .bind(kind.as_str())
+                .bind(kind.into_str())
                 .bind(model.to_owned())
                 .bind(dims)
                 .bind(asked.clone());
@@ -223,7 +223,7 @@ impl Tx {
             for new in some {
                 insert = insert
                     .bind(space.as_str())
-                    .bind(kind.as_str())
+                    .bind(kind.into_str())
                     .bind(model.to_owned())
                     .bind(new.entry_id);
                 insert = insert.bind(written(&from_bytes(new.vector)));

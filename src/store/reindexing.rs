@@ -108,7 +108,7 @@ impl Store {
             CHUNKS
         };
         self.retry("list_entry_texts", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(kind.as_str());
+            let query = self.sql(sql).bind(space.as_str()).bind(kind.into_str());
             let query = query.bind(after).bind(row_limit(limit));
             self.fetch_all(query).await?.iter().map(read_text).collect()
         })
@@ -127,7 +127,7 @@ impl Store {
                    WHERE t.space = ? AND t.owner_kind = ? AND t.id > ? ORDER BY t.id LIMIT ?";
         self.retry("list_version_entries", || async {
             let query = self.sql(sql).bind(space.as_str());
-            let query = query.bind(OwnerKind::Source.as_str()).bind(after);
+            let query = query.bind(OwnerKind::Source.into_str()).bind(after);
             let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
             rows.iter().map(read_version).collect()
         })
@@ -170,7 +170,7 @@ impl Store {
         );
         self.retry("list_only_tokens", || async {
             let query = self.backend.dialect.assembled(&sql).persistent(false);
-            let mut query = query.bind(space.as_str()).bind(OwnerKind::Chunk.as_str());
+            let mut query = query.bind(space.as_str()).bind(OwnerKind::Chunk.into_str());
             for (version, source) in versions {
                 query = query.bind(source.as_str().to_owned()).bind(*version);
             }
@@ -264,7 +264,7 @@ impl Tx {
         );
         let held = self.backend.dialect.query_for_update(&held);
         let held = held.persistent(false).bind(space.as_str().to_owned());
-        let held = held.bind(kind.as_str());
+        let held = held.bind(kind.into_str());
         let held = entries
             .iter()
             .fold(held, |held, new| held.bind(new.entry_id));

@@ -57,7 +57,7 @@ impl Store {
                 .dialect
                 .assembled(&sql)
                 .bind(space.as_str())
-                .bind(kind.as_str())
+                .bind(kind.into_str())
                 .bind(after);
 
             let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
@@ -137,7 +137,7 @@ impl Store {
         statement.push(&sum);
         statement.push(" AS terms FROM search_entries");
         statement.text(" WHERE space = ?", space.as_str());
-        statement.text(" AND owner_kind = ?", kind.as_str());
+        statement.text(" AND owner_kind = ?", kind.into_str());
         if let Some(group) = group {
             statement.text(" AND group_id = ?", group);
         }
@@ -182,7 +182,7 @@ impl Store {
             let rows = self.retry("count_tokens", || async {
                 let mut query = self.backend.dialect.assembled(&sql).persistent(false);
                 for token in some {
-                    query = query.bind(space.as_str()).bind(kind.as_str());
+                    query = query.bind(space.as_str()).bind(kind.into_str());
                     query = query.bind(token.clone()).bind(most);
                 }
 
@@ -218,7 +218,7 @@ impl Store {
         }
 
         statement.text(" WHERE c.space = ?", space.as_str());
-        statement.text(" AND c.owner_kind = ?", kind.as_str());
+        statement.text(" AND c.owner_kind = ?", kind.into_str());
         statement.number(" AND c.id > ?", after);
         let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
         statement.text(&holds, self.backend.dialect.any_token(tokens));
@@ -330,7 +330,7 @@ impl Tx {
             for entry in some {
                 insert = insert
                     .bind(space.as_str())
-                    .bind(kind.as_str())
+                    .bind(kind.into_str())
                     .bind(entry.owner_id)
                     .bind(entry.group_id.to_owned())
                     .bind(entry.version_id);
@@ -360,7 +360,7 @@ impl Tx {
         for some in owners.chunks(AT_ONCE) {
             let query = self.backend.dialect.query_list(sql, some.len());
             let query = query.persistent(some.len() == 1);
-            let query = query.bind(space.as_str()).bind(kind.as_str());
+            let query = query.bind(space.as_str()).bind(kind.into_str());
             let query = some.iter().fold(query, |query, id| query.bind(*id));
             for row in self.fetch_all(query).await? {
                 found.insert(row.try_get("owner_id")?, row.try_get("id")?);
@@ -387,7 +387,7 @@ impl Tx {
             let held = held
                 .persistent(false)
                 .bind(space.as_str().to_owned())
-                .bind(kind.as_str());
+                .bind(kind.into_str());
 
             let held = some.iter().fold(held, |held, id| held.bind(*id));
             let rows = self.fetch_all(held).await?;
@@ -402,7 +402,7 @@ impl Tx {
                 "DELETE FROM search_entries WHERE space = ? AND owner_kind = ? AND id IN (??)",
             ] {
                 let delete = self.backend.dialect.query_list(sql, ids.len());
-                let delete = delete.bind(space.as_str()).bind(kind.as_str());
+                let delete = delete.bind(space.as_str()).bind(kind.into_str());
                 self.execute(ids.iter().fold(delete, |delete, id| delete.bind(*id)))
                     .await?;
             }
@@ -424,7 +424,7 @@ impl Tx {
         let held = self.backend.dialect.query_for_update(held);
         let held = held
             .bind(space.as_str().to_owned())
-            .bind(kind.as_str())
+            .bind(kind.into_str())
             .bind(group_id.to_owned());
 
         self.fetch_all(held).await?;
@@ -433,9 +433,9 @@ impl Tx {
         let vectors = self
             .sql(vectors)
             .bind(space.as_str())
-            .bind(kind.as_str())
+            .bind(kind.into_str())
             .bind(space.as_str())
-            .bind(kind.as_str())
+            .bind(kind.into_str())
             .bind(group_id.to_owned());
 
         self.execute(vectors).await?;
@@ -444,7 +444,7 @@ impl Tx {
         let entries = self
             .sql(entries)
             .bind(space.as_str())
-            .bind(kind.as_str())
+            .bind(kind.into_str())
             .bind(group_id.to_owned());
 
         self.execute(entries).await.map(|_| ())

@@ -423,7 +423,7 @@ impl Tx {
             .sql(update)
             .bind(name.to_owned())
             .bind(name_key(name))
-            .bind(NamedBy::Embedded.as_str())
+            .bind(NamedBy::Embedded.into_str())
             .bind(space.as_str())
             .bind(id);
         count(counts, "categories", self.execute(update).await?);
@@ -444,7 +444,7 @@ fn read_named(row: &AnyRow) -> Result<NamedCategory, StoreError> {
         id: row.try_get("id")?,
         parent_id: row.try_get("parent_key")?,
         name: row.try_get("name")?,
-        named_by: NamedBy::from_stored(&named_by),
+        named_by: named_by.parse().unwrap_or(NamedBy::Model),
         created_at: Timestamp::from_micros(row.try_get("created_at")?),
         former: Vec::new(),
     })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use sqlx::Row as _;
+use strum::IntoStaticStr;
 
 use super::dialect::KEPT_ROWS;
 use super::{Store, StoreError, Tx};
@@ -24,21 +25,13 @@ const ROWS: usize = 100;
 const PART: usize = 50;
 
 /// What holds text of something else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum HolderKind {
     /// The receipt of a query, with its model calls and its job.
     Query,
     /// The stored response to an idempotency key.
     Response,
-}
-
-impl HolderKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Response => "response",
-        }
-    }
 }
 
 /// A receipt or a stored response, by its id.
@@ -94,7 +87,7 @@ impl Store {
             let rows = self.fetch_all(query).await?;
             let read = |row: &sqlx::any::AnyRow| {
                 let kind: String = row.try_get("holder_kind")?;
-                let kind = if kind == HolderKind::Query.as_str() {
+                let kind = if kind == HolderKind::Query.into_str() {
                     HolderKind::Query
                 } else {
                     HolderKind::Response
@@ -144,7 +137,7 @@ impl Store {
         self.retry("remove_uses_without_receipt", || async {
             let delete = "DELETE FROM text_uses WHERE holder_kind = ? AND created_at < ? AND NOT EXISTS ( \
                           SELECT 1 FROM queries q WHERE q.space = text_uses.space AND q.id = text_uses.holder_id)";
-            let delete = self.sql(delete).bind(HolderKind::Query.as_str());
+            let delete = self.sql(delete).bind(HolderKind::Query.into_str());
             self.execute(delete.bind(before.as_micros())).await
         })
         .await
@@ -154,7 +147,7 @@ impl Store {
     pub async fn remove_response_uses(&self, before: Timestamp) -> Result<(), StoreError> {
         self.retry("remove_response_uses", || async {
             let delete = self.sql("DELETE FROM text_uses WHERE holder_kind = ? AND created_at < ?");
-            let delete = delete.bind(HolderKind::Response.as_str());
+            let delete = delete.bind(HolderKind::Response.into_str());
             self.execute(delete.bind(before.as_micros())).await
         })
         .await
@@ -180,7 +173,7 @@ impl Tx {
                     insert
                         .bind(space.as_str().to_owned())
                         .bind((*used).clone())
-                        .bind(kind.as_str())
+                        .bind(kind.into_str())
                         .bind(holder_id.to_owned())
                         .bind(now.as_micros())
                 },
@@ -200,7 +193,7 @@ impl Tx {
     ) -> Result<u64, StoreError> {
         let delete = "DELETE FROM text_uses WHERE space = ? AND holder_kind = ? AND holder_id = ?";
         let delete = self.sql(delete).bind(space.to_owned());
-        self.execute(delete.bind(kind.as_str()).bind(holder_id.to_owned()))
+        self.execute(delete.bind(kind.into_str()).bind(holder_id.to_owned()))
             .await
     }
 

@@ -115,7 +115,7 @@ impl CandidateView {
             rerank_score: candidate.rerank_score,
             nli_label: candidate
                 .verdict
-                .map(|(label, _)| label.as_str().to_owned()),
+                .map(|(label, _)| label.into_str().to_owned()),
             nli_score: candidate.verdict.map(|(_, score)| score),
             kept: candidate.kept,
             reason: candidate.reason.clone(),

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use strum::IntoStaticStr;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkbenchError;
@@ -11,22 +12,13 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{RunId, Space};
 
 /// What a run does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunKind {
     Compose,
     Send,
     /// A streamed query.
     Query,
-}
-
-impl RunKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Compose => "compose",
-            Self::Send => "send",
-            Self::Query => "query",
-        }
-    }
 }
 
 /// The runs of this process; cheap to clone.

@@ -424,7 +424,7 @@ fn a_custom_provider_needs_only_an_address() {
     assert_eq!(
         (
             mine.max_concurrency,
-            mine.kind.as_str(),
+            mine.kind.into_str(),
             mine.base_url.as_str()
         ),
         (3, "openai", "http://10.0.0.5:8000/v1")

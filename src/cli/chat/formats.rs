@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Context as _;
 use serde_json::Value;
+use strum::EnumString;
 
 use super::times::moment;
 use super::whatsapp;
@@ -33,8 +34,10 @@ pub const KNOWN: &str = "memoir imports JSON Lines (jsonl), exports of ChatGPT (
      (claude), and WhatsApp text (whatsapp); unpack a ZIP file first";
 
 /// The program that a file comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Format {
+    #[strum(serialize = "jsonl")]
     JsonLines,
     ChatGpt,
     Claude,
@@ -42,16 +45,6 @@ pub enum Format {
 }
 
 impl Format {
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "jsonl" => Some(Self::JsonLines),
-            "chatgpt" => Some(Self::ChatGpt),
-            "claude" => Some(Self::Claude),
-            "whatsapp" => Some(Self::WhatsApp),
-            _ => None,
-        }
-    }
-
     /// The format of a text, by its beginning.
     pub fn of(text: &str) -> Option<Self> {
         let start = text.trim_start();

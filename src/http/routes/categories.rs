@@ -308,7 +308,7 @@ pub async fn get_category_tree(
         items: listed.0,
         next_cursor: listed.1,
         depth: taxonomy.depth(),
-        limit_scope: taxonomy.scope().name().to_owned(),
+        limit_scope: taxonomy.scope().into_str().to_owned(),
         levels: counts.into_iter().map(full).collect(),
         full_parents: full_parents(&categories, &caller.space).await?,
     }))

@@ -408,7 +408,7 @@ impl ContextMemoryResponse {
         let parts = &one.parts;
         Self {
             memory: MemoryResponse::of(&one.memory, now),
-            retrieval_source: one.source.as_str(),
+            retrieval_source: one.source.into_str(),
             thread_title: one.thread_title.clone(),
             relevance_score: one.relevance.as_ref().map(RelevanceParts::total),
             relevance_parts: one.relevance.map(|parts| RelevancePartsResponse {
@@ -453,7 +453,7 @@ impl From<(String, LeftOut)> for LeftOutResponse {
     fn from((memory_id, reason): (String, LeftOut)) -> Self {
         Self {
             memory_id,
-            reason: reason.as_str(),
+            reason: reason.into_str(),
             duplicate_of: match reason {
                 LeftOut::Duplicate(id) => Some(id),
                 _ => None,

@@ -89,7 +89,7 @@ impl From<Erasure> for ErasureResponse {
     fn from(erasure: Erasure) -> Self {
         Self {
             id: erasure.id.to_string(),
-            kind: erasure.kind.as_str().to_owned(),
+            kind: erasure.kind.into_str().to_owned(),
             subject_sha256: erasure.subject_sha256,
             rows: erasure.rows,
             key_id: erasure.by.key_id,

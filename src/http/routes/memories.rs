@@ -461,14 +461,15 @@ fn filter(query: &ListMemoriesQuery) -> Result<MemoryFilter, ApiError> {
         None => vec!["fact", "preference", "summary"],
         Some(kind) => {
             let rule = "must be message, fact, preference or summary";
-            let kind =
-                MemoryKind::parse(kind).ok_or_else(|| ApiError::invalid_field("type", rule))?;
-            vec![kind.as_str()]
+            let kind: MemoryKind = kind
+                .parse()
+                .map_err(|_| ApiError::invalid_field("type", rule))?;
+            vec![kind.into_str()]
         }
     };
 
     let state = query.enrichment_state.as_deref().map(|state| {
-        EnrichmentState::parse(state).ok_or_else(|| {
+        state.parse::<EnrichmentState>().map_err(|_| {
             ApiError::invalid_field("enrichment_state", "must be pending, done, failed or none")
         })
     });

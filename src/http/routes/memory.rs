@@ -274,9 +274,7 @@ impl RetrieveMemoryResponse {
                 .unwrap_or_default(),
             policy: retrieved.policy_name.clone(),
             cached: retrieved.cached,
-            skipped: retrieved
-                .skipped
-                .map(crate::memory_retrieval::Skipped::as_str),
+            skipped: retrieved.skipped.map(|skipped| skipped.into_str()),
             error: retrieved.failure.map(RetrievalErrorResponse::from),
             steps: explain.then(|| found.map(|found| steps(&found.outcome)).unwrap_or_default()),
             timings: RetrieveMemoryTimings {

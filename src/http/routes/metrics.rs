@@ -45,7 +45,7 @@ async fn record_queue(state: &AppState) {
             .iter()
             .find(|(state, _)| *state == kind)
             .map_or(0, |(_, count)| *count);
-        metrics::gauge!(names::JOBS_QUEUE_DEPTH, "state" => kind.as_str()).set(to_f64(count));
+        metrics::gauge!(names::JOBS_QUEUE_DEPTH, "state" => kind.into_str()).set(to_f64(count));
     }
 
     let age = depth.oldest_queued.map_or(0, |oldest| {

@@ -41,7 +41,7 @@ pub async fn cancel_run(
     let run = workbench.runs().cancel(&caller.space, &id)?;
     Ok(Json(CancelledRunResponse {
         run_id: run.id.to_string(),
-        kind: run.kind.as_str().to_owned(),
+        kind: run.kind.into_str().to_owned(),
         state: "cancelled".to_owned(),
         started_at: run.started_at.to_string(),
     }))

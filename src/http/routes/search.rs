@@ -357,7 +357,7 @@ fn memory_item(found: FoundMemory, ranges: Vec<(usize, usize)>) -> SearchItemRes
         ordinal: None,
         memory_id: Some(memory.id.to_string()),
         thread_id: memory.thread_id.map(|id| id.to_string()),
-        memory_type: Some(memory.kind.as_str().to_owned()),
+        memory_type: Some(memory.kind.into_str().to_owned()),
         role: Some(memory.role),
         text_content: memory.content,
         highlights: highlights(ranges),

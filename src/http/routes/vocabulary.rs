@@ -208,7 +208,7 @@ pub async fn list_suggestions(
 
     let each = found.into_iter().map(|one| SuggestionResponse {
         suggestion: one.suggestion,
-        kind: kind.as_str().to_owned(),
+        kind: kind.into_str().to_owned(),
         frequency: one.frequency,
         examples: one.examples,
     });

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strum::IntoStaticStr;
+
 use super::waiting::Waited;
 use super::{LEAVE_ALONE, Shared};
 use crate::base::backoff::with_jitter;
@@ -12,36 +14,27 @@ use crate::jobs::{JobError, Outcome};
 use crate::model::job::{Claim, Job};
 use crate::store::{Ending, StoreError};
 
-/// How a run of a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a run of a job ended, and its name in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunEnd {
     Succeeded,
     Failed,
     Retried,
+    #[strum(serialize = "waits")]
     Waiting,
+    #[strum(serialize = "waiting for input")]
     AwaitingInput,
+    #[strum(serialize = "handed back")]
     HandedBack,
     /// Another process has the job now, or it was cancelled.
+    #[strum(serialize = "cancelled or taken over")]
     Lost,
     /// The end could not be stored: the lease will expire.
     Left,
 }
 
 impl RunEnd {
-    /// Its name in the log.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Retried => "retried",
-            Self::Waiting => "waits",
-            Self::AwaitingInput => "waiting for input",
-            Self::HandedBack => "handed back",
-            Self::Lost => "cancelled or taken over",
-            Self::Left => "left",
-        }
-    }
-
     /// Counts it in the metrics of this kind of job.
     pub fn count(self, kind: &str) {
         match self {
@@ -60,7 +53,7 @@ impl RunEnd {
 
     fn count_finished(self, kind: &str) {
         metrics::counter!(
-            names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => self.as_str()
+            names::JOBS_FINISHED_TOTAL, "kind" => kind.to_owned(), "outcome" => self.into_str()
         )
         .increment(1);
     }

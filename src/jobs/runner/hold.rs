@@ -165,7 +165,7 @@ async fn rescue(shared: &Shared) {
     {
         Ok(rescued) => {
             for job in &rescued {
-                let (state, losses) = (job.state.as_str(), job.losses);
+                let (state, losses) = (job.state.into_str(), job.losses);
                 tracing::warn!(job_id = %job.id, kind = job.kind, state, losses, "job taken over");
                 metrics::counter!(names::JOBS_RESCUED_TOTAL, "kind" => job.kind.clone())
                     .increment(1);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use super::framed;
 use crate::base::text::one_line;
@@ -66,22 +67,13 @@ pub struct NliVerdict {
 }
 
 /// How a chunk relates to the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum NliLabel {
     Entailment,
     Neutral,
     Contradiction,
-}
-
-impl NliLabel {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Entailment => "entailment",
-            Self::Neutral => "neutral",
-            Self::Contradiction => "contradiction",
-        }
-    }
 }
 
 fn chunks_frame(frame: &mut String, chunks: &[JudgedChunk]) {

@@ -2,6 +2,7 @@
 //! say that nothing was found. Pure; all its constants are here.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// From this evidence on, the search is enough: no model chooses categories.
 pub const ENOUGH: f64 = 0.46;
@@ -31,22 +32,15 @@ pub const OWN_WORDS_LOSS: f64 = 0.2;
 pub const NEAREST: usize = 5;
 
 /// How sure the service is that the chunks answer the query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Confidence {
     Low,
     Medium,
     High,
-}
-
-impl Confidence {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
 }
 
 /// The last tier that a query may use within its limits.

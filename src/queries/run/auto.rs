@@ -39,7 +39,7 @@ impl QueryRun<'_> {
         self.result.found = ranking.found;
         self.result.confidence = Some(
             decide::confidence(ranking.evidence, ranking.agreed)
-                .as_str()
+                .into_str()
                 .to_owned(),
         );
 
@@ -112,7 +112,7 @@ impl QueryRun<'_> {
         self.result.nearest = chunks.cloned().collect();
         self.result.found = false;
         if self.result.confidence.is_some() {
-            self.result.confidence = Some(Confidence::Low.as_str().to_owned());
+            self.result.confidence = Some(Confidence::Low.into_str().to_owned());
         }
     }
 

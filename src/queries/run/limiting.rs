@@ -66,7 +66,7 @@ impl QueryRun<'_> {
             let path = &paths[*place];
             self.result.dropped_paths.push(DroppedPath {
                 path: path.names.clone(),
-                reason: Reason::Pruned.as_str().to_owned(),
+                reason: Reason::Pruned.into_str().to_owned(),
             });
         }
 

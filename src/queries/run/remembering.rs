@@ -184,7 +184,7 @@ fn shown(memory: &Memory, relevance: f64) -> QueryMemory {
         memory_id: memory.id.to_string(),
         user_id: memory.user_id.clone(),
         thread_id: memory.thread_id.as_ref().map(ToString::to_string),
-        kind: memory.kind.as_str().to_owned(),
+        kind: memory.kind.into_str().to_owned(),
         role: memory.role.clone(),
         text_content: memory.content.clone(),
         relevance,

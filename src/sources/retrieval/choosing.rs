@@ -180,6 +180,7 @@ impl Sieve {
 #[cfg(test)]
 pub(super) mod tests {
     use serde_json::json;
+    use strum::VariantArray as _;
 
     use super::*;
     use crate::base::ids::SourceId;
@@ -273,9 +274,9 @@ pub(super) mod tests {
             candidate(8, "x", &[], 1, "same"),
         ];
 
-        for choice in Choice::ALL {
+        for choice in Choice::VARIANTS {
             assert_eq!(
-                sieve(choice).decide(&twins, false).unwrap().place,
+                sieve(*choice).decide(&twins, false).unwrap().place,
                 1,
                 "{choice:?}"
             );

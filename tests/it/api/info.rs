@@ -15,7 +15,7 @@ async fn info_shows_the_effective_settings() {
 #[tokio::test]
 async fn info_names_the_engine_and_no_secret() {
     for database in TestDatabase::each().await {
-        let engine = database.engine.name();
+        let engine = database.engine.into_str();
         let keys = r#"[{"key":"topsecret","space":"*","role":"admin"}]"#;
         let app = TestApp::on(database, &[("AUTH__KEYS", keys)]).await;
         let request = app

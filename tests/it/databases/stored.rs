@@ -24,7 +24,7 @@ pub fn folder() -> PathBuf {
 
 /// What the build that wrote a database answered about it.
 pub fn answers(folder: &Path, engine: Engine) -> PathBuf {
-    folder.join(format!("{}.json", engine.name()))
+    folder.join(format!("{}.json", engine.into_str()))
 }
 
 fn sqlite_file(database: &TestDatabase) -> &str {
@@ -50,7 +50,7 @@ pub async fn save(database: &TestDatabase, folder: &Path) {
         write_rows(&mut sql, database.engine, table);
     }
 
-    let name = format!("{}.sql", database.engine.name());
+    let name = format!("{}.sql", database.engine.into_str());
     std::fs::write(folder.join(name), sql).unwrap();
 }
 
@@ -64,7 +64,7 @@ pub async fn load(database: &TestDatabase, folder: &Path) {
         return;
     }
 
-    let name = format!("{}.sql", database.engine.name());
+    let name = format!("{}.sql", database.engine.into_str());
     let sql = std::fs::read_to_string(folder.join(name)).unwrap();
     let mut connection = database.connect().await;
     // Statements end as those of migrations do; values contain no line breaks.
@@ -82,7 +82,7 @@ pub async fn load(database: &TestDatabase, folder: &Path) {
 fn schema(engine: Engine) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("migrations")
-        .join(engine.name());
+        .join(engine.into_str());
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|file| file.unwrap().path())

@@ -143,7 +143,7 @@ async fn a_repeated_erasure_leaves_what_is_stored_afterwards() {
             ),
         ] {
             let pending = json!({"subject": subject, "user_id": subject});
-            let (kind, hash) = (kind.as_str(), hash(kind, subject));
+            let (kind, hash) = (kind.into_str(), hash(kind, subject));
             database
                 .execute(&format!(
                     "INSERT INTO erasures (space, id, seq, kind, subject_sha256, rows_json, pending_json, created_at) \

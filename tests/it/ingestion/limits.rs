@@ -27,7 +27,7 @@ fn in_force(file: &Value, environment: &[(&str, &str)]) -> (String, u64) {
     });
     let config = config.unwrap();
     let shown = config.printable()["taxonomy"]["limit_scope"].clone();
-    assert_eq!(shown, config.taxonomy.scope().name());
+    assert_eq!(shown, config.taxonomy.scope().into_str());
     (shown.as_str().unwrap().to_owned(), config.taxonomy.limit(2))
 }
 

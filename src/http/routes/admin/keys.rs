@@ -365,7 +365,7 @@ impl KeyResponse {
             .to_owned(),
             prefix: key.prefix.clone(),
             space: key.space.as_ref().map_or("*", Space::as_str).to_owned(),
-            role: key.role.as_str().to_owned(),
+            role: key.role.into_str().to_owned(),
             state: state.to_owned(),
             limits: KeyLimitsResponse {
                 requests_per_minute: key.limits.requests_per_minute,

@@ -296,7 +296,7 @@ pub fn relaxed(retrieved: &Retrieved) -> Vec<RelaxedFilter> {
 
 /// The warnings to include in the response.
 pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
-    let strategy = retrieved.input.choice.as_str();
+    let strategy = retrieved.input.choice.into_str();
     let ignored = retrieved.as_of_ignored.then(|| DocumentWarning {
         code: "as_of_ignored".to_owned(),
         message: format!(
@@ -319,7 +319,7 @@ impl From<Retrieved> for DocumentResponse {
         let (relaxed, warnings) = (relaxed(&retrieved), warnings(&retrieved));
         let Retrieved { found, input, .. } = retrieved;
         let (strategy, as_of) = (
-            input.choice.as_str().to_owned(),
+            input.choice.into_str().to_owned(),
             input.as_of.map(|moment| moment.to_string()),
         );
 

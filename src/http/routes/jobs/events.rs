@@ -78,7 +78,9 @@ async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
 }
 
 fn ends(event: &JobEvent) -> bool {
-    let state = event.data["state"].as_str().and_then(JobState::parse);
+    let state = event.data["state"]
+        .as_str()
+        .and_then(|state| state.parse().ok());
     event.kind == "state" && state.is_some_and(JobState::is_final)
 }
 

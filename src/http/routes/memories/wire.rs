@@ -152,7 +152,7 @@ impl MemoryResponse {
             id: memory.id.to_string(),
             user_id: memory.user_id.clone(),
             thread_id: memory.thread_id.as_ref().map(ToString::to_string),
-            kind: memory.kind.as_str().to_owned(),
+            kind: memory.kind.into_str().to_owned(),
             role: memory.role.clone(),
             name: memory.labels.speaker.clone(),
             title: memory.title.clone(),
@@ -172,12 +172,12 @@ impl MemoryResponse {
                 .labels
                 .corrected
                 .iter()
-                .map(|field| field.as_str().to_owned())
+                .map(|field| field.into_str().to_owned())
                 .collect(),
             redacted: memory.labels.redacted,
-            tier: memory.tier(now).as_str().to_owned(),
+            tier: memory.tier(now).into_str().to_owned(),
             access_count: memory.access_count,
-            enrichment_state: memory.enrichment_state.as_str().to_owned(),
+            enrichment_state: memory.enrichment_state.into_str().to_owned(),
             enrichment_job_id: memory.enrichment_job.clone(),
             evidence: evidence
                 .filter(|evidence| !evidence.message_ids.is_empty())

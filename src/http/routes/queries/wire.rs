@@ -310,7 +310,7 @@ impl From<Estimates> for QueryEstimateResponse {
 impl From<Bound> for StrategyEstimateResponse {
     fn from(bound: Bound) -> Self {
         Self {
-            strategy: bound.strategy.as_str().to_owned(),
+            strategy: bound.strategy.into_str().to_owned(),
             n: bound.n,
             n2: bound.n2,
             levels: bound.levels.into_iter().map(Into::into).collect(),

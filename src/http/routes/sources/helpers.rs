@@ -87,7 +87,7 @@ impl From<&ContextualHelper> for HelperResponse {
         Self {
             version: stored.version,
             text: helper.text,
-            origin: helper.origin.as_str().to_owned(),
+            origin: helper.origin.into_str().to_owned(),
             author: helper.author,
             date: helper.date,
             topic: helper.topic,
@@ -104,7 +104,7 @@ impl From<&ContextualHelper> for HelperOriginResponse {
     fn from(stored: &ContextualHelper) -> Self {
         Self {
             version: stored.version,
-            origin: stored.helper.origin.as_str().to_owned(),
+            origin: stored.helper.origin.into_str().to_owned(),
             timestamp: stored.created_at.to_string(),
             token_count: stored.helper.token_count,
             tokens_prompt: stored.helper.tokens_prompt,
