@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use super::{Violation, Violations};
 use crate::base::clock::Timestamp;
@@ -58,9 +59,26 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// What a caller may do; each role includes the roles before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, EnumString)]
+/// What a caller may do. `read`: read, search and query; `user`: also ingest, change and delete;
+/// `admin`: also manage keys, spaces, memory settings and the vocabulary.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    IntoStaticStr,
+    EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = KeyRole)]
 #[strum(serialize_all = "snake_case", const_into_str)]
+// In order: each role includes the roles before it.
 pub enum Role {
     Read,
     User,

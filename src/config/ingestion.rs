@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Violation, Violations};
 
@@ -20,18 +21,19 @@ pub struct Ingestion {
     root: String,
 }
 
-/// The indexes that an ingestion can build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, Deserialize)]
+/// `taxonomy`: chunks of the profile `taxonomy`, filed in the hierarchy, which requires a model.
+/// `semantic`: chunks of the profile `retrieval`, for search by meaning. Both also enable keyword
+/// search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = IngestionIndex)]
 pub enum IndexName {
-    /// Chunks under the hierarchy.
     Taxonomy,
-    /// Chunks with vectors.
     Semantic,
 }
 
-/// What is stored in one transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// What to store in one transaction: the whole ingestion, or each batch of chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransactionScope {
     Ingestion,

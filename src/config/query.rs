@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
+use utoipa::ToSchema;
 
 use super::{Ingestion, Violation, Violations};
 
@@ -25,14 +26,28 @@ pub struct Query {
     pub reuse_ttl: u64,
 }
 
-/// How a query walks the hierarchy.
+/// How to find chunks. `auto` searches first; if the result is uncertain, a language model picks
+/// categories, and walks down from those that are not leaves. Its chunks are ranked one by one. The
+/// others walk the hierarchy from level 1 and read whole leaves: `one_shot` selects one category per
+/// level; `wide_branch` selects `n` per level; `zoom_in` starts with `n` and selects `n2` fewer on
+/// each level; `branch_out` starts with `n` and selects `n2` more on each level.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
+#[schema(as = QueryStrategy)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum StrategyName {
-    /// Search first, and choose categories only in doubt.
     Auto,
     OneShot,
     WideBranch,
@@ -40,17 +55,19 @@ pub enum StrategyName {
     BranchOut,
 }
 
-/// What to do with chunks that do not fit the budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Drop chunks or whole category paths (`PRUNE`), or summarise every chunk (`SUMMARIZE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
+#[schema(as = QueryPromptLimiting)]
 pub enum PromptLimiting {
     Prune,
     Summarize,
 }
 
-/// What to do if the last path alone exceeds the budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Keep the chunks that match best (`trim`), or fail with `budget_exceeded` (`error`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = QueryOverflow)]
 pub enum Overflow {
     Trim,
     Error,

@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::compose::{self, LeftOut};
 use super::intent::{Analyzed, check_query, milliseconds};
 use super::scoring::{self, Scored};
@@ -32,14 +35,15 @@ pub struct ContextInput {
     pub expand: usize,
 }
 
-/// How memories are found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How memories are found. `search`: by keyword and meaning; `staged`: by the terms of the
+/// vocabulary, in three stages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ContextRank)]
 pub enum Rank {
-    /// By the terms of the vocabulary, in three stages.
-    Staged,
-    /// By keyword and meaning, over all memories of the user.
     #[default]
     Search,
+    Staged,
 }
 
 /// Milliseconds of each part.

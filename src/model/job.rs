@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use strum::{EnumString, IntoStaticStr, VariantArray};
+use utoipa::ToSchema;
 
 use super::batch::Batch;
 use super::llm_call::{KeyBudget, LlmCall};
@@ -28,14 +30,31 @@ pub const ERASED: &str = "erased";
 /// fewer calls they need, and they mostly wait.
 pub const SHARES_CALLS: i64 = 200;
 
-/// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, EnumString, VariantArray)]
+/// The state of a job. `succeeded`, `failed` and `cancelled` are final. In `awaiting_helper` the
+/// job waits for a user to confirm a helper.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    IntoStaticStr,
+    EnumString,
+    VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = JobStateName)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum JobState {
     Queued,
     Running,
     /// Waits for input from its user; the kind of job defines which input.
     // The name in the database and in the API, after the only kind that waits for input.
+    #[serde(rename = "awaiting_helper")]
     #[strum(serialize = "awaiting_helper")]
     AwaitingInput,
     Succeeded,

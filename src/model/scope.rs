@@ -1,6 +1,7 @@
 //! Which chunks a request may find, as a caller states it, and the rules for it.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::field_error::FieldError;
@@ -12,20 +13,20 @@ pub const MAX_NAMED: usize = 100;
 const MAX_TAG_CHARS: usize = 100;
 const MAX_USER_CHARS: usize = 128;
 
-/// Which versions chunks may come from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Read only the current version of each source (`latest`), or all versions (`all`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = QueryVersionScope)]
 pub enum VersionScope {
-    /// Only the current version of each source.
     #[default]
     Latest,
-    /// All versions.
     All,
 }
 
-/// What a request searches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What to answer from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = QueryScopeName)]
 pub enum Searched {
     /// The chunks of sources.
     #[default]

@@ -1,14 +1,32 @@
 //! One version of one source, found by metadata and a time.
 
+use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
+use utoipa::ToSchema;
 
 use super::source::Source;
 use super::source_version::SourceVersion;
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
-/// Which of the matching versions is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+/// Which of the matching versions to return. `latest`: the newest, or the one that was current at
+/// `as_of`; `earliest`: the oldest; `longest`: the one with the most characters; `score`: the one
+/// whose text matches best.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DocumentStrategy)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Choice {
     #[default]

@@ -20,13 +20,12 @@ pub const MAX_QUERY_CHARS: usize = 100_000;
 
 /// What to do with the chunks that were found: generate an answer from them (`answer`), or only
 /// return them (`retrieve`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = QueryMode)]
 pub enum Mode {
-    /// Call a model for an answer.
     #[default]
     Answer,
-    /// Return the chunks without an answer.
     Retrieve,
 }
 

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::fields::FieldScores;
 use super::fusion::{self, Candidate, Fused};
@@ -12,8 +14,11 @@ use super::terms::QueryTerm;
 use super::vectors::unit;
 use crate::model::search::Owner;
 
-/// How chunks are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How to search: by keyword (`keyword`, BM25), by meaning (`semantic`, cosine similarity of
+/// embeddings), or both (`hybrid`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SearchType)]
 pub enum Kind {
     Keyword,
     Semantic,

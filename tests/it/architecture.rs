@@ -174,8 +174,21 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tower_http", &["http"]),
     // The result of a query is also the result of a job and is hashed in the receipt, so it has one
     // schema, defined where it is built. The same holds for a workspace, which is stored as it is
-    // shown, and for what the stages of a prompt report.
-    ("utoipa", &["http", "policy", "queries", "workbench"]),
+    // shown, and for what the stages of a prompt report. A choice that settings and requests share
+    // is declared once, where its meaning is.
+    (
+        "utoipa",
+        &[
+            "config",
+            "conversation",
+            "http",
+            "model",
+            "policy",
+            "queries",
+            "search",
+            "workbench",
+        ],
+    ),
     ("similar", &["sources"]),
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),

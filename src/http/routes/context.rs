@@ -57,7 +57,7 @@ pub struct ContextRequest {
     /// messages and the aliases of the lexicon count too. `staged`: by the terms of the vocabulary,
     /// in three stages.
     #[serde(default)]
-    pub rank: Option<ContextRank>,
+    pub rank: Option<Rank>,
     /// With `rank: search`: 1 adds the messages before and after each message found; 0 (the
     /// default) adds none.
     #[serde(default)]
@@ -84,24 +84,6 @@ pub struct AnalyzeRequest {
     #[serde(default)]
     #[schema(max_length = 100_000)]
     pub thread_context: Option<String>,
-}
-
-/// How memories are found. `search`: by keyword and meaning; `staged`: by the terms of the
-/// vocabulary, in three stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ContextRank {
-    Search,
-    Staged,
-}
-
-impl From<ContextRank> for Rank {
-    fn from(rank: ContextRank) -> Self {
-        match rank {
-            ContextRank::Search => Self::Search,
-            ContextRank::Staged => Self::Staged,
-        }
-    }
 }
 
 /// A context.
@@ -287,7 +269,7 @@ pub async fn create_context(
     JsonBody { value: request, .. }: JsonBody<ContextRequest>,
 ) -> Result<Json<ContextResponse>, ApiError> {
     let input = ContextInput {
-        rank: request.rank.map(Rank::from).unwrap_or_default(),
+        rank: request.rank.unwrap_or_default(),
         expand: request.expand.unwrap_or_default(),
         query: request.query,
         user_id: checked_user(request.user_id)?,

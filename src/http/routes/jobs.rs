@@ -28,7 +28,7 @@ pub use bulk::{__path_cancel_jobs, __path_retry_jobs, cancel_jobs, retry_jobs};
 pub use helper::{
     __path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper,
 };
-pub use wire::{JobListResponse, JobResponse, JobStateName, JobSummaryResponse, LlmCallResponse};
+pub use wire::{JobListResponse, JobResponse, JobSummaryResponse, LlmCallResponse};
 
 /// The longest time that a request may wait for a job.
 const MAX_WAIT_SECONDS: f64 = 60.0;
@@ -41,7 +41,7 @@ pub struct ListJobsQuery {
     /// Only jobs in this state.
     #[serde(default)]
     #[param(inline)]
-    state: Option<JobStateName>,
+    state: Option<JobState>,
     /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
     /// `reindex`.
     #[serde(default)]
@@ -107,7 +107,7 @@ pub async fn list_jobs(
 ) -> Result<Json<JobListResponse>, ApiError> {
     let limit = page::limit(query.limit)?;
     let filter = JobFilter {
-        state: query.state.map(JobState::from),
+        state: query.state,
         kind: query.kind,
         source_id: query.source_id,
         code: query.code,

@@ -28,7 +28,7 @@ pub struct SearchRequest {
     pub query: String,
     /// How to search; `hybrid` if omitted.
     #[serde(default, rename = "type")]
-    pub kind: Option<SearchType>,
+    pub kind: Option<Kind>,
     /// What to search: the chunks of sources (`chunks`, the default), the same with only the best
     /// chunk of each source (`sources`), the memories of the end user in `filters.user_id`
     /// (`memories`), or chunks and memories (`both`).
@@ -46,16 +46,6 @@ pub struct SearchRequest {
     pub min_score: Option<f64>,
     #[serde(default, deserialize_with = "object_or_null")]
     pub filters: Option<SearchFilters>,
-}
-
-/// How to search: by keyword (`keyword`, BM25), by meaning (`semantic`, cosine similarity of
-/// embeddings), or both (`hybrid`).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SearchType {
-    Keyword,
-    Semantic,
-    Hybrid,
 }
 
 /// What to search.
@@ -230,11 +220,7 @@ impl From<SearchRequest> for SearchInput {
         let filters = request.filters.unwrap_or_default();
         Self {
             query: request.query,
-            kind: request.kind.map(|kind| match kind {
-                SearchType::Keyword => Kind::Keyword,
-                SearchType::Semantic => Kind::Semantic,
-                SearchType::Hybrid => Kind::Hybrid,
-            }),
+            kind: request.kind,
             by_source: request.scope == Some(SearchScope::Sources),
             searched: match request.scope {
                 Some(SearchScope::Memories) => Searched::Memories,

@@ -18,19 +18,6 @@ use crate::http::idempotency;
 use crate::http::page;
 use crate::keys::{Key, KeyChange, Keys, NewKey, Origin, State as KeyState};
 
-/// What a caller may do. `read`: read, search and query; `user`: also ingest, change and delete;
-/// `admin`: also manage keys, spaces, memory settings and the vocabulary.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyRole {
-    /// Read, search and query.
-    Read,
-    /// Also ingest, change and delete.
-    User,
-    /// Also manage keys, spaces, memory settings and the vocabulary.
-    Admin,
-}
-
 /// Usage limits of a key; an omitted field means no limit.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -76,7 +63,7 @@ pub struct CreateKeyRequest {
     pub space: Option<String>,
     /// The role; `user` if omitted.
     #[serde(default)]
-    pub role: Option<KeyRole>,
+    pub role: Option<Role>,
     /// When the key expires. If omitted, the key expires when the key that creates it does, or
     /// never if that key never expires.
     #[serde(default)]
@@ -218,7 +205,7 @@ pub async fn create_key(
     let new = NewKey {
         name: request.name,
         space,
-        role: request.role.map_or(Role::User, Into::into),
+        role: request.role.unwrap_or(Role::User),
         expires_at: moment("expires_at", request.expires_at.as_deref())?,
         limits: request.limits.unwrap_or_default().into(),
     };
@@ -380,16 +367,6 @@ impl KeyResponse {
             created_at: text(key.created_at),
             revoked_at: text(key.revoked_at),
             last_used_at: text(key.last_used_at),
-        }
-    }
-}
-
-impl From<KeyRole> for Role {
-    fn from(role: KeyRole) -> Self {
-        match role {
-            KeyRole::Read => Self::Read,
-            KeyRole::User => Self::User,
-            KeyRole::Admin => Self::Admin,
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct RetrieveDocumentRequest {
     pub default_tags: Option<Vec<String>>,
     /// Which of the matching versions to return; `latest` if omitted.
     #[serde(default)]
-    pub strategy: Option<DocumentStrategy>,
+    pub strategy: Option<Choice>,
     /// With `latest`: returns the version that was current at this time.
     #[serde(default)]
     #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
@@ -79,33 +79,6 @@ pub struct DocumentDescription {
     pub query: Option<String>,
 }
 
-/// Which of the matching versions to return. `latest`: the newest, or the one that was current at
-/// `as_of`; `earliest`: the oldest; `longest`: the one with the most characters; `score`: the one
-/// whose text matches best.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DocumentStrategy {
-    /// The newest version, or the one that was current at `as_of`.
-    Latest,
-    /// The oldest.
-    Earliest,
-    /// The one with the most characters.
-    Longest,
-    /// The one whose text matches best.
-    Score,
-}
-
-impl From<DocumentStrategy> for Choice {
-    fn from(strategy: DocumentStrategy) -> Self {
-        match strategy {
-            DocumentStrategy::Latest => Self::Latest,
-            DocumentStrategy::Earliest => Self::Earliest,
-            DocumentStrategy::Longest => Self::Longest,
-            DocumentStrategy::Score => Self::Score,
-        }
-    }
-}
-
 impl RetrieveDocumentRequest {
     pub fn into_wish(self) -> Result<RetrievalInput, ApiError> {
         let meta = VersionDescription {
@@ -127,7 +100,7 @@ impl RetrieveDocumentRequest {
             // Values below zero are as invalid as zero.
             k: usize::try_from(self.k.unwrap_or(DEFAULT_K)).unwrap_or(0),
             default_tags: self.default_tags.unwrap_or_default(),
-            choice: self.strategy.unwrap_or(DocumentStrategy::Latest).into(),
+            choice: self.strategy.unwrap_or_default(),
             as_of: moment("as_of", self.as_of.as_deref())?,
             strict: self.strict,
             explain: self.explain,

@@ -19,11 +19,10 @@ use crate::http::auth::Caller;
 use crate::http::body_budget::Reservation;
 use crate::http::error::ApiError;
 use crate::http::idempotency::Idempotency;
-use crate::http::routes::jobs::JobStateName;
 use crate::http::state::AppState;
 use crate::http::{body, extract, wait};
 use crate::ingestion::NewIngestion;
-use crate::model::job::Job;
+use crate::model::job::{Job, JobState};
 
 /// Maximum items of one request.
 const MAX_ITEMS: usize = 1000;
@@ -70,7 +69,7 @@ pub struct IngestionBatchJobResponse {
     pub source_id: Option<String>,
     /// The end user within the space.
     pub user_id: String,
-    pub state: JobStateName,
+    pub state: JobState,
     #[schema(format = DateTime)]
     pub created_at: String,
 }
@@ -353,7 +352,7 @@ impl IngestionBatchResponse {
                 job_id: job.id.to_string(),
                 source_id: job.source_id.clone(),
                 user_id: job.user_id.clone(),
-                state: job.state.into(),
+                state: job.state,
                 created_at: job.created_at.to_string(),
             });
 

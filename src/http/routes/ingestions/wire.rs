@@ -135,28 +135,10 @@ pub struct IngestionOptionsRequest {
     pub model: Option<String>,
     /// What to store in one transaction.
     #[schema(inline)]
-    pub transaction_scope: Option<TransactionScopeName>,
+    pub transaction_scope: Option<TransactionScope>,
     /// Which indexes to build. With `[]`, the source can be found only by its name.
     #[schema(max_items = 10)]
-    pub indexes: Option<Vec<IngestionIndex>>,
-}
-
-/// `taxonomy`: chunks of the profile `taxonomy`, filed in the hierarchy, which requires a model.
-/// `semantic`: chunks of the profile `retrieval`, for search by meaning. Both also enable keyword
-/// search.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IngestionIndex {
-    Taxonomy,
-    Semantic,
-}
-
-/// What to store in one transaction: the whole ingestion, or each batch of chunks.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TransactionScopeName {
-    Ingestion,
-    Batch,
+    pub indexes: Option<Vec<IndexName>>,
 }
 
 /// A file and its metadata.
@@ -221,27 +203,13 @@ impl CreateIngestionRequest {
                 chunk_max_tokens: options.chunk_max_tokens,
                 batch_size: options.batch_size,
                 model: options.model,
-                transaction_scope: options.transaction_scope.map(|scope| match scope {
-                    TransactionScopeName::Ingestion => TransactionScope::Ingestion,
-                    TransactionScopeName::Batch => TransactionScope::Batch,
-                }),
-                indexes: options
-                    .indexes
-                    .map(|indexes| indexes.into_iter().map(Into::into).collect()),
+                transaction_scope: options.transaction_scope,
+                indexes: options.indexes,
             },
             regenerate_helper: self.regenerate_helper.unwrap_or(false),
             force: self.force.unwrap_or(false),
             if_changed: self.if_changed.unwrap_or(false),
         })
-    }
-}
-
-impl From<IngestionIndex> for IndexName {
-    fn from(index: IngestionIndex) -> Self {
-        match index {
-            IngestionIndex::Taxonomy => Self::Taxonomy,
-            IngestionIndex::Semantic => Self::Semantic,
-        }
     }
 }
 

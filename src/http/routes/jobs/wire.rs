@@ -43,7 +43,7 @@ pub struct JobSummaryResponse {
     /// facts), `backfill` (adds an approved term to memories), `reembed` (after a change of the
     /// embedding model) or `reindex` (after a change of how memoir stores search terms).
     pub kind: String,
-    pub state: JobStateName,
+    pub state: JobState,
     /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
     /// does not respond or is paused; `error` then contains the reason and the remedy, and
     /// `waiting` the start of the wait. For a job that has ended, `erased` if its text was deleted.
@@ -94,45 +94,6 @@ pub struct JobWaitingResponse {
     /// again.
     #[schema(format = DateTime)]
     pub next_try_at: String,
-}
-
-/// The state of a job. `succeeded`, `failed` and `cancelled` are final. In `awaiting_helper` the
-/// job waits for a user to confirm a helper.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobStateName {
-    Queued,
-    Running,
-    AwaitingHelper,
-    Succeeded,
-    Failed,
-    Cancelled,
-}
-
-impl From<JobStateName> for JobState {
-    fn from(name: JobStateName) -> Self {
-        match name {
-            JobStateName::Queued => Self::Queued,
-            JobStateName::Running => Self::Running,
-            JobStateName::AwaitingHelper => Self::AwaitingInput,
-            JobStateName::Succeeded => Self::Succeeded,
-            JobStateName::Failed => Self::Failed,
-            JobStateName::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl From<JobState> for JobStateName {
-    fn from(state: JobState) -> Self {
-        match state {
-            JobState::Queued => Self::Queued,
-            JobState::Running => Self::Running,
-            JobState::AwaitingInput => Self::AwaitingHelper,
-            JobState::Succeeded => Self::Succeeded,
-            JobState::Failed => Self::Failed,
-            JobState::Cancelled => Self::Cancelled,
-        }
-    }
 }
 
 /// A problem that did not stop the job.
@@ -287,7 +248,7 @@ impl From<&Job> for JobSummaryResponse {
         Self {
             id: job.id.to_string(),
             kind: job.kind.clone(),
-            state: job.state.into(),
+            state: job.state,
             phase: job.phase.clone(),
             user_id: job.user_id.clone(),
             source_id: job.source_id.clone(),

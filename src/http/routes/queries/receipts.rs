@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::wire::QueryStrategy;
 use crate::base::field_error::FieldError;
-use crate::config::query::MAX_N;
+use crate::config::query::{MAX_N, StrategyName};
 use crate::http::error::ApiError;
 use crate::http::routes::jobs::LlmCallResponse;
 use crate::model::query::StoredQuery;
@@ -152,7 +151,7 @@ pub struct ReplayQueryRequest {
     pub mode: Option<ReplayMode>,
     /// `live` only: another strategy.
     #[serde(default)]
-    pub strategy: Option<QueryStrategy>,
+    pub strategy: Option<StrategyName>,
     /// `live` only: number of categories to select on level 1.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
@@ -252,7 +251,7 @@ impl ReplayQueryRequest {
 
         Ok(if live {
             ReplayInput::Live {
-                strategy: self.strategy.map(Into::into),
+                strategy: self.strategy,
                 n,
                 n2,
                 model: self.model,

@@ -19,10 +19,10 @@ pub struct QueryRequest {
     /// Whether to generate an answer (`answer`, the default) or return only the chunks
     /// (`retrieve`).
     #[serde(default)]
-    pub mode: Option<QueryMode>,
+    pub mode: Option<Mode>,
     /// How to find chunks; `auto` if omitted.
     #[serde(default)]
-    pub strategy: Option<QueryStrategy>,
+    pub strategy: Option<StrategyName>,
     /// Number of categories to select on level 1.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
@@ -37,7 +37,7 @@ pub struct QueryRequest {
     pub per_level_max: Option<i64>,
     /// What to do if the chunks do not fit the budget.
     #[serde(default)]
-    pub prompt_limiting_strategy: Option<QueryPromptLimiting>,
+    pub prompt_limiting_strategy: Option<PromptLimiting>,
     /// Maximum tokens of the final prompt: instruction, query, helpers, frame and chunks. Must be
     /// more than `ingestion.chunk_min_tokens` + 100 (400 by default) and, with `SUMMARIZE`, more
     /// than `query.summarization_instruction_headroom_tokens` (1,024 by default). With
@@ -51,7 +51,7 @@ pub struct QueryRequest {
     pub use_rankings: Option<bool>,
     /// With `PRUNE`: what to do if the last remaining path alone exceeds the budget.
     #[serde(default)]
-    pub overflow: Option<QueryOverflow>,
+    pub overflow: Option<Overflow>,
     /// With `PRUNE`: whether dropped paths are put back, best first, if they fit after all. Without
     /// it, dropping one large path can leave much of the budget unused (warning `budget_unused`).
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct QueryRequest {
     pub as_of: Option<String>,
     /// Which versions of the sources to read; `latest` if omitted.
     #[serde(default)]
-    pub version_scope: Option<QueryVersionScope>,
+    pub version_scope: Option<VersionScope>,
     /// Maximum number of chunks from one category.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 500)]
@@ -119,114 +119,28 @@ pub struct QueryRequest {
     /// What to answer from: sources (`sources`, the default), the memories of the end user `user_id`
     /// (`memories`), or both. With `both`, memories take at most a third of the budget.
     #[serde(default)]
-    pub scope: Option<QueryScopeName>,
-}
-
-/// What to answer from.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueryScopeName {
-    Sources,
-    Memories,
-    Both,
-}
-
-/// What to do with the chunks that were found: generate an answer from them (`answer`), or only
-/// return them (`retrieve`).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueryMode {
-    Answer,
-    Retrieve,
-}
-
-/// How to find chunks. `auto` searches first; if the result is uncertain, a language model picks
-/// categories, and walks down from those that are not leaves. Its chunks are ranked one by one. The
-/// others walk the hierarchy from level 1 and read whole leaves: `one_shot` selects one category per
-/// level; `wide_branch` selects `n` per level; `zoom_in` starts with `n` and selects `n2` fewer on
-/// each level; `branch_out` starts with `n` and selects `n2` more on each level.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueryStrategy {
-    Auto,
-    OneShot,
-    WideBranch,
-    ZoomIn,
-    BranchOut,
-}
-
-/// Drop chunks or whole category paths (`PRUNE`), or summarise every chunk (`SUMMARIZE`).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum QueryPromptLimiting {
-    Prune,
-    Summarize,
-}
-
-/// Keep the chunks that match best (`trim`), or fail with `budget_exceeded` (`error`).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueryOverflow {
-    Trim,
-    Error,
-}
-
-/// Read only the current version of each source (`latest`), or all versions (`all`).
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueryVersionScope {
-    Latest,
-    All,
-}
-
-impl From<QueryStrategy> for StrategyName {
-    fn from(strategy: QueryStrategy) -> Self {
-        match strategy {
-            QueryStrategy::Auto => Self::Auto,
-            QueryStrategy::OneShot => Self::OneShot,
-            QueryStrategy::WideBranch => Self::WideBranch,
-            QueryStrategy::ZoomIn => Self::ZoomIn,
-            QueryStrategy::BranchOut => Self::BranchOut,
-        }
-    }
+    pub scope: Option<Searched>,
 }
 
 impl From<QueryRequest> for QueryInput {
     fn from(request: QueryRequest) -> Self {
-        let limiting = |limiting| match limiting {
-            QueryPromptLimiting::Prune => PromptLimiting::Prune,
-            QueryPromptLimiting::Summarize => PromptLimiting::Summarize,
-        };
-
-        let overflow = |overflow| match overflow {
-            QueryOverflow::Trim => Overflow::Trim,
-            QueryOverflow::Error => Overflow::Error,
-        };
-
         Self {
             query: request.query,
-            mode: if matches!(request.mode, Some(QueryMode::Retrieve)) {
-                Mode::Retrieve
-            } else {
-                Mode::Answer
-            },
-            strategy: request.strategy.map(Into::into),
+            mode: request.mode.unwrap_or_default(),
+            strategy: request.strategy,
             n: request.n,
             n2: request.n2,
             per_level_max: request.per_level_max,
-            prompt_limiting_strategy: request.prompt_limiting_strategy.map(limiting),
+            prompt_limiting_strategy: request.prompt_limiting_strategy,
             max_token_budget: request.max_token_budget,
             use_rankings: request.use_rankings,
-            overflow: request.overflow.map(overflow),
+            overflow: request.overflow,
             scope: ScopeInput {
                 source_ids: request.source_ids,
                 tags: request.tags,
                 user_id: request.user_id,
                 as_of: request.as_of,
-                version_scope: match request.version_scope {
-                    Some(QueryVersionScope::All) => VersionScope::All,
-                    _ => VersionScope::Latest,
-                },
+                version_scope: request.version_scope.unwrap_or_default(),
             },
             per_path_limit: request.per_path_limit,
             limit: request.limit,
@@ -238,11 +152,7 @@ impl From<QueryRequest> for QueryInput {
             timeout_s: request.timeout_s,
             reuse: request.reuse,
             refill: request.refill,
-            searched: match request.scope {
-                Some(QueryScopeName::Memories) => Searched::Memories,
-                Some(QueryScopeName::Both) => Searched::Both,
-                _ => Searched::Sources,
-            },
+            searched: request.scope.unwrap_or_default(),
         }
     }
 }

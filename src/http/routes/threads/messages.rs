@@ -20,7 +20,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::{JsonListBody, PathId, QueryParams, moment, object_list, objects};
 use crate::http::idempotency::{Begun, Idempotency, location};
 use crate::http::page;
-use crate::http::routes::context::{ContextRank, ContextResponse, context_session};
+use crate::http::routes::context::{ContextResponse, context_session};
 use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
@@ -125,7 +125,7 @@ pub struct CreateMessagesRequest {
     /// How the memories of that context are found, as for `POST /v1/context`: `search` (the default)
     /// or `staged`.
     #[serde(default)]
-    pub rank: Option<ContextRank>,
+    pub rank: Option<Rank>,
     /// For that context, with `rank: search`: 1 adds the messages before and after each message
     /// found; 0 (the default) adds none.
     #[serde(default)]
@@ -279,7 +279,7 @@ pub async fn create_messages(
     let asked = ContextInput {
         query: request.content.clone().unwrap_or_default(),
         max_tokens: request.max_tokens,
-        rank: request.rank.map(Rank::from).unwrap_or_default(),
+        rank: request.rank.unwrap_or_default(),
         expand: request.expand.unwrap_or_default(),
         ..ContextInput::default()
     };
