@@ -7,6 +7,8 @@ use std::fmt;
 #[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Serialize, Serializer};
+
 /// See [`set_ahead`].
 #[cfg(feature = "testing")]
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
@@ -84,6 +86,12 @@ impl fmt::Display for Timestamp {
             Ok(moment) => write!(f, "{moment:.6}"),
             Err(_) => f.write_str("out of range"),
         }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::IntoStaticStr;
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
@@ -68,29 +69,43 @@ pub struct KeyBudget {
     pub usd: f64,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// One attempt of a model call.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = LlmCallResponse)]
 pub struct LlmCall {
     /// Identifies the call, however often it is written.
+    #[serde(skip)]
     pub call_id: String,
     /// Its number among the calls of its owner.
+    #[serde(skip)]
     pub seq: i64,
+    /// The stage of the call.
     pub stage: String,
+    /// The level of the hierarchy, for calls that choose categories; otherwise null.
     pub level: Option<i64>,
     pub attempt: i64,
+    /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
     pub outcome: String,
+    /// The parsed output of the model.
+    #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub llm_output: Option<Value>,
+    #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
     pub latency_ms: f64,
     pub provider: String,
     pub model: String,
-    /// `native`, `tool`, `prompted`, or `embedded`.
+    /// How the output schema was enforced: `native`, `tool`, `prompted` or `embedded`.
     pub mode: String,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
+    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
     pub cost_usd: Option<f64>,
+    /// The parameters sent to the provider.
+    #[schema(value_type = std::collections::HashMap<String, Value>)]
     pub provider_params: Value,
     /// The API key that pays; known only while the call is recorded.
+    #[serde(skip)]
     pub key_id: Option<String>,
 }
 

@@ -309,6 +309,7 @@ pub struct Retrieval {
 }
 
 /// One attempt of a model call.
+// Not `LlmCall`: receipts hash these fields in this order, with an empty time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueryCall {
     /// `select`, `summarize` or `answer`.

@@ -5,7 +5,6 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::jobs::LlmCallResponse;
 use super::memories::{EntityResponse, MemoryResponse};
 use crate::base::clock::Timestamp;
 use crate::base::ids::context_id;
@@ -22,7 +21,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
-use crate::model::llm_call::Payer;
+use crate::model::llm_call::{LlmCall, Payer};
 
 /// The longest `thread_context`.
 const MAX_CONTEXT_CHARS: usize = 100_000;
@@ -113,7 +112,7 @@ pub struct ContextResponse {
     pub left_out: Vec<LeftOutResponse>,
     pub timings: ContextTimingsResponse,
     /// The model calls of this context.
-    pub responses: Vec<LlmCallResponse>,
+    pub responses: Vec<LlmCall>,
 }
 
 /// What a question is about.
@@ -143,7 +142,7 @@ pub struct AnalyzeResponse {
     pub vocabulary_version: String,
     pub timings: AnalyzeTimingsResponse,
     /// The model calls of this analysis.
-    pub responses: Vec<LlmCallResponse>,
+    pub responses: Vec<LlmCall>,
 }
 
 /// Timings in milliseconds.
@@ -325,7 +324,7 @@ pub async fn analyze_context(
         intent_fallback: analyzed.fallback.is_some(),
         intent_fallback_reason: analyzed.fallback,
         vocabulary_version: analyzed.vocabulary_version,
-        responses: session.calls().into_iter().map(Into::into).collect(),
+        responses: session.calls(),
     }))
 }
 
@@ -380,7 +379,7 @@ impl ContextResponse {
                 .collect(),
             left_out: left_out.into_iter().map(Into::into).collect(),
             timings: timings.into(),
-            responses: session.calls().into_iter().map(Into::into).collect(),
+            responses: session.calls(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub use bulk::{__path_cancel_jobs, __path_retry_jobs, cancel_jobs, retry_jobs};
 pub use helper::{
     __path_confirm_job_helper, __path_update_job_helper, confirm_job_helper, update_job_helper,
 };
-pub use wire::{JobListResponse, JobResponse, JobSummaryResponse, LlmCallResponse};
+pub use wire::{JobListResponse, JobResponse, JobSummaryResponse};
 
 /// The longest time that a request may wait for a job.
 const MAX_WAIT_SECONDS: f64 = 60.0;

@@ -15,10 +15,9 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::event_stream::{self, event};
 use crate::http::extract::JsonBody;
-use crate::http::routes::jobs::LlmCallResponse;
 use crate::http::trace::RequestIdentity;
 use crate::llm::{Llm, Session, Written};
-use crate::model::llm_call::Payer;
+use crate::model::llm_call::{LlmCall, Payer};
 use crate::workbench::ceiling::PromptEstimate;
 use crate::workbench::runs::{PromptRun, RunKind};
 use crate::workbench::sending::{EstimateInput, ReadyPrompt, SendInput, Sender, SentPrompt, Tell};
@@ -30,7 +29,7 @@ pub struct SendPromptResponse {
     #[serde(flatten)]
     pub sent: SentPrompt,
     /// Every attempt, in order. The reply is not part of them and is not stored with them.
-    pub responses: Vec<LlmCallResponse>,
+    pub responses: Vec<LlmCall>,
 }
 
 /// Estimate a prompt
@@ -139,7 +138,7 @@ impl Sending {
             now: self.caller.now,
         };
         let sent = self.workbench.send(&sender, ready, tell).await?;
-        let responses = self.session.calls().into_iter().map(Into::into).collect();
+        let responses = self.session.calls();
         Ok(SendPromptResponse { sent, responses })
     }
 

@@ -9,10 +9,9 @@ use crate::config::llm::Caps;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
-use crate::http::routes::jobs::LlmCallResponse;
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
-use crate::model::llm_call::Payer;
+use crate::model::llm_call::{LlmCall, Payer};
 use crate::workbench::Workbench;
 use crate::workbench::compose::ComposedPrompt;
 use crate::workbench::input::ComposeInput;
@@ -24,7 +23,7 @@ pub struct PromptResponse {
     #[serde(flatten)]
     pub composed: ComposedPrompt,
     /// Every attempt, in order. Their outputs are returned here and not stored.
-    pub responses: Vec<LlmCallResponse>,
+    pub responses: Vec<LlmCall>,
 }
 
 /// Compose a prompt
@@ -72,7 +71,7 @@ pub async fn compose_prompt(
 
     Ok(Json(PromptResponse {
         composed,
-        responses: session.calls().into_iter().map(Into::into).collect(),
+        responses: session.calls(),
     }))
 }
 

@@ -19,7 +19,7 @@ pub struct JobResponse {
     /// A log entry for each classification call.
     pub batches: Vec<BatchResponse>,
     /// All model call attempts, in order.
-    pub responses: Vec<LlmCallResponse>,
+    pub responses: Vec<LlmCall>,
     /// The origin of the source's helper.
     pub helper_events: Vec<HelperEventResponse>,
     /// The most recent errors, oldest first, including those of earlier attempts.
@@ -128,36 +128,6 @@ pub struct BatchResponse {
     pub paid_by: Option<String>,
 }
 
-/// One attempt of a model call.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct LlmCallResponse {
-    /// The stage of the call.
-    pub stage: String,
-    /// The level of the hierarchy, for calls that choose categories; otherwise null.
-    pub level: Option<i64>,
-    pub attempt: i64,
-    /// `ok`, `invalid`, `truncated`, `refused`, `transport_error` or `cancelled`.
-    pub outcome: String,
-    /// The parsed output of the model.
-    #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
-    pub llm_output: Option<Value>,
-    #[schema(format = DateTime)]
-    pub timestamp: String,
-    pub latency_ms: f64,
-    pub provider: String,
-    pub model: String,
-    /// How the output schema was enforced: `native`, `tool`, `prompted` or `embedded`.
-    pub mode: String,
-    pub tokens_prompt: i64,
-    pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that the provider served from its cache.
-    pub tokens_cached: i64,
-    pub cost_usd: Option<f64>,
-    /// The parameters sent to the provider.
-    #[schema(value_type = std::collections::HashMap<String, Value>)]
-    pub provider_params: Value,
-}
-
 /// The origin of a source's helper.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperEventResponse {
@@ -198,7 +168,7 @@ impl JobResponse {
             helper_events: helpers.iter().map(HelperEventResponse::from).collect(),
             summary: JobSummaryResponse::from(&job),
             batches: batches.into_iter().map(BatchResponse::from).collect(),
-            responses: calls.into_iter().map(LlmCallResponse::from).collect(),
+            responses: calls,
             last_errors: errors
                 .into_iter()
                 .filter_map(|event| serde_json::from_value(event.data).ok())
@@ -300,28 +270,6 @@ impl From<Batch> for BatchResponse {
             latency_ms: batch.latency_ms,
             started_at: batch.started_at.to_string(),
             paid_by: batch.paid_by,
-        }
-    }
-}
-
-impl From<LlmCall> for LlmCallResponse {
-    fn from(call: LlmCall) -> Self {
-        Self {
-            stage: call.stage,
-            level: call.level,
-            attempt: call.attempt,
-            outcome: call.outcome,
-            llm_output: call.llm_output,
-            timestamp: call.timestamp.to_string(),
-            latency_ms: call.latency_ms,
-            provider: call.provider,
-            model: call.model,
-            mode: call.mode,
-            tokens_prompt: call.tokens_prompt,
-            tokens_completion: call.tokens_completion,
-            tokens_cached: call.tokens_cached,
-            cost_usd: call.cost_usd,
-            provider_params: call.provider_params,
         }
     }
 }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::base::field_error::FieldError;
 use crate::config::query::{MAX_N, StrategyName};
 use crate::http::error::ApiError;
-use crate::http::routes::jobs::LlmCallResponse;
+use crate::model::llm_call::LlmCall;
 use crate::model::query::StoredQuery;
 use crate::queries::{
     DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate,
@@ -86,7 +86,7 @@ pub struct QueryReceiptResponse {
     /// The chunks that the answer is based on.
     pub used_chunk_ids: Vec<i64>,
     /// All model call attempts, in order.
-    pub responses: Vec<LlmCallResponse>,
+    pub responses: Vec<LlmCall>,
     /// A hash of the whole result except times.
     pub result_sha256: String,
 }
@@ -335,7 +335,7 @@ impl From<Remembered> for QueryReceiptResponse {
             estimate: receipt.estimate,
             summarization,
             used_chunk_ids: receipt.used_chunk_ids,
-            responses: calls.into_iter().map(LlmCallResponse::from).collect(),
+            responses: calls,
             result_sha256: receipt.result_sha256,
         }
     }
