@@ -41,6 +41,12 @@ impl Erasures {
             .filter(|_| kind == SubjectKind::User);
         let counts = self.store.erase_uses(&space, &pending.used, own).await?;
         running.add(&counts);
+        if let Some(user_id) = own {
+            // Also receipts that were emptied before, which note nothing any more.
+            let counts = self.store.remove_user_queries(&space, user_id).await?;
+            running.add(&counts);
+        }
+
         if let (SubjectKind::Thread | SubjectKind::Memory, Some(user_id)) = (kind, &pending.user_id)
         {
             let since = Timestamp::from_micros(pending.since);

@@ -99,6 +99,31 @@ impl Store {
         .await
     }
 
+    /// Deletes all receipts of an end user.
+    pub async fn remove_user_queries(
+        &self,
+        space: &Space,
+        user_id: &str,
+    ) -> Result<RowCounts, StoreError> {
+        let mut all = RowCounts::new();
+        loop {
+            let sql = "SELECT id FROM queries WHERE space = ? AND user_id = ? LIMIT 5000";
+            let rows = self.retry("remove_user_queries", || async {
+                let query = self.sql(sql).bind(space.as_str());
+                self.fetch_all(query.bind(user_id.to_owned())).await
+            });
+            let rows = rows.await?;
+            if rows.is_empty() {
+                return Ok(all);
+            }
+
+            let read = |row: &sqlx::any::AnyRow| Ok((HolderKind::Query, row.try_get("id")?));
+            let holders: Result<Vec<Holder>, StoreError> = rows.iter().map(read).collect();
+            let counts = self.erase_holders(space, &holders?, Some(user_id)).await?;
+            crate::model::erasure::add_counts(&mut all, &counts);
+        }
+    }
+
     /// Erases some receipts and responses; the receipts of `user_id` are deleted.
     pub async fn erase_holders(
         &self,

@@ -220,3 +220,27 @@ async fn the_call_of_a_context_just_before_is_deleted_too() {
         app.finish().await;
     }
 }
+
+/// A receipt that the deletion of a source has emptied still names its user.
+#[tokio::test]
+async fn receipts_that_were_emptied_before_are_deleted_too() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        all_noted(&app).await;
+        let user = format!("ann-{MARK}");
+        let source = ingest(&app, &marked_text(&user)).await;
+        let question = json!({"query": "Who lights the lamp?", "user_id": user});
+        let key = format!("{user}:1");
+        let asked = keyed(&app, &key, "/v1/queries", &question).await;
+        assert_eq!(asked.status, 200, "{}", asked.text);
+        delete(&app, &format!("/v1/sources/{source}")).await;
+        let path = format!("/v1/queries?user_id={user}");
+        let kept = app.get(&path).await.json();
+        assert_eq!(kept["items"][0]["state"], "erased", "{kept:#}");
+
+        delete(&app, &format!("/v1/users/{user}")).await;
+        assert_eq!(app.get(&path).await.json()["items"], json!([]));
+        assert_gone(&app, MARK).await;
+        app.finish().await;
+    }
+}
