@@ -75,8 +75,6 @@ impl Idempotency {
             String::new()
         };
 
-        // Stored as a hash: clients make keys of the ids of people, and a key outlives its response.
-        let key = key.map(|key| sha256_hex(key.as_bytes()));
         Ok(Self {
             key,
             route,

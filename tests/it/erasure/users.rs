@@ -230,8 +230,7 @@ async fn receipts_that_were_emptied_before_are_deleted_too() {
         let user = format!("ann-{MARK}");
         let source = ingest(&app, &marked_text(&user)).await;
         let question = json!({"query": "Who lights the lamp?", "user_id": user});
-        let key = format!("{user}:1");
-        let asked = keyed(&app, &key, "/v1/queries", &question).await;
+        let asked = keyed(&app, "asked", "/v1/queries", &question).await;
         assert_eq!(asked.status, 200, "{}", asked.text);
         delete(&app, &format!("/v1/sources/{source}")).await;
         let path = format!("/v1/queries?user_id={user}");
