@@ -6,6 +6,11 @@
 //! text is emptied: receipts of queries, stored responses, jobs, model calls, names of categories.
 //! Each step is safe to repeat, so an interrupted erasure is continued when the service starts, and
 //! by a repeated request.
+//!
+//! What runs meanwhile may have read the text before. A query therefore compares the counter
+//! `erasures` of its space with the one in the transaction that stores its receipt, which keeps the
+//! counter from changing (`Tx::hold_erasures`). If it differs and something that was used is gone,
+//! the receipt is stored without texts, a query job fails, and an idempotent response is not stored.
 
 mod conversations;
 mod error;

@@ -4,6 +4,12 @@
 //!
 //! [`SecondLook::look`] is the entry point. Its result is written with the source. If the model
 //! does not respond, everything stays where it is.
+//!
+//! A chunk moves only if it is still where it was and part of the current version; the last chunk of
+//! a category stays, and earlier versions stay where they are filed. A client that pages through a
+//! category meanwhile may miss a moved chunk. `as_of` restores the content of an earlier time, but
+//! not its filing: an earlier chunk is found in its present category, which counts as being as old
+//! as the oldest chunk that was moved into it.
 
 mod turns;
 

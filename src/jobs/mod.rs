@@ -3,6 +3,10 @@
 //! A job is a row. A caller queues it in its own transaction; a `Runner` of this or another process
 //! claims it with a lease, runs it, and ends it with a fenced write. This folder knows no kind of
 //! job: a feature implements `Work`, and the application registers it.
+//!
+//! Jobs that may run together (`NewJob::group_size`) are claimed in one transaction and share one
+//! worker, but each is a job of its own. Progress is written with the next step, or by the runner
+//! within a moment, because otherwise most transactions of a short job would only write progress.
 
 mod awaiting;
 mod bulk;

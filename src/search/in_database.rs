@@ -1,8 +1,8 @@
 //! Searches a space that does not fit into memory in the database: keywords through the engine's
 //! full-text index, meaning by reading every vector once. The ranking is the same, only slower,
-//! with three differences: term frequencies count all versions, for very common words only the
-//! first chunks are compared, and a chunk that shares neither a word nor meaning with the query is
-//! not found by what is said about its source.
+//! with four differences: term frequencies count all versions; those of memories count all users;
+//! for very common words only the first chunks are compared; and a chunk that shares neither a word
+//! nor meaning with the query is not found by what is said about its source.
 
 use std::collections::{HashMap, HashSet};
 

@@ -3,6 +3,17 @@
 //!
 //! `Store` reads, `Tx` writes; each table has a file here that adds its functions to both. Every
 //! function takes the space it works in. No code outside this folder contains SQL or uses sqlx.
+//!
+//! Rules for statements, each of which took a plan or a profile to find:
+//! - A `LIMIT` is part of the text. SQLite plans by the value of a bound limit, and so would prepare
+//!   the statement again each time.
+//! - What is below a parent is read without `ORDER BY` and sorted here: SQLite would scan the whole
+//!   space by id.
+//! - `COALESCE(space, '') = ?` beside a list of numbers keeps SQLite from reading the whole space
+//!   through an index instead of a few rows by their key.
+//! - Texts are the last columns of their tables: to reach a column behind a text, SQLite reads the
+//!   text. The request of a job has a table of its own, because SQLite rewrites a whole row with
+//!   every change of it.
 
 mod api_keys;
 mod backend;
