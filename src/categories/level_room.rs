@@ -67,8 +67,8 @@ impl LevelRoom {
         self.taxonomy.scope() == LimitScope::Parent || levels.all(|level| self.free(level) > 0)
     }
 
-    /// The same for a category that has siblings: some room is reserved for new subjects, so that
-    /// many texts on one subject do not use up all of it.
+    /// Whether each of these levels has room for a category that has siblings: some is reserved for
+    /// new subjects, so that many texts on one subject do not use up all of it.
     pub fn has_room_beside(&self, mut levels: Range<i64>) -> bool {
         // More are reserved among leaves, so that there is space for new branches when there is
         // none for finer leaves.

@@ -52,7 +52,8 @@ impl Samples {
             .collect()
     }
 
-    /// The same as far as a walk uses it: without copying the samples.
+    /// What a walk uses of the contents of each of these categories: all but the samples, which are
+    /// not copied.
     pub fn of_each(&self, categories: &[i64]) -> Arc<[CategoryContents]> {
         let shown = |contents: &CategoryContents| CategoryContents {
             count: contents.count,

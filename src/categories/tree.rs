@@ -80,7 +80,7 @@ impl Tree {
         }
     }
 
-    /// The same for categories as walks read them.
+    /// Adds stored categories as walks read them, parents before children; known ones stay.
     pub fn load_options(&mut self, stored: &[CategoryOption]) {
         for option in stored {
             self.load_one(option.id, option.parent_id, &option.name);

@@ -171,7 +171,7 @@ fn read_secret_file(layer: &mut Tree, key: &str, violations: &mut Violations) {
     read_file_twin(fields, name, key, violations);
 }
 
-/// The same for the key of each provider.
+/// Reads the key of each provider that is given by a file.
 fn read_provider_keys(layer: &mut Tree, violations: &mut Violations) {
     let providers = layer
         .get_mut("llm")

@@ -55,7 +55,7 @@ pub use workbench::Workbench;
 #[cfg(not(feature = "testing"))]
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
-/// The same with the keys that only tests use.
+/// The compiled-in file, followed by the keys that only tests use.
 #[cfg(feature = "testing")]
 pub const DEFAULT_TOML: &str = concat!(
     include_str!("../../config/default.toml"),
@@ -81,7 +81,7 @@ pub struct Config {
     pub telemetry: Telemetry,
     #[cfg(feature = "testing")]
     pub testing: Testing,
-    /// The same settings as a tree with secrets masked, for printing.
+    /// These settings as a tree with secrets masked, for printing.
     printable: Map<String, Value>,
 }
 

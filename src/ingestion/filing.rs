@@ -209,7 +209,7 @@ impl Filing<'_> {
         Ok(filed)
     }
 
-    /// The same for every run of the job: the window, the level, and the names above.
+    /// The name of a group, equal in every run of the job: the window, the level, and the names above.
     fn group_name(&self, level: i64, parent: Node, window: usize) -> String {
         // By key: another job may have stored a name in another spelling meanwhile.
         let path = self

@@ -57,7 +57,7 @@ impl Ingestion {
         prepared.pop().unwrap_or_else(|| Err(broken("no job")))
     }
 
-    /// The same for several texts, with a result for each, in their order.
+    /// Checks several texts and creates their jobs, with a result for each, in their order.
     ///
     /// # Errors
     /// The store's.

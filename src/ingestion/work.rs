@@ -60,7 +60,7 @@ pub struct IngestionWork {
     pub(super) options: OptionCache,
     /// Limits how many texts are cut at once: one per core.
     pub(super) desks: Arc<Semaphore>,
-    /// The same for texts that the embedded model files.
+    /// Limits how many texts the embedded model files at once.
     pub(super) filing_permits: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
     pub(super) shared_calls: SharedCalls,

@@ -41,7 +41,7 @@ impl Jobs {
         check_waiting(self.find(space, id).await?)
     }
 
-    /// The same, locked until the caller's transaction ends.
+    /// A job that awaits its user, locked until the caller's transaction ends.
     ///
     /// # Errors
     /// As [`Jobs::find_waiting`].

@@ -172,7 +172,7 @@ impl JobContext {
         self.recorded(&made, earlier, written)
     }
 
-    /// The same for paid steps: their cost is written with them, never later.
+    /// Records paid steps: their cost is written with them, never later.
     ///
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
@@ -184,8 +184,8 @@ impl JobContext {
         self.recorded(&made, earlier, written)
     }
 
-    /// The same, a moment later: with the next record of the job, or by the runner. Only for steps
-    /// that cost nothing, because a killed process repeats them.
+    /// Records a moment later: with the next record of the job, or by the runner. Only for steps that
+    /// cost nothing, because a killed process repeats them.
     pub fn record_later(&self, record: Record) {
         self.remember(&record);
         let mut pending = self.pending();
@@ -406,8 +406,8 @@ impl Ended<'_> {
         held(self.end(tx, result, &[]).await?)
     }
 
-    /// The same, and sets the source of the job and writes its free calls, unless logs are not kept;
-    /// `false`: the lease is lost, drop the transaction.
+    /// Ends the job as [`Ended::finish`] does, sets its source, and writes its free calls, unless
+    /// logs are not kept; `false`: the lease is lost, drop the transaction.
     ///
     /// # Errors
     /// The store's.

@@ -125,7 +125,7 @@ impl Jobs {
         self.enqueue_for(tx, space, new, None, now).await
     }
 
-    /// The same; its model calls count towards the caps of `payer`.
+    /// Queues a job whose model calls count towards the caps of `payer`.
     ///
     /// # Errors
     /// [`JobsError::QueueFull`], or the store's.

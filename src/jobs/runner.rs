@@ -27,8 +27,8 @@ use waiting::Waited;
 const LOOK_FOR_WORK: Duration = Duration::from_millis(500);
 /// How long progress may stay unwritten while the job itself writes nothing.
 const REPORTS: Duration = Duration::from_millis(250);
-/// The same for jobs that run in a group: each takes moments, and most end before anything about
-/// them is written.
+/// How long progress of jobs that run in a group may stay unwritten: each takes moments, and most
+/// end before anything about them is written.
 const REPORTS_OF_GROUP: Duration = Duration::from_secs(1);
 /// How long handing back jobs may take on shutdown.
 const HAND_BACK: Duration = Duration::from_secs(3);

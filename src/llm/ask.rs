@@ -90,7 +90,8 @@ impl Llm {
         self.ask_streaming(session, task, None).await
     }
 
-    /// The same, and passes the text of the answer on while it is written.
+    /// Calls the model as [`Llm::ask`] does, and passes the text of the answer on while it is
+    /// written.
     ///
     /// # Errors
     /// As [`Llm::ask`].
@@ -117,7 +118,7 @@ impl Llm {
         }
     }
 
-    /// The same, but keeps the answered items if others have no answer.
+    /// Calls the model as [`Llm::ask`] does, but keeps the answered items if others have no answer.
     ///
     /// # Errors
     /// The model is unknown; any other error is in [`Partly::error`].
@@ -317,7 +318,7 @@ impl<T: Task> Round<T> {
         }
     }
 
-    /// The same round for the fallback model, which is called once.
+    /// This round for the fallback model, which is called once.
     fn for_fallback(self) -> Self {
         Self {
             on_fallback: true,

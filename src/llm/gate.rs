@@ -75,7 +75,7 @@ impl Gate {
         Ok(permit)
     }
 
-    /// The same for a probe, which is admitted even while the gate is closed.
+    /// Admits a probe, even while the gate is closed.
     pub async fn knock(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
         let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
         self.keep_pace(tokens).await;

@@ -34,8 +34,8 @@ impl Hint {
         }
     }
 
-    /// The same for chunks that are already filed, with the position of each chunk's category in
-    /// the options. The model leaves a chunk there unless another category is clearly better.
+    /// Samples for chunks that are already filed, with the position of each chunk's category in the
+    /// options. The model leaves a chunk there unless another category is clearly better.
     pub fn second_look(
         contents: Arc<[CategoryContents]>,
         filed_in: Arc<BTreeMap<i64, usize>>,
@@ -47,7 +47,7 @@ impl Hint {
         }
     }
 
-    /// The same with the names that the outline of the source gives the chunks on this level.
+    /// Adds the names that the outline of the source gives the chunks on this level.
     #[must_use]
     pub fn with_wishes(self, wishes: BTreeMap<i64, String>) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Hint {
         }
     }
 
-    /// The same for chunks of a short text, which shares its leaf with others on its subject.
+    /// Says whether the chunks are of a short text, which shares its leaf with others on its subject.
     #[must_use]
     pub fn of_short_text(self, is_short_text: bool) -> Self {
         Self {

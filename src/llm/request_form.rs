@@ -173,7 +173,7 @@ pub(super) fn repair_note(faults: &[String]) -> String {
     format!("\n\n{NOT_USED}:\n{listed}Answer again, complete and correct.")
 }
 
-/// The same with as many errors as fit into this many tokens; empty if not even one fits.
+/// The note with as many errors as fit into this many tokens; empty if not even one fits.
 pub(super) fn repair_note_within(faults: &[String], counter: TokenCounter, room: usize) -> String {
     let notes = (1..=faults.len())
         .rev()

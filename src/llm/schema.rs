@@ -41,7 +41,7 @@ pub fn validator(schema: &Value) -> Validator {
         .unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
 }
 
-/// The same for a task whose answers may have more fields.
+/// The compiled schema of a task whose answers may have more fields.
 pub fn lenient_validator(schema: &Value) -> Validator {
     let mut schema = schema.clone();
     if let Some(fields) = schema.as_object_mut() {

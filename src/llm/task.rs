@@ -87,7 +87,7 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The same task for these items only.
+    /// This task for these items only.
     #[must_use]
     fn only(&self, _ids: &[i64]) -> Self {
         self.clone()

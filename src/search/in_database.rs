@@ -289,8 +289,8 @@ impl Beyond<'_> {
         Ok(best)
     }
 
-    /// The same, found by the database. It ignores earlier versions and excluded sources; `None` if
-    /// too few results are left without them. Scored here, so that the order is the same
+    /// The entries nearest in meaning, found by the database. It ignores earlier versions and excluded
+    /// sources; `None` if too few results are left without them. Scored here, so that the order is the same
     /// everywhere.
     async fn compared(
         &self,

@@ -30,7 +30,7 @@ pub struct SearchInput {
     pub searched: Searched,
 }
 
-/// The same after validation.
+/// A search request after validation.
 #[derive(Debug, Clone)]
 pub struct CheckedSearch {
     pub query: String,

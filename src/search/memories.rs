@@ -214,7 +214,7 @@ fn rank(
     items
 }
 
-/// The same with the memories themselves; one that was deleted meanwhile is left out.
+/// Replaces outlines by the memories themselves; one that was deleted meanwhile is left out.
 fn with_memories(ranked: Vec<FoundMemory<MemoryOutline>>, whole: Vec<Memory>) -> Vec<FoundMemory> {
     let mut by_seq: HashMap<i64, Memory> = whole
         .into_iter()

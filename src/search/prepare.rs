@@ -63,8 +63,8 @@ impl Prepared {
             .await
     }
 
-    /// The same for some of them, in the transaction that writes these chunks: a loaded index reads
-    /// only chunks after those it knows.
+    /// Writes the terms and vectors of some chunks, in the transaction that writes these chunks: a
+    /// loaded index reads only chunks after those it knows.
     pub async fn write_part(
         &self,
         tx: &mut Tx,

@@ -302,7 +302,7 @@ impl Sources {
         Ok(self.store.count_sources(space, filter).await?)
     }
 
-    /// The same page with the size of the newest version and the current helper of each source.
+    /// A page of sources, with the size of the newest version and the current helper of each.
     pub async fn list_described(
         &self,
         space: &Space,

@@ -16,8 +16,9 @@ use crate::model::job::Job;
 const LONGEST_PAUSE: Duration = Duration::from_secs(25);
 /// Maximum single pause of a job, whatever the provider asks for. Returning costs no call.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// The same after a long wait, when every check is less likely to find a change.
+/// A wait after which every check is less likely to find a change.
 const LONG: Duration = Duration::from_hours(1);
+/// Maximum single pause after a wait that is so long.
 const LONGEST_WAIT_LATER: Duration = Duration::from_mins(5);
 /// Minimum interval between two wake-ups, for providers that fail and recover in turns.
 const BETWEEN_WAKES: Duration = Duration::from_secs(1);

@@ -183,7 +183,7 @@ impl Gathered {
         }
     }
 
-    /// The same in the format of a response that is not streamed.
+    /// What the events said, in the format of a response that is not streamed.
     fn answer(self, request: &Request<'_>) -> Value {
         let mut message = json!({"role": "assistant", "content": self.text});
         if !self.refusal.is_empty() {
