@@ -129,9 +129,8 @@ impl HelperStep<'_> {
             ..Record::step(HELPER.to_owned(), value)
         };
 
-        // A helper of the embedded model costs nothing, and one that was sent is in the request.
-        let is_free = helper.origin == HelperOrigin::User
-            || self.llm.capabilities("helper", session).in_process;
+        // A helper that was sent is in the request.
+        let is_free = helper.origin == HelperOrigin::User || self.llm.describes_for_free(session);
         if is_free {
             self.context.record_later(record);
             return Ok(());

@@ -159,7 +159,7 @@ impl Ingestion {
             samples,
             trees: TreeCache::new(self.store.clone(), self.settings.taxonomy.clone()),
             options: OptionCache::new(self.store.clone()),
-            desks: Arc::new(Semaphore::new(cores)),
+            cutting_permits: Arc::new(Semaphore::new(cores)),
             filing_permits: Arc::new(Semaphore::new(cores)),
             unanalyzed: Arc::default(),
             shared_calls: SharedCalls::default(),

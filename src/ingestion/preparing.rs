@@ -35,7 +35,7 @@ pub(super) struct Identity {
 
 /// The existing sources that requests refer to.
 #[derive(Default)]
-struct Known {
+struct ExistingSources {
     by_id: HashMap<String, Source>,
     /// By user and path.
     by_place: HashMap<(String, String), Source>,
@@ -93,7 +93,7 @@ impl Ingestion {
         &self,
         space: &Space,
         new: NewIngestion,
-        (known, together): (&Known, Option<&String>),
+        (known, together): (&ExistingSources, Option<&String>),
         now: Timestamp,
     ) -> Result<NewJob, IngestionError> {
         if let Some(model) = &new.options.model {
@@ -126,10 +126,9 @@ impl Ingestion {
         })
     }
 
-    /// Whether everything is computed in this process.
+    /// Whether no model has to be paid for.
     fn is_free(&self, order: &Order) -> bool {
-        let here = |stage| self.llm.works_here(order.model.as_deref(), stage);
-        !order.is_filed() || (here("classify") && here("helper"))
+        !order.is_filed() || self.llm.ingests_for_free(order.model.as_deref())
     }
 
     /// Looks up the sources that the requests name by id or path.
@@ -138,7 +137,7 @@ impl Ingestion {
         space: &Space,
         all: &[NewIngestion],
         now: Timestamp,
-    ) -> Result<Known, StoreError> {
+    ) -> Result<ExistingSources, StoreError> {
         let (mut ids, mut places) = (Vec::new(), Vec::new());
         for new in all {
             match (&new.source_id, &new.path) {
@@ -153,7 +152,7 @@ impl Ingestion {
             }
         }
 
-        let mut known = Known::default();
+        let mut known = ExistingSources::default();
         for source in self.store.list_sources_by_id(space, &ids).await? {
             known.by_id.insert(source.id.to_string(), source);
         }
@@ -171,7 +170,7 @@ impl Ingestion {
         &self,
         space: &Space,
         new: &NewIngestion,
-        known: &Known,
+        known: &ExistingSources,
         now: Timestamp,
     ) -> Result<Identity, IngestionError> {
         if let Some(id) = &new.source_id {
@@ -209,7 +208,7 @@ impl Ingestion {
         &self,
         id: &str,
         new: &NewIngestion,
-        known: &Known,
+        known: &ExistingSources,
     ) -> Result<Identity, IngestionError> {
         let parsed = id.parse::<SourceId>().ok();
         let found = parsed.and_then(|id| known.by_id.get(id.as_str()));

@@ -143,7 +143,7 @@ impl<'a> Saver<'a> {
             ..Record::default()
         };
 
-        if self.llm.capabilities("classify", self.session).in_process {
+        if self.llm.files_for_free(self.session) {
             self.context.record_later(record);
             return Ok(());
         }

@@ -26,7 +26,7 @@ use crate::categories::samples::Samples;
 use crate::categories::tree::{Node, Tree};
 use crate::jobs::JobError;
 use crate::llm::tasks::classify::{Classify, ClassifyOutput};
-use crate::llm::{Hint, Llm, Session, Task as _};
+use crate::llm::{Hint, Llm, Session};
 use crate::model::chunk::Move;
 use crate::store::{Sample, Store};
 
@@ -58,13 +58,7 @@ impl SecondLook<'_> {
         new: &[Node],
         samples: &Samples,
     ) -> Result<Vec<Move>, JobError> {
-        let wanted = self.taxonomy.second_look()
-            && self
-                .llm
-                .capabilities(Classify::STAGE, self.session)
-                .second_look;
-
-        if !wanted || self.llm.must_spare_calls() {
+        if !self.taxonomy.second_look() || !self.llm.takes_a_second_look(self.session) {
             return Ok(Vec::new());
         }
 

@@ -32,7 +32,6 @@ use crate::categories::tree_cache::TreeCache;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
-use crate::model::category::NamedBy;
 use crate::model::chunk::TAXONOMY;
 use crate::model::source_version::SourceVersion;
 use crate::search::Search;
@@ -59,7 +58,7 @@ pub struct IngestionWork {
     /// The children of each parent, if limits count per parent.
     pub(super) options: OptionCache,
     /// Limits how many texts are cut at once: one per core.
-    pub(super) desks: Arc<Semaphore>,
+    pub(super) cutting_permits: Arc<Semaphore>,
     /// Limits how many texts the embedded model files at once.
     pub(super) filing_permits: Arc<Semaphore>,
     pub(super) unanalyzed: Arc<AtomicI64>,
@@ -117,12 +116,12 @@ impl IngestionWork {
             .clone()
             .unwrap_or_else(|| self.llm.model_of("classify").to_owned());
 
-        let outlined = self.llm.capabilities("classify", &session).samples;
+        let outlined = self.llm.files_by_samples(&session);
         let taxonomy = &self.settings.taxonomy;
         // Concurrent texts are cut one after another: the first is filed and written while the
         // others are cut.
         let permit = self
-            .desks
+            .cutting_permits
             .acquire()
             .await
             .map_err(|_| JobError::Interrupted)?;
@@ -350,12 +349,11 @@ impl IngestionWork {
         written.inspect(|_| session.forget_kept())
     }
 
-    /// Where a text may share model calls with others of its request. The embedded model gains
-    /// nothing from that.
+    /// Where a text may share model calls with others of its request.
     fn batch(&self, order: &Order) -> Option<Arc<RequestBatch>> {
         let name = order.together.as_ref()?;
-        let here = |stage| self.llm.works_here(order.model.as_deref(), stage);
-        (order.is_filed() && !here("classify") && !here("helper")).then(|| {
+        let gains = self.llm.gains_from_shared_calls(order.model.as_deref());
+        (order.is_filed() && gains).then(|| {
             let model = order.model.as_deref().unwrap_or_default();
             let name = format!("{name} {model}");
             self.shared_calls
@@ -382,15 +380,10 @@ impl IngestionWork {
         session: &Session,
         permit: Option<&'w FilingPermit>,
     ) -> Writer<'w> {
-        let embedded = self.llm.capabilities("classify", session).samples;
         Writer {
             permit,
             calls: &[],
-            named_by: if embedded {
-                NamedBy::Embedded
-            } else {
-                NamedBy::Model
-            },
+            named_by: self.llm.names_categories_as(session),
             store: &self.store,
             sources: &self.sources,
             taxonomy: &self.settings.taxonomy,

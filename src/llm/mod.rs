@@ -5,6 +5,7 @@
 //! the answer in this process; `session` and `record` account for every attempt. This is the only
 //! outgoing traffic of the service.
 
+mod abilities;
 mod answer;
 mod ask;
 mod attempt;
@@ -223,32 +224,6 @@ impl Llm {
     /// The configured `provider:model` of a stage.
     pub fn model_of(&self, stage: &str) -> &str {
         self.settings().model_for(stage)
-    }
-
-    /// The capabilities of the model that a session uses in this stage.
-    pub fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
-        let model = session
-            .model
-            .as_deref()
-            .unwrap_or_else(|| self.model_of(stage));
-        self.target(model)
-            .map(|target| target.capabilities())
-            .unwrap_or_default()
-    }
-
-    /// Whether this model, or the one for this stage, computes its answers in this process.
-    pub fn works_here(&self, model: Option<&str>, stage: &str) -> bool {
-        let model = model.unwrap_or_else(|| self.model_of(stage));
-        self.target(model)
-            .is_ok_and(|target| target.capabilities().in_process)
-    }
-
-    /// Whether the calls or tokens of jobs are capped, so that optional calls must be avoided.
-    pub fn must_spare_calls(&self) -> bool {
-        let caps = &self.settings().caps;
-        [caps.job, caps.space_day]
-            .iter()
-            .any(|caps| caps.calls > 0 || caps.tokens > 0)
     }
 
     fn announce_recovery(&self) {

@@ -68,7 +68,7 @@ impl IngestionWork {
 
         for _ in 0..MAX_REFILINGS {
             // An earlier round may have left its place.
-            let permit = if self.llm.capabilities("classify", session).in_process {
+            let permit = if self.llm.files_for_free(session) {
                 Some(FilingPermit::wait(&self.filing_permits).await?)
             } else {
                 None
@@ -110,7 +110,7 @@ impl IngestionWork {
     ) -> Result<Option<Arc<Samples>>, JobError> {
         filing.tree = Mutex::new(self.load_tree(context).await?);
         filing.forced = Mutex::default();
-        if !self.llm.capabilities("classify", session).samples {
+        if !self.llm.files_by_samples(session) {
             return Ok(None);
         }
 

@@ -1,0 +1,81 @@
+//! What the model of a stage can do besides answering a prompt, asked by what a caller wants to know.
+//! At present only the embedded model can do any of it; no other module has to know that.
+
+use super::provider::Capabilities;
+use super::tasks::classify::Classify;
+use super::tasks::helper::Helper;
+use super::tasks::select::Select;
+use super::{Llm, Session, Task as _};
+use crate::model::category::NamedBy;
+
+impl Llm {
+    /// Whether the model that files chunks compares them with samples of the categories, and follows
+    /// the outline of their source. Other models need only names.
+    pub fn files_by_samples(&self, session: &Session) -> bool {
+        self.capabilities(Classify::STAGE, session).samples
+    }
+
+    /// Whether filing costs nothing but time, so that its answers may be computed again.
+    pub fn files_for_free(&self, session: &Session) -> bool {
+        self.capabilities(Classify::STAGE, session).in_process
+    }
+
+    /// Who names the categories that filing creates.
+    pub fn names_categories_as(&self, session: &Session) -> NamedBy {
+        if self.files_by_samples(session) {
+            NamedBy::Embedded
+        } else {
+            NamedBy::Model
+        }
+    }
+
+    /// Whether a helper costs nothing but time, so that it may be generated again.
+    pub fn describes_for_free(&self, session: &Session) -> bool {
+        self.capabilities(Helper::STAGE, session).in_process
+    }
+
+    /// Whether everything that ingesting a text asks of models costs nothing but time, if the
+    /// request names this model.
+    pub fn ingests_for_free(&self, model: Option<&str>) -> bool {
+        let is_free = |stage| self.is_free(model, stage);
+        is_free(Classify::STAGE) && is_free(Helper::STAGE)
+    }
+
+    /// Whether short texts of one request gain from sharing calls, if it names this model.
+    pub fn gains_from_shared_calls(&self, model: Option<&str>) -> bool {
+        let is_free = |stage| self.is_free(model, stage);
+        !is_free(Classify::STAGE) && !is_free(Helper::STAGE)
+    }
+
+    fn is_free(&self, model: Option<&str>, stage: &str) -> bool {
+        let model = model.unwrap_or_else(|| self.model_of(stage));
+        self.target(model)
+            .is_ok_and(|target| target.capabilities().in_process)
+    }
+
+    /// Whether filed chunks are re-examined as others arrive. Not while the calls or tokens of jobs
+    /// are capped: these calls are optional.
+    pub fn takes_a_second_look(&self, session: &Session) -> bool {
+        let caps = &self.settings().caps;
+        let is_capped = [caps.job, caps.space_day]
+            .iter()
+            .any(|caps| caps.calls > 0 || caps.tokens > 0);
+        self.capabilities(Classify::STAGE, session).second_look && !is_capped
+    }
+
+    /// Whether the model that selects categories uses what a search found in them, or samples.
+    pub fn selects_by_contents(&self, session: &Session) -> bool {
+        self.capabilities(Select::STAGE, session).samples
+    }
+
+    /// The capabilities of the model that a session uses in this stage.
+    pub fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
+        let model = session
+            .model
+            .as_deref()
+            .unwrap_or_else(|| self.model_of(stage));
+        self.target(model)
+            .map(|target| target.capabilities())
+            .unwrap_or_default()
+    }
+}
