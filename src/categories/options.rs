@@ -22,7 +22,7 @@ const MAX_CATEGORIES: usize = 50_000;
 #[derive(Clone)]
 pub struct OptionCache {
     store: Store,
-    kept: Arc<Mutex<LruCache<Space, Arc<Options>>>>,
+    cached: Arc<Mutex<LruCache<Space, Arc<Options>>>>,
 }
 
 /// The categories of one space between two deletions.
@@ -30,11 +30,11 @@ pub struct OptionCache {
 pub struct Options {
     /// The deletion counter when these were read.
     removals: i64,
-    known: RwLock<Known>,
+    loaded: RwLock<LoadedOptions>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct LoadedOptions {
     by_parent: HashMap<i64, Vec<CategoryOption>>,
     count: usize,
     last: i64,
@@ -44,7 +44,7 @@ impl OptionCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
+            cached: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -73,29 +73,29 @@ impl OptionCache {
     }
 
     fn entry(&self, space: &Space) -> Arc<Options> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept.get(space) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = cached.get(space) {
             return Arc::clone(known);
         }
 
         let fresh = Arc::<Options>::default();
-        kept.insert(space.clone(), Arc::clone(&fresh));
+        cached.insert(space.clone(), Arc::clone(&fresh));
         fresh
     }
 
     /// Starts over after a deletion, unless another task has; running walks keep the previous
     /// cache.
     fn replace(&self, space: &Space, former: &Arc<Options>, removals: i64) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached
             .get(space)
             .is_none_or(|options| Arc::ptr_eq(options, former))
         {
-            kept.insert(
+            cached.insert(
                 space.clone(),
                 Arc::new(Options {
                     removals,
-                    known: RwLock::default(),
+                    loaded: RwLock::default(),
                 }),
             );
         }
@@ -105,7 +105,7 @@ impl OptionCache {
 impl Options {
     /// The children of several parents, oldest first; 0 stands for the root.
     pub fn children(&self, parents: &[i64]) -> Vec<CategoryOption> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         let mut found: Vec<CategoryOption> = parents
             .iter()
             .filter_map(|parent| known.by_parent.get(parent))
@@ -119,7 +119,7 @@ impl Options {
 
     /// The id of the last category, and whether there are more than can be cached.
     fn place(&self) -> (i64, bool) {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         (known.last, known.count > MAX_CATEGORIES)
     }
 
@@ -130,7 +130,7 @@ impl Options {
             return;
         }
 
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         for option in come {
             if option.id > known.last {
                 known.last = option.id;

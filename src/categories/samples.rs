@@ -77,11 +77,11 @@ impl Samples {
 #[derive(Clone)]
 pub struct SampleCache {
     store: Store,
-    kept: Arc<Mutex<LruCache<Space, Kept>>>,
+    cached: Arc<Mutex<LruCache<Space, CachedSamples>>>,
 }
 
 #[derive(Clone)]
-struct Kept {
+struct CachedSamples {
     samples: Arc<Samples>,
     /// The space's write counter when it was read.
     writes: i64,
@@ -93,7 +93,7 @@ impl SampleCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
+            cached: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -101,34 +101,34 @@ impl SampleCache {
     pub async fn of(&self, space: &Space) -> Result<Arc<Samples>, StoreError> {
         let writes = self.store.find_chunk_writes(space).await?;
         let known = self
-            .kept
+            .cached
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(space)
             .cloned();
 
-        if let Some(kept) = &known
-            && (kept.writes == writes || kept.read.elapsed() < kept.took * SHARE)
+        if let Some(cached) = &known
+            && (cached.writes == writes || cached.read.elapsed() < cached.took * SHARE)
         {
-            return Ok(Arc::clone(&kept.samples));
+            return Ok(Arc::clone(&cached.samples));
         }
 
         let began = Instant::now();
-        let known = known.map(|kept| kept.samples).unwrap_or_default();
+        let known = known.map(|cached| cached.samples).unwrap_or_default();
         // Without samples the model uses the names, which is better than not filing.
         let samples = self.read(space, &known).await.inspect_err(
             |error| tracing::warn!(%error, "cannot read sample chunks of the categories"),
         );
 
         let samples = Arc::new(samples.unwrap_or_default());
-        let fresh = Kept {
+        let fresh = CachedSamples {
             samples: Arc::clone(&samples),
             writes,
             read: Instant::now(),
             took: began.elapsed(),
         };
 
-        self.kept
+        self.cached
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(space.clone(), fresh);

@@ -20,11 +20,11 @@ const AT_ONCE: usize = 10_000;
 pub struct TreeCache {
     store: Store,
     taxonomy: Taxonomy,
-    kept: Arc<Mutex<LruCache<Space, Kept>>>,
+    cached: Arc<Mutex<LruCache<Space, CachedTree>>>,
 }
 
 #[derive(Clone)]
-struct Kept {
+struct CachedTree {
     tree: Tree,
     /// The deletion counter when it was read.
     removals: i64,
@@ -37,7 +37,7 @@ impl TreeCache {
         Self {
             store,
             taxonomy,
-            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
+            cached: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -46,46 +46,46 @@ impl TreeCache {
     /// # Errors
     /// The store's.
     pub async fn of(&self, space: &Space) -> Result<Tree, StoreError> {
-        let known = self.kept().get(space).cloned();
-        let mut kept = known.unwrap_or_else(|| self.empty(0));
+        let known = self.cached().get(space).cloned();
+        let mut cached = known.unwrap_or_else(|| self.empty(0));
         loop {
-            let read = self.store.list_options_after(space, kept.last, AT_ONCE);
+            let read = self.store.list_options_after(space, cached.last, AT_ONCE);
             let (removals, come) = read.await?;
-            if removals != kept.removals {
-                kept = self.empty(removals);
+            if removals != cached.removals {
+                cached = self.empty(removals);
                 continue;
             }
 
-            kept.tree.load_options(&come);
-            kept.last = come.last().map_or(kept.last, |option| option.id);
+            cached.tree.load_options(&come);
+            cached.last = come.last().map_or(cached.last, |option| option.id);
             if come.len() < AT_ONCE {
                 break;
             }
         }
 
-        let tree = kept.tree.clone();
-        let mut all = self.kept();
+        let tree = cached.tree.clone();
+        let mut all = self.cached();
         // Another job may have read more in the meantime.
         if all
             .get(space)
-            .is_none_or(|other| other.last < kept.last || other.removals != kept.removals)
+            .is_none_or(|other| other.last < cached.last || other.removals != cached.removals)
         {
-            all.insert(space.clone(), kept);
+            all.insert(space.clone(), cached);
         }
 
         drop(all);
         Ok(tree)
     }
 
-    fn empty(&self, removals: i64) -> Kept {
-        Kept {
+    fn empty(&self, removals: i64) -> CachedTree {
+        CachedTree {
             tree: Tree::new(self.taxonomy.clone()),
             removals,
             last: 0,
         }
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<Space, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> std::sync::MutexGuard<'_, LruCache<Space, CachedTree>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -57,7 +57,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     let on_terminal = std::io::stdout().is_terminal() && !arguments.json;
     if arguments.stream || on_terminal {
-        return run_aloud(arguments, origin);
+        return run_streaming(arguments, origin);
     }
 
     let result = post_once(
@@ -70,14 +70,14 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     print(&if arguments.json {
         pretty(&result)
     } else {
-        told(&result)
+        readable(&result)
     });
 
     Ok(())
 }
 
 /// Prints the answer while it is written, then the rest.
-fn run_aloud(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
+fn run_streaming(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     let mut written = String::new();
     let step = |name: &str, data: &Value| match name {
         "answer" => {
@@ -99,7 +99,7 @@ fn run_aloud(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError>
         answered.map_err(CommandError::from)
     })?;
 
-    let mut rest = told(&result);
+    let mut rest = readable(&result);
     if let Some(left) = rest.strip_prefix(&written) {
         rest = left.to_owned();
     } else if !written.is_empty() {
@@ -180,7 +180,7 @@ impl Branch {
 }
 
 /// The result as readable text.
-fn told(result: &Value) -> String {
+fn readable(result: &Value) -> String {
     let mut text = String::new();
     if let Some(answer) = result["answer"].as_str() {
         let _ = writeln!(text, "{}\n", plain(answer));
@@ -398,7 +398,7 @@ mod tests {
 
         let wanted = "Forty-two [7].\n\n├─ A  #1\n│  ├─ X  #1, 3 chunks\n│  └─ Y  #2, 1 chunk\n\
                       └─ B  (not selected)\n\n2 calls, 15 tokens sent, 3 received, 12 ms (q1)\n";
-        assert_eq!(told(&result), wanted);
+        assert_eq!(readable(&result), wanted);
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
         let wanted = "Forty-two [7].\n\n[7] /a.md · Sums\n    “It is forty-two.”\n\
                       [101] message · user · 2026-01-31\n    “Forty-two, I said.”\n\n\
                       1 chunk by search, confidence high\n\n0 calls, 0 tokens sent, 0 received, 12 ms (q1)\n";
-        assert_eq!(told(&result), wanted);
+        assert_eq!(readable(&result), wanted);
     }
 
     #[test]
@@ -428,6 +428,6 @@ mod tests {
 
         let wanted = "Nothing was found that answers this. The closest chunks:\n\n[7] /a.md · A / B\n    Text.\n\n\
                       0 calls, 0 tokens sent, 0 received, 1 ms (q1)\n";
-        assert_eq!(told(&result), wanted);
+        assert_eq!(readable(&result), wanted);
     }
 }

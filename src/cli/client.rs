@@ -109,9 +109,9 @@ pub fn pretty(answer: &Value) -> String {
 
 /// The service returned a problem document.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{told}")]
+#[error("{message}")]
 pub struct Refused {
-    told: String,
+    message: String,
     pub problem: Value,
     /// How long the service asks the client to wait, if the same request may succeed later.
     retry_after: Option<Duration>,
@@ -124,9 +124,9 @@ impl Refused {
             problem["detail"].as_str()?,
             problem["remediation"].as_str()?,
         );
-        let told = wording::for_command_line(&format!("{detail}\n  {remedy}"));
+        let message = wording::for_command_line(&format!("{detail}\n  {remedy}"));
         Some(Self {
-            told,
+            message,
             problem,
             retry_after: None,
         })
@@ -192,7 +192,7 @@ impl Client {
         is_final: impl Fn(&Refused) -> bool,
     ) -> anyhow::Result<Value> {
         let (began, key) = (Instant::now(), new_uuid());
-        let mut told = false;
+        let mut has_warned = false;
         loop {
             let request = self.request(Method::POST, path).json(body);
             let error = match self.send(request.header("Idempotency-Key", &key)).await {
@@ -210,9 +210,9 @@ impl Client {
                 return Err(error);
             }
 
-            if !told {
+            if !has_warned {
                 tell(&format!("waiting for the service: {error}"));
-                told = true;
+                has_warned = true;
             }
             tokio::time::sleep(pause).await;
         }

@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     print(&if arguments.json {
         pretty(&result)
     } else {
-        told(&result)
+        readable(&result)
     });
 
     Ok(())
@@ -149,7 +149,7 @@ impl Arguments {
     }
 }
 
-fn told(result: &Value) -> String {
+fn readable(result: &Value) -> String {
     let mut text = String::new();
     let items = result["items"]
         .as_array()
@@ -217,12 +217,12 @@ mod tests {
         });
 
         assert_eq!(
-            told(&result),
+            readable(&result),
             "1. 0.812  /a.md  [7]\n   One two three.\n\n1 found in 2.2 ms\n"
         );
 
         assert_eq!(
-            told(&json!({"items": [], "timings": {}})),
+            readable(&json!({"items": [], "timings": {}})),
             "No results.\n0 found in 0.0 ms\n"
         );
     }

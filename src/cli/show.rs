@@ -45,13 +45,13 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     print(&if arguments.json {
         pretty(&chunk)
     } else {
-        told(&chunk, &source)
+        readable(&chunk, &source)
     });
 
     Ok(())
 }
 
-fn told(chunk: &Value, source: &Value) -> String {
+fn readable(chunk: &Value, source: &Value) -> String {
     let mut text = chunk["text_content"]
         .as_str()
         .unwrap_or_default()

@@ -1,6 +1,6 @@
 //! What should stay together in a chunk: a heading and its text, a code fence, a row of a table.
 
-use super::fragments::Place;
+use super::fragments::CutQuality;
 use crate::base::headings::headings;
 
 /// The stretches of a text in which a cut should not fall, and the positions of its headings. Asked
@@ -30,7 +30,7 @@ impl Blocks {
     }
 
     /// How good a position is, given how good its delimiter makes it.
-    pub fn judge(&mut self, text: &str, at: usize, place: Place) -> Place {
+    pub fn judge(&mut self, text: &str, at: usize, quality: CutQuality) -> CutQuality {
         while self
             .kept
             .get(self.block)
@@ -42,10 +42,10 @@ impl Blocks {
         if let Some((start, _, fence)) = self.kept.get(self.block)
             && *start < at
         {
-            let whole_line = place >= Place::Line;
+            let whole_line = quality >= CutQuality::Line;
             return match (fence, whole_line) {
-                (true, true) => Place::InsideFence,
-                _ => Place::Inside,
+                (true, true) => CutQuality::InsideFence,
+                _ => CutQuality::Inside,
             };
         }
 
@@ -61,12 +61,14 @@ impl Blocks {
         let blank = |from: usize, to: usize| text[from..to].trim().is_empty();
         let above = self.heading.checked_sub(1).map(|last| self.headings[last]);
         if above.is_some_and(|(_, end)| end >= at || blank(end, at)) {
-            return Place::Inside;
+            return CutQuality::Inside;
         }
 
         match self.headings.get(self.heading) {
-            Some((start, _)) if place >= Place::Line && blank(at, *start) => Place::Section,
-            _ => place,
+            Some((start, _)) if quality >= CutQuality::Line && blank(at, *start) => {
+                CutQuality::Section
+            }
+            _ => quality,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::fragments::{Fragment, Place, fragments};
+use super::fragments::{CutQuality, Fragment, fragments};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
@@ -116,7 +116,7 @@ fn places(
     rules: &ChunkRules,
     counter: TokenCounter,
     recount: bool,
-) -> (Vec<(Place, usize)>, bool) {
+) -> (Vec<(CutQuality, usize)>, bool) {
     let mut places = Vec::new();
     let mut tokens = 0;
     let mut from = start;
@@ -139,7 +139,7 @@ fn places(
 
         // A sum may also be slightly too small.
         if recount || tokens >= rules.min_tokens {
-            places.push((fragment.place, fragment.end));
+            places.push((fragment.quality, fragment.end));
         }
     }
 
@@ -151,7 +151,7 @@ fn places(
 fn best_of(
     text: &str,
     start: usize,
-    mut places: Vec<(Place, usize)>,
+    mut places: Vec<(CutQuality, usize)>,
     rules: &ChunkRules,
     counter: TokenCounter,
 ) -> Option<(usize, usize)> {

@@ -312,17 +312,17 @@ impl Filing<'_> {
         }
 
         let tree = self.tree();
-        let as_wished = |ordinal: usize, node: Node| {
-            let wish = self.wish(call.level, ordinal).map(name_key);
-            wish.is_some_and(|wish| {
+        let as_outlined = |ordinal: usize, node: Node| {
+            let outlined = self.outlined_name(call.level, ordinal).map(name_key);
+            outlined.is_some_and(|outlined| {
                 tree.path(node)
                     .last()
-                    .is_some_and(|name| name_key(name) == wish)
+                    .is_some_and(|name| name_key(name) == outlined)
             })
         };
         let forced = bound
             .into_iter()
-            .filter(|(ordinal, node)| !as_wished(*ordinal, *node))
+            .filter(|(ordinal, node)| !as_outlined(*ordinal, *node))
             .count();
         drop(tree);
 

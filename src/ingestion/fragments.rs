@@ -1,11 +1,11 @@
-//! The places where a text may be cut, and the fragments between them, each counted once.
+//! Where a text may be cut, and the fragments between them, each counted once.
 
 use super::blocks::Blocks;
 use crate::base::tokens::TokenCounter;
 
 /// How good a position is for a cut, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum CutQuality {
     /// Between a heading and its text, or within a row of a table or a line of code.
     Inside,
     /// Between two lines of code in a fence.
@@ -24,7 +24,7 @@ pub struct Fragment {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
-    pub place: Place,
+    pub quality: CutQuality,
 }
 
 /// Maximum bytes of a run of delimiters before it may be cut: long enough to be counted together,
@@ -41,13 +41,13 @@ pub fn fragments(text: &str, delimiters: &[String], counter: TokenCounter) -> Ve
         .collect();
 
     let mut blocks = Blocks::of(text);
-    while let Some((end, place)) = next_place(text, start, &mut delimiters) {
-        let place = blocks.judge(text, end, place);
+    while let Some((end, quality)) = next_cut(text, start, &mut delimiters) {
+        let quality = blocks.judge(text, end, quality);
         found.push(Fragment {
             start,
             end,
             tokens: counter.count(&text[start..end]),
-            place,
+            quality,
         });
         start = end;
     }
@@ -58,7 +58,7 @@ pub fn fragments(text: &str, delimiters: &[String], counter: TokenCounter) -> Ve
             start,
             end,
             tokens,
-            place: Place::Delimiter,
+            quality: CutQuality::Delimiter,
         });
     }
 
@@ -94,11 +94,11 @@ impl<'d> Delimiter<'d> {
 
 /// The first possible cut after `start`. An unbroken run of delimiters or of line breaks counts as
 /// one, because a run, for example of dots, has far fewer tokens than its parts.
-fn next_place(
+fn next_cut(
     text: &str,
     start: usize,
     delimiters: &mut Vec<Delimiter<'_>>,
-) -> Option<(usize, Place)> {
+) -> Option<(usize, CutQuality)> {
     delimiters.retain_mut(|delimiter| delimiter.advance(text, start));
     let mut end = delimiters.iter().map(|delimiter| delimiter.end).min()?;
     let most = end.saturating_add(LONGEST_RUN);
@@ -126,14 +126,14 @@ fn next_place(
         breaks += 1;
     }
 
-    let place = match breaks {
-        0 if sentence => Place::Sentence,
-        0 => Place::Delimiter,
-        1 => Place::Line,
-        _ => Place::BlankLine,
+    let quality = match breaks {
+        0 if sentence => CutQuality::Sentence,
+        0 => CutQuality::Delimiter,
+        1 => CutQuality::Line,
+        _ => CutQuality::BlankLine,
     };
 
-    Some((end, place))
+    Some((end, quality))
 }
 
 #[cfg(test)]
@@ -145,22 +145,28 @@ mod tests {
         for (text, wanted) in [
             (
                 "a... b",
-                vec![("a...", Place::Sentence), (" b", Place::Delimiter)],
+                vec![
+                    ("a...", CutQuality::Sentence),
+                    (" b", CutQuality::Delimiter),
+                ],
             ),
             (
                 "a...b",
-                vec![("a...", Place::Delimiter), ("b", Place::Delimiter)],
+                vec![
+                    ("a...", CutQuality::Delimiter),
+                    ("b", CutQuality::Delimiter),
+                ],
             ),
             (
                 "a.\r\nb",
-                vec![("a.\r\n", Place::Line), ("b", Place::Delimiter)],
+                vec![("a.\r\n", CutQuality::Line), ("b", CutQuality::Delimiter)],
             ),
             (
                 "a. \n \n.b",
                 vec![
-                    ("a. \n \n", Place::BlankLine),
-                    (".", Place::Delimiter),
-                    ("b", Place::Delimiter),
+                    ("a. \n \n", CutQuality::BlankLine),
+                    (".", CutQuality::Delimiter),
+                    ("b", CutQuality::Delimiter),
                 ],
             ),
         ] {
@@ -171,7 +177,7 @@ mod tests {
             );
             let found: Vec<_> = found
                 .iter()
-                .map(|fragment| (&text[fragment.start..fragment.end], fragment.place))
+                .map(|fragment| (&text[fragment.start..fragment.end], fragment.quality))
                 .collect();
             assert_eq!(found, wanted);
         }

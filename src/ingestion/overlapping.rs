@@ -5,7 +5,7 @@
 //! quarter; the next begins about `overlap` tokens before that, at such a position too.
 
 use super::chunker::TextChunk;
-use super::fragments::{Fragment, Place};
+use super::fragments::{CutQuality, Fragment};
 use crate::base::text::char_count;
 use crate::base::tokens::TokenCounter;
 
@@ -146,7 +146,7 @@ fn end_within(units: &[Fragment], (first, covered): (usize, usize), limit: usize
 
     let places = (first + 1..).zip(&units[first..last]).filter(late);
     places
-        .max_by_key(|(end, unit)| (unit.place, *end))
+        .max_by_key(|(end, unit)| (unit.quality, *end))
         .map_or(last, |(end, _)| end)
 }
 
@@ -186,23 +186,23 @@ fn begin_of(
 /// end of this one.
 fn begin_within(units: &[Fragment], first: usize, end: usize, overlap: usize) -> usize {
     let mut tokens = 0;
-    let mut best = (end, Place::Delimiter, overlap);
+    let mut best = (end, CutQuality::Delimiter, overlap);
     for start in (first + 1..end).rev() {
         tokens += units[start].tokens;
         if tokens * 4 > overlap * 5 {
             break;
         }
 
-        let (place, off) = (units[start - 1].place, overlap.abs_diff(tokens));
+        let (quality, off) = (units[start - 1].quality, overlap.abs_diff(tokens));
         let near = tokens * 4 >= overlap * 3;
 
         // Any position is better than none; among the near ones the best, and of these the nearest.
         if !near
             || best.0 == end
             || best.2 * 4 > overlap
-            || (place, std::cmp::Reverse(off)) > (best.1, std::cmp::Reverse(best.2))
+            || (quality, std::cmp::Reverse(off)) > (best.1, std::cmp::Reverse(best.2))
         {
-            best = (start, place, off);
+            best = (start, quality, off);
         }
     }
 
@@ -236,16 +236,16 @@ fn split(
             end = space;
         }
         let whole = start + end == fragment.end;
-        let place = if whole {
-            fragment.place
+        let quality = if whole {
+            fragment.quality
         } else {
-            Place::Delimiter
+            CutQuality::Delimiter
         };
         units.push(Fragment {
             start,
             end: start + end,
             tokens: counter.count(&rest[..end]),
-            place,
+            quality,
         });
 
         start += end;

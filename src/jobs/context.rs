@@ -463,7 +463,7 @@ impl Ended<'_> {
     ) -> Success<'s> {
         let inner = &*self.context.inner;
         let reported = self.pending.reports.last();
-        let told = record.reports.last().map(Report::event);
+        let last_report = record.reports.last().map(Report::event);
         let happened = record.events.into_iter();
         let happened = happened.map(|(kind, data)| (kind, data, now));
         let batches = record.details.into_iter();
@@ -473,7 +473,7 @@ impl Ended<'_> {
             progress: reported.map(|report| &report.progress),
             warnings: self.context.warnings(),
             log: JobLog {
-                events: told.into_iter().chain(happened).collect(),
+                events: last_report.into_iter().chain(happened).collect(),
                 batches: batches.map(|Detail::Batch(batch)| batch).collect(),
                 calls,
             },

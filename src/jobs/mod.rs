@@ -248,11 +248,11 @@ impl Jobs {
 
     /// How often the database was retried for a job; for a running one, before this attempt.
     pub async fn db_retries(&self, job: &Job) -> Result<i64, JobsError> {
-        let told = self
+        let events = self
             .store
             .list_job_events_of_kind(&job.space, &job.id, "db_retries", EVENTS_KEPT)
             .await?;
-        Ok(told
+        Ok(events
             .iter()
             .filter_map(|event| event.data["count"].as_i64())
             .sum())

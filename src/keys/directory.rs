@@ -26,7 +26,7 @@ type Table = Arc<HashMap<[u8; 32], Arc<Key>>>;
 pub struct Directory {
     store: Store,
     config: Vec<Arc<Key>>,
-    known: RwLock<Known>,
+    known: RwLock<LoadedKeys>,
     /// Set once the table had a row: from then on the service requires keys until it restarts.
     had_keys: AtomicBool,
     /// One check of the database at a time; the others wait for it.
@@ -34,7 +34,7 @@ pub struct Directory {
 }
 
 #[derive(Clone)]
-struct Known {
+struct LoadedKeys {
     table: Table,
     /// Number of rows in the table, including unreadable ones.
     rows: usize,
@@ -56,7 +56,7 @@ impl Directory {
         // Before the table, so that the next check finds a change in between.
         let changes = store.find_key_changes().await?;
         let (table, rows) = read(&store).await?;
-        let known = RwLock::new(Known {
+        let known = RwLock::new(LoadedKeys {
             table,
             rows,
             changes,
@@ -105,7 +105,7 @@ impl Directory {
     pub async fn list(&self) -> Result<Vec<Arc<Key>>, StoreError> {
         let changes = self.store.find_key_changes().await?;
         let (table, rows) = read(&self.store).await?;
-        self.learn(Known {
+        self.learn(LoadedKeys {
             table: Arc::clone(&table),
             rows,
             changes,
@@ -131,7 +131,7 @@ impl Directory {
         let (next, answer) = match self.look(&known).await {
             Ok(next) => (next.clone(), Ok(next.table)),
             Err(error) => (
-                Known {
+                LoadedKeys {
                     failure: Some(error.clone()),
                     ..known
                 },
@@ -139,7 +139,7 @@ impl Directory {
             ),
         };
 
-        self.learn(Known {
+        self.learn(LoadedKeys {
             checked: Instant::now(),
             ..next
         });
@@ -147,7 +147,7 @@ impl Directory {
         answer
     }
 
-    async fn look(&self, known: &Known) -> Result<Known, StoreError> {
+    async fn look(&self, known: &LoadedKeys) -> Result<LoadedKeys, StoreError> {
         let changes = self.within(PATIENCE, self.store.find_key_changes()).await?;
         let (table, rows) = if changes == known.changes {
             (Arc::clone(&known.table), known.rows)
@@ -155,7 +155,7 @@ impl Directory {
             self.within(RELOAD, read(&self.store)).await?
         };
 
-        Ok(Known {
+        Ok(LoadedKeys {
             table,
             rows,
             changes,
@@ -179,7 +179,7 @@ impl Directory {
         (known.checked.elapsed() < FRESH).then(|| known.failure.map_or(Ok(known.table), Err))
     }
 
-    fn known(&self) -> Known {
+    fn known(&self) -> LoadedKeys {
         self.known
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -187,7 +187,7 @@ impl Directory {
     }
 
     /// Never goes back: a table that was read before a key was revoked must not restore the key.
-    fn learn(&self, next: Known) {
+    fn learn(&self, next: LoadedKeys) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if next.changes >= known.changes {
             if next.rows > 0 {

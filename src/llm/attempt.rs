@@ -126,13 +126,13 @@ impl Llm {
         }
 
         if let ProviderError::Status {
-            retry_after: Some(told),
+            retry_after: Some(requested),
             ..
         } = error
         {
             // Slightly longer than requested, so that not all callers return at once.
-            return (*told <= self.longest_wait())
-                .then(|| told.mul_f64(1.0 + random_fraction() / 10.0));
+            return (*requested <= self.longest_wait())
+                .then(|| requested.mul_f64(1.0 + random_fraction() / 10.0));
         }
 
         Some(with_jitter(self.settings().transport.pause(tried)))

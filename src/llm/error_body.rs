@@ -45,8 +45,8 @@ pub fn codes_of(body: &str) -> Vec<String> {
 pub fn message_of(body: &str) -> String {
     let message = match serde_json::from_str::<Value>(body) {
         // Gemini's streams wrap errors in a list.
-        Ok(Value::Array(list)) => list.first().map(told).unwrap_or_default(),
-        Ok(value) => told(&value),
+        Ok(Value::Array(list)) => list.first().map(message_in).unwrap_or_default(),
+        Ok(value) => message_in(&value),
         Err(_) => body.trim().to_owned(),
     };
     message
@@ -56,7 +56,7 @@ pub fn message_of(body: &str) -> String {
         .collect()
 }
 
-fn told(value: &Value) -> String {
+fn message_in(value: &Value) -> String {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let error = &value["error"];
     let code = text(&error["code"])

@@ -11,7 +11,7 @@ use crate::model::category::CategoryContents;
 pub struct Hint {
     contents: Arc<[CategoryContents]>,
     filed_in: Arc<BTreeMap<i64, usize>>,
-    wishes: Arc<BTreeMap<i64, String>>,
+    outlined_names: Arc<BTreeMap<i64, String>>,
     is_short_text: bool,
     found: Arc<[f32]>,
 }
@@ -49,9 +49,9 @@ impl Hint {
 
     /// Adds the names that the outline of the source gives the chunks on this level.
     #[must_use]
-    pub fn with_wishes(self, wishes: BTreeMap<i64, String>) -> Self {
+    pub fn with_outlined_names(self, names: BTreeMap<i64, String>) -> Self {
         Self {
-            wishes: Arc::new(wishes),
+            outlined_names: Arc::new(names),
             ..self
         }
     }
@@ -71,8 +71,8 @@ impl Hint {
     }
 
     /// The name that the outline of the source gives a chunk.
-    pub(super) fn wish(&self, chunk: i64) -> Option<&str> {
-        self.wishes.get(&chunk).map(String::as_str)
+    pub(super) fn outlined_name(&self, chunk: i64) -> Option<&str> {
+        self.outlined_names.get(&chunk).map(String::as_str)
     }
 
     /// Empty, or one entry per option.

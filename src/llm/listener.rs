@@ -132,7 +132,7 @@ impl<F: Fn(Written) + Send + Sync> Listener for TextListener<F> {
 /// this name, at any depth, because some models wrap their answer in another object.
 struct MemberReader {
     member: &'static str,
-    at: Place,
+    at: ReaderState,
     /// The current string outside the member, or the escape inside it.
     token: String,
     /// The first half of a character that JSON writes as two escapes.
@@ -140,7 +140,7 @@ struct MemberReader {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ReaderState {
     /// Outside strings.
     Between,
     /// In another string.
@@ -161,7 +161,7 @@ impl MemberReader {
     fn new(member: &'static str) -> Self {
         Self {
             member,
-            at: Place::Between,
+            at: ReaderState::Between,
             token: String::new(),
             high: None,
         }
@@ -176,40 +176,44 @@ impl MemberReader {
         found
     }
 
-    fn next(&mut self, symbol: char, found: &mut String) -> Place {
+    fn next(&mut self, symbol: char, found: &mut String) -> ReaderState {
         match (self.at, symbol) {
-            (Place::Between, '"') => {
+            (ReaderState::Between, '"') => {
                 self.token.clear();
-                Place::Other { escaped: false }
+                ReaderState::Other { escaped: false }
             }
-            (Place::Other { escaped: false }, '"') if self.token == self.member => Place::Named,
-            (Place::Other { escaped: false }, '"') => Place::Between,
-            (Place::Other { escaped }, _) => {
+            (ReaderState::Other { escaped: false }, '"') if self.token == self.member => {
+                ReaderState::Named
+            }
+            (ReaderState::Other { escaped: false }, '"') => ReaderState::Between,
+            (ReaderState::Other { escaped }, _) => {
                 self.token.push(symbol);
-                Place::Other {
+                ReaderState::Other {
                     escaped: symbol == '\\' && !escaped,
                 }
             }
-            (Place::Named, ':') => Place::Value,
-            (Place::Named | Place::Value, space) if space.is_whitespace() => self.at,
-            (Place::Value, '"') => Place::Inside,
+            (ReaderState::Named, ':') => ReaderState::Value,
+            (ReaderState::Named | ReaderState::Value, space) if space.is_whitespace() => self.at,
+            (ReaderState::Value, '"') => ReaderState::Inside,
             // The name was a value, or its value is not a string.
-            (Place::Named | Place::Value | Place::Between, _) => Place::Between,
-            (Place::Inside, '"') | (Place::Done, _) => Place::Done,
-            (Place::Inside, '\\') => {
+            (ReaderState::Named | ReaderState::Value | ReaderState::Between, _) => {
+                ReaderState::Between
+            }
+            (ReaderState::Inside, '"') | (ReaderState::Done, _) => ReaderState::Done,
+            (ReaderState::Inside, '\\') => {
                 self.token.clear();
-                Place::Escape
+                ReaderState::Escape
             }
-            (Place::Inside, _) => {
+            (ReaderState::Inside, _) => {
                 found.push(symbol);
-                Place::Inside
+                ReaderState::Inside
             }
-            (Place::Escape, _) => self.escape(symbol, found),
+            (ReaderState::Escape, _) => self.escape(symbol, found),
         }
     }
 
     /// The next symbol of an escape: `\n`, `\u00e9`.
-    fn escape(&mut self, symbol: char, found: &mut String) -> Place {
+    fn escape(&mut self, symbol: char, found: &mut String) -> ReaderState {
         self.token.push(symbol);
         let plain = match self.token.as_str() {
             "n" => '\n',
@@ -217,7 +221,7 @@ impl MemberReader {
             "r" => '\r',
             "b" => '\u{8}',
             "f" => '\u{c}',
-            token if token.starts_with('u') && token.len() < 5 => return Place::Escape,
+            token if token.starts_with('u') && token.len() < 5 => return ReaderState::Escape,
             token if token.starts_with('u') => {
                 let unit = u32::from_str_radix(&token[1..], 16).unwrap_or(0xfffd);
                 return self.unit(unit, found);
@@ -226,10 +230,10 @@ impl MemberReader {
         };
 
         found.push(plain);
-        Place::Inside
+        ReaderState::Inside
     }
 
-    fn unit(&mut self, unit: u32, found: &mut String) -> Place {
+    fn unit(&mut self, unit: u32, found: &mut String) -> ReaderState {
         match (self.high.take(), unit) {
             (_, 0xd800..=0xdbff) => self.high = Some(unit),
             (Some(high), 0xdc00..=0xdfff) => {
@@ -239,7 +243,7 @@ impl MemberReader {
             (_, unit) => found.push(char::from_u32(unit).unwrap_or('\u{fffd}')),
         }
 
-        Place::Inside
+        ReaderState::Inside
     }
 }
 
@@ -286,17 +290,18 @@ mod tests {
 
     #[test]
     fn tells_that_a_text_begins_again() {
-        let told = Mutex::new(Vec::new());
-        let listener = MemberListener::new("answer", |written| told.lock().unwrap().push(written));
+        let pieces = Mutex::new(Vec::new());
+        let listener =
+            MemberListener::new("answer", |written| pieces.lock().unwrap().push(written));
         listener.begin();
         listener.piece(r#"{"answer": "on"#);
         listener.begin();
         listener.piece(r#"{"answer": "two"}"#);
         listener.begin();
-        let told = told.lock().unwrap();
+        let pieces = pieces.lock().unwrap();
         let piece = |text: &str| Written::Piece(text.to_owned());
         assert_eq!(
-            *told,
+            *pieces,
             [
                 piece("on"),
                 Written::Restarted,

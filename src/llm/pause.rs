@@ -287,13 +287,13 @@ impl Pass<'_> {
             probing: false,
         };
 
-        let told = self.pauses.error(self.model, &pause);
+        let error = self.pauses.error(self.model, &pause);
         // Without the provider's message, which may quote a text.
         tracing::warn!(
             provider = self.pauses.provider,
             model = scope,
-            code = told.code(),
-            remedy = told.remediation(),
+            code = error.code(),
+            remedy = error.remediation(),
             "provider paused: jobs wait, and memoir probes it at increasing intervals"
         );
 

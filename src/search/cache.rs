@@ -23,7 +23,7 @@ const MAX_IDLE: Duration = Duration::from_hours(24);
 
 /// A space, and what is searched in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct IndexKey {
     space: Space,
     kind: OwnerKind,
     /// Only the entries of this group.
@@ -38,7 +38,7 @@ type Writes = BTreeMap<String, i64>;
 pub struct IndexCache {
     store: Store,
     most_bytes: u64,
-    spaces: Arc<Mutex<HashMap<Place, Arc<SpaceIndex>>>>,
+    spaces: Arc<Mutex<HashMap<IndexKey, Arc<SpaceIndex>>>>,
     /// About how much memory all indexes use.
     held: Arc<AtomicU64>,
     sizes: Arc<Mutex<HashMap<(Space, OwnerKind), WholeSize>>>,
@@ -49,7 +49,7 @@ pub struct IndexCache {
 #[derive(Default)]
 pub struct SpaceIndex {
     /// One task at a time reads what is new; all others wait for it.
-    known: tokio::sync::Mutex<Known>,
+    known: tokio::sync::Mutex<LoadState>,
     /// A snapshot: searches work with it while a newer one takes its place.
     index: RwLock<Arc<Index>>,
     /// Whether a task merges its segments.
@@ -60,7 +60,7 @@ pub struct SpaceIndex {
 }
 
 #[derive(Default)]
-struct Known {
+struct LoadState {
     /// The counts of writes when it was read; none before it ever was.
     writes: Option<Writes>,
     /// Whether vectors were loaded too.
@@ -73,7 +73,7 @@ struct Known {
     read_at: Option<Instant>,
 }
 
-impl Known {
+impl LoadState {
     /// Where to search, if the index is up to date.
     fn location(
         &self,
@@ -188,7 +188,7 @@ impl IndexCache {
         group: Option<&str>,
         vectors: bool,
     ) -> Result<Location, StoreError> {
-        let place = Place {
+        let key = IndexKey {
             space: space.clone(),
             kind,
             group: group.map(ToOwned::to_owned),
@@ -197,7 +197,7 @@ impl IndexCache {
         // Read first, so that later writes count as another change.
         let Some(group) = group else {
             let writes = self.store.list_entry_writes(space).await?;
-            return self.open(place, writes, vectors).await;
+            return self.open(key, writes, vectors).await;
         };
 
         let mut writes = self.store.list_memory_writes(space, group).await?;
@@ -205,7 +205,7 @@ impl IndexCache {
             // Nothing was ever written there.
             writes.clear();
         }
-        match self.open(place, writes, vectors).await? {
+        match self.open(key, writes, vectors).await? {
             // The database weights words by the whole space.
             Location::Database(_) => Ok(Location::Database(self.whole_size(space, kind).await?)),
             found @ Location::Memory(_) => Ok(found),
@@ -220,24 +220,24 @@ impl IndexCache {
     ) -> Result<(Location, Location), StoreError> {
         // The same writes count for both.
         let writes = self.store.list_entry_writes(space).await?;
-        let place = |kind| Place {
+        let key = |kind| IndexKey {
             space: space.clone(),
             kind,
             group: None,
         };
         tokio::try_join!(
-            self.open(place(OwnerKind::Chunk), writes.clone(), vectors),
-            self.open(place(OwnerKind::Source), writes.clone(), false),
+            self.open(key(OwnerKind::Chunk), writes.clone(), vectors),
+            self.open(key(OwnerKind::Source), writes.clone(), false),
         )
     }
 
     async fn open(
         &self,
-        place: Place,
+        key: IndexKey,
         writes: Writes,
         vectors: bool,
     ) -> Result<Location, StoreError> {
-        let kind = place.kind;
+        let kind = key.kind;
         if writes.values().all(|count| *count == 0) {
             // Nothing was ever written there, so nothing is cached.
             return Ok(Location::Memory(Arc::new(SpaceIndex::of(kind))));
@@ -246,7 +246,7 @@ impl IndexCache {
         let entry = {
             let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(SpaceIndex::of(kind));
-            Arc::clone(spaces.entry(place.clone()).or_insert_with(new))
+            Arc::clone(spaces.entry(key.clone()).or_insert_with(new))
         };
 
         entry.used.store(
@@ -265,13 +265,13 @@ impl IndexCache {
             reason = "must outlive a disconnected caller, or half of it would be read twice"
         )]
         let read =
-            tokio::spawn(async move { cache.bring_up(&place, &entry, &writes, vectors).await });
+            tokio::spawn(async move { cache.bring_up(&key, &entry, &writes, vectors).await });
         read.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     async fn bring_up(
         &self,
-        place: &Place,
+        key: &IndexKey,
         entry: &Arc<SpaceIndex>,
         writes: &Writes,
         vectors: bool,
@@ -284,17 +284,17 @@ impl IndexCache {
             }
 
             let before = entry.bytes.load(Ordering::Relaxed);
-            self.refresh(place, entry, &mut known, writes, vectors)
+            self.refresh(key, entry, &mut known, writes, vectors)
                 .await?;
-            self.make_room(place, before);
+            self.make_room(key, before);
         }
     }
 
     async fn refresh(
         &self,
-        place: &Place,
+        key: &IndexKey,
         entry: &Arc<SpaceIndex>,
-        known: &mut Known,
+        known: &mut LoadState,
         writes: &Writes,
         vectors: bool,
     ) -> Result<(), StoreError> {
@@ -303,24 +303,24 @@ impl IndexCache {
         let since = known.writes.clone().filter(|_| usable);
         let size = match since {
             Some(_) => index.whole_size(),
-            None => self.size_of(place).await?,
+            None => self.size_of(key).await?,
         };
 
-        if !self.fits(place, size, false).await? {
-            entry.replace(Index::of(place.kind, None));
-            *known = Known {
+        if !self.fits(key, size, false).await? {
+            entry.replace(Index::of(key.kind, None));
+            *known = LoadState {
                 writes: Some(writes.clone()),
                 too_big: Some(size),
-                ..Known::default()
+                ..LoadState::default()
             };
 
             return Ok(());
         }
 
         let wanted = vectors || known.vectors;
-        let vectors = wanted && self.fits(place, size, true).await?;
+        let vectors = wanted && self.fits(key, size, true).await?;
         let model = if vectors {
-            self.vector_model(place, index.model()).await?
+            self.vector_model(key, index.model()).await?
         } else {
             None
         };
@@ -328,7 +328,7 @@ impl IndexCache {
         let updated = match since {
             Some(since) if index.model() == model.as_ref() => {
                 let changed = known.changed(writes);
-                self.update(place, Index::clone(&index), &since, &changed)
+                self.update(key, Index::clone(&index), &since, &changed)
                     .await?
             }
             _ => None,
@@ -337,11 +337,11 @@ impl IndexCache {
         // Loaded separately, so that running searches continue with the previous index.
         let updated = match updated {
             Some(updated) => updated,
-            None => self.load(place, model).await?,
+            None => self.load(key, model).await?,
         };
 
         entry.replace(updated);
-        *known = Known {
+        *known = LoadState {
             writes: Some(writes.clone()),
             vectors,
             vectors_too_big: wanted && !vectors,
@@ -353,9 +353,9 @@ impl IndexCache {
         Ok(())
     }
 
-    /// The number and length of the entries of a place.
-    async fn size_of(&self, place: &Place) -> Result<SearchSize, StoreError> {
-        let Place { space, kind, group } = place;
+    /// The number and length of the entries of an index.
+    async fn size_of(&self, key: &IndexKey) -> Result<SearchSize, StoreError> {
+        let IndexKey { space, kind, group } = key;
         let group = group.as_deref();
         self.store.find_search_size(space, *kind, group).await
     }
@@ -363,7 +363,7 @@ impl IndexCache {
     /// The model of a space's vectors; `None` if there are none.
     async fn vector_model(
         &self,
-        Place { space, kind, .. }: &Place,
+        IndexKey { space, kind, .. }: &IndexKey,
         known: Option<&VectorModel>,
     ) -> Result<Option<VectorModel>, StoreError> {
         let Some(name) = self.store.find_embedding_model(space).await? else {
@@ -390,7 +390,7 @@ impl IndexCache {
     /// Bytes of the vectors held for a space.
     pub fn vector_bytes(&self, space: &Space) -> usize {
         let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = spaces.iter().filter(|(place, _)| place.space == *space);
+        let held = spaces.iter().filter(|(key, _)| key.space == *space);
         held.map(|(_, entry)| entry.index().vector_bytes()).sum()
     }
 }

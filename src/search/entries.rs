@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::cache::{Location, blocking};
 use super::fields::FieldScores;
-use super::in_database::Beyond;
+use super::in_database::DatabaseSearch;
 use super::rank::PreparedQuery;
 use super::terms::{self, QueryTerm};
 use super::{EntryQuery, Filter, FoundEntries, Kind, Search, SearchError, milliseconds};
@@ -67,7 +67,7 @@ impl Search {
             let in_memory = matches!(location, Location::Memory(_));
             let hits = match location {
                 Location::Database(size) => {
-                    let beyond = Beyond {
+                    let database = DatabaseSearch {
                         store: &inner.store,
                         space,
                         kind: ask.owner_kind,
@@ -76,7 +76,7 @@ impl Search {
                         model: model.as_deref(),
                     };
 
-                    Some(beyond.search(&question, &filter).await?)
+                    Some(database.search(&question, &filter).await?)
                 }
                 Location::Memory(entry) => {
                     let (model, taken) = (model.clone(), std::mem::take(&mut filter));
@@ -150,7 +150,7 @@ impl Search {
                 blocking(find).await
             }
             Some(Location::Database(size)) => {
-                let beyond = Beyond {
+                let database = DatabaseSearch {
                     store: &self.inner.store,
                     space,
                     kind: OwnerKind::Source,
@@ -158,7 +158,7 @@ impl Search {
                     size,
                     model: None,
                 };
-                Ok((beyond.field_scores(terms).await?, filter))
+                Ok((database.field_scores(terms).await?, filter))
             }
         }
     }

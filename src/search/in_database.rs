@@ -30,7 +30,7 @@ const PAGE: usize = 4_000;
 const AT_ONCE: usize = 500;
 
 /// A search of one space in the database.
-pub struct Beyond<'s> {
+pub struct DatabaseSearch<'s> {
     pub store: &'s Store,
     pub space: &'s Space,
     pub kind: OwnerKind,
@@ -51,7 +51,7 @@ struct Scored {
     score: f64,
 }
 
-impl Beyond<'_> {
+impl DatabaseSearch<'_> {
     /// The best chunks for a query. The statements limit the visible sources; the filter limits the
     /// chunks.
     pub async fn search(

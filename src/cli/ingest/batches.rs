@@ -195,12 +195,12 @@ fn by_item(refused: &Refused) -> BTreeMap<usize, Refused> {
 
     let problem = |errors: Vec<Value>| {
         let text = |error: &Value, name: &str| error[name].as_str().unwrap_or_default().to_owned();
-        let told = errors
+        let messages = errors
             .iter()
             .map(|error| format!("{}: {}", text(error, "field"), text(error, "message")));
 
         let mut problem = refused.problem.clone();
-        problem["detail"] = told.collect::<Vec<_>>().join("; ").into();
+        problem["detail"] = messages.collect::<Vec<_>>().join("; ").into();
         problem["errors"] = errors.into();
         if let Some(context) = problem["context"].as_object_mut() {
             context.remove("more_errors");

@@ -163,7 +163,7 @@ impl Filing<'_> {
                 .filed_so_far()
                 .map_or_else(Hint::default, |filed_so_far| {
                     Hint::samples(filed_so_far.below(call.parent, &tree))
-                        .with_wishes(self.wishes(call, ordinals, &tree))
+                        .with_outlined_names(self.outlined_names(call, ordinals, &tree))
                         .of_short_text(!self.source.outline.has_own_category)
                 }),
         };
@@ -173,14 +173,19 @@ impl Filing<'_> {
 
     /// The names that the outline gives these chunks on the level of a call. On a level that is half
     /// full, a source without a category of its own joins existing ones.
-    fn wishes(&self, call: &Call<'_>, ordinals: &[usize], tree: &Tree) -> BTreeMap<i64, String> {
+    fn outlined_names(
+        &self,
+        call: &Call<'_>,
+        ordinals: &[usize],
+        tree: &Tree,
+    ) -> BTreeMap<i64, String> {
         let outline = self.source.outline;
         let own = outline.has_own_category;
         if !own && call.level > 1 && tree.is_half_full(call.level) {
             return BTreeMap::new();
         }
 
-        let name = |ordinal: &usize| self.wish(call.level, *ordinal).map(str::to_owned);
+        let name = |ordinal: &usize| self.outlined_name(call.level, *ordinal).map(str::to_owned);
         ordinals
             .iter()
             .filter_map(|ordinal| Some((i64::try_from(ordinal + 1).ok()?, name(ordinal)?)))
@@ -188,7 +193,7 @@ impl Filing<'_> {
     }
 
     /// The name that the outline gives a chunk on a level.
-    pub(super) fn wish(&self, level: i64, ordinal: usize) -> Option<&str> {
+    pub(super) fn outlined_name(&self, level: i64, ordinal: usize) -> Option<&str> {
         let level = usize::try_from(level - 1).unwrap_or(usize::MAX);
         self.source
             .outline

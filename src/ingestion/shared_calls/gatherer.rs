@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::stages::{Member, Stages};
 
 /// The answers to the requests of one call, in their order.
-pub struct Gathered<A> {
+pub struct CallAnswers<A> {
     /// `None` for a request that has no answer.
     pub answers: Vec<Option<A>>,
     /// The answers may change what the next calls should be told, so the next call waits for them.
@@ -82,10 +82,10 @@ impl<R, A> Gatherer<R, A> {
         call: impl FnOnce(Vec<R>) -> F,
     ) -> Option<A>
     where
-        F: Future<Output = Gathered<A>>,
+        F: Future<Output = CallAnswers<A>>,
     {
         let (reply, mut answer) = oneshot::channel();
-        let place = self.enter(request, weight, reply);
+        let position = self.enter(request, weight, reply);
         // Only now: whoever sees that nobody is missing must see this request.
         member.reach(self.stage);
 
@@ -96,7 +96,7 @@ impl<R, A> Gatherer<R, A> {
             changed.as_mut().enable();
             moved.as_mut().enable();
 
-            let until = match self.turn(place.number, stages) {
+            let until = match self.turn(position.number, stages) {
                 Turn::Lead(taken) => return self.lead(taken, stages, call).await,
                 Turn::Wait(until) => until,
             };
@@ -123,7 +123,7 @@ impl<R, A> Gatherer<R, A> {
         request: R,
         weight: usize,
         reply: oneshot::Sender<Option<A>>,
-    ) -> Place<'_, R, A> {
+    ) -> QueuePosition<'_, R, A> {
         let mut state = self.state();
         let number = state.next_number;
         state.next_number += 1;
@@ -142,7 +142,7 @@ impl<R, A> Gatherer<R, A> {
             self.changed.notify_waiters();
         }
 
-        Place {
+        QueuePosition {
             gatherer: self,
             number,
         }
@@ -190,7 +190,7 @@ impl<R, A> Gatherer<R, A> {
         call: impl FnOnce(Vec<R>) -> F,
     ) -> Option<A>
     where
-        F: Future<Output = Gathered<A>>,
+        F: Future<Output = CallAnswers<A>>,
     {
         let _running = Running { gatherer: self };
         if taken.len() < 2 {
@@ -203,7 +203,7 @@ impl<R, A> Gatherer<R, A> {
             .unzip();
 
         let began = Instant::now();
-        let Gathered { answers, news } = call(requests).await;
+        let CallAnswers { answers, news } = call(requests).await;
         stages.note_call(began.elapsed());
         {
             let mut state = self.state();
@@ -235,13 +235,13 @@ impl<R, A> State<R, A> {
     }
 }
 
-/// A request's place in the queue; gives way when the request is dropped.
-struct Place<'g, R, A> {
+/// A request's position in the queue; gives way when the request is dropped.
+struct QueuePosition<'g, R, A> {
     gatherer: &'g Gatherer<R, A>,
     number: u64,
 }
 
-impl<R, A> Drop for Place<'_, R, A> {
+impl<R, A> Drop for QueuePosition<'_, R, A> {
     fn drop(&mut self) {
         let mut state = self.gatherer.state();
         let before = state.waiting.len();
@@ -278,10 +278,10 @@ mod tests {
 
     use super::*;
 
-    async fn doubled(calls: &AtomicUsize, took: Duration, numbers: Vec<u64>) -> Gathered<u64> {
+    async fn doubled(calls: &AtomicUsize, took: Duration, numbers: Vec<u64>) -> CallAnswers<u64> {
         calls.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(took).await;
-        Gathered {
+        CallAnswers {
             answers: numbers.iter().map(|number| Some(number * 2)).collect(),
             news: false,
         }
@@ -357,7 +357,7 @@ mod tests {
         let (stages, gatherer) = (Stages::default(), Gatherer::<u64, u64>::new(1, 3, 4));
         let members: Vec<Member<'_>> = (0..3).map(|_| stages.join()).collect();
         let ask = |number: usize| {
-            let never = |_| std::future::pending::<Gathered<u64>>();
+            let never = |_| std::future::pending::<CallAnswers<u64>>();
             gatherer.ask((&stages, &members[number]), 0, 1, never)
         };
 

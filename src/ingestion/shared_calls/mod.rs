@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use gatherer::{Gathered, Gatherer};
+use gatherer::{CallAnswers, Gatherer};
 use stages::{Member, Stages};
 
 use crate::base::ids::JobId;
@@ -134,7 +134,7 @@ impl BatchMember<'_> {
             }
 
             // The helpers of other texts do not depend on these.
-            Gathered {
+            CallAnswers {
                 answers,
                 news: false,
             }
@@ -167,8 +167,8 @@ impl Level {
         llm: &Llm,
         (session, job): (&Session, &JobId),
         tasks: &[Classify],
-    ) -> Gathered<SharedAnswer> {
-        let nothing = || Gathered {
+    ) -> CallAnswers<SharedAnswer> {
+        let nothing = || CallAnswers {
             answers: tasks.iter().map(|_| None).collect(),
             news: false,
         };
@@ -207,7 +207,7 @@ impl Level {
             .unwrap_or_else(PoisonError::into_inner)
             .extend(news);
 
-        Gathered {
+        CallAnswers {
             answers: split(tasks, &found, &answered.calls, job),
             news: is_new,
         }

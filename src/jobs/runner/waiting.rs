@@ -143,8 +143,8 @@ impl Shared {
 }
 
 /// Never earlier than the given time, and not all at once.
-fn a_little_later(told: Duration) -> Duration {
-    told.mul_f64(1.0 + random_fraction() / 10.0)
+fn a_little_later(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 + random_fraction() / 10.0)
 }
 
 #[cfg(test)]

@@ -193,7 +193,10 @@ fn classify(task: &Classify) -> ClassifyOutput {
         .map(|(id, _)| task.hint.filed_in(*id))
         .collect();
 
-    let wishes: Vec<Option<&str>> = chunks.iter().map(|(id, _)| task.hint.wish(*id)).collect();
+    let outlined: Vec<Option<&str>> = chunks
+        .iter()
+        .map(|(id, _)| task.hint.outlined_name(*id))
+        .collect();
     let filed = EmbeddedModel::classify(&ClassifyInput {
         contextual_helper: task.contextual_helper.as_deref(),
         level: task.level,
@@ -205,7 +208,7 @@ fn classify(task: &Classify) -> ClassifyOutput {
         may_create: task.may_create,
         chunks: &chunks,
         homes: &homes,
-        wishes: &wishes,
+        wishes: &outlined,
         is_short_text: task.hint.is_short_text(),
     });
 

@@ -27,11 +27,11 @@ pub async fn stream(
         Err(error) => return from_crate(error),
     };
 
-    let mut gathered = Gathered::default();
+    let mut partial = PartialReply::default();
     while let Some(event) = events.next().await {
         match event {
             Ok(ChatStreamEvent::Chunk(chunk)) => {
-                gathered.text.push_str(&chunk.content);
+                partial.text.push_str(&chunk.content);
                 if request.mode != Mode::Tool {
                     listener.piece(&chunk.content);
                 }
@@ -39,15 +39,15 @@ pub async fn stream(
             Ok(ChatStreamEvent::ToolCallChunk(chunk))
                 if chunk.tool_call.fn_name == request.tool =>
             {
-                let piece = gathered.add_call(chunk.tool_call);
+                let piece = partial.add_call(chunk.tool_call);
                 listener.piece(&piece);
             }
-            Ok(ChatStreamEvent::End(end)) => return gathered.reply(end, request),
+            Ok(ChatStreamEvent::End(end)) => return partial.reply(end, request),
             Ok(_) => {}
             Err(error) => return from_crate(error),
         }
 
-        if gathered.text.len() > MAX_BYTES {
+        if partial.text.len() > MAX_BYTES {
             return Err(ProviderError::Unreadable("it is too large".to_owned()));
         }
     }
@@ -57,12 +57,12 @@ pub async fn stream(
 
 /// What the events said so far.
 #[derive(Default)]
-struct Gathered {
+struct PartialReply {
     text: String,
     arguments: Option<String>,
 }
 
-impl Gathered {
+impl PartialReply {
     /// Adds the arguments of a call, which are repeated from their beginning, and returns what is
     /// new.
     fn add_call(&mut self, call: ToolCall) -> String {

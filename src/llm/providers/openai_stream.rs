@@ -80,8 +80,8 @@ async fn read_events(
     listener: &dyn Listener,
 ) -> Result<Reply, ProviderError> {
     let (mut lines, mut size) = (Vec::new(), 0);
-    let mut gathered = Gathered::default();
-    while !gathered.over {
+    let mut partial = PartialReply::default();
+    while !partial.over {
         let Some(bytes) = response.chunk().await.map_err(ProviderError::from_client)? else {
             break;
         };
@@ -92,23 +92,23 @@ async fn read_events(
 
         while let Some(end) = lines.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = lines.drain(..=end).collect();
-            gathered.add_line(&line, request, listener)?;
+            partial.add_line(&line, request, listener)?;
         }
     }
 
-    gathered.add_line(&lines, request, listener)?;
-    if !gathered.over && gathered.finish.is_null() {
+    partial.add_line(&lines, request, listener)?;
+    if !partial.over && partial.finish.is_null() {
         return Err(ProviderError::Broken(
             "the connection broke before the response was complete".to_owned(),
         ));
     }
 
-    read(&gathered.answer(request), request)
+    read(&partial.answer(request), request)
 }
 
 /// What the events said so far.
 #[derive(Default)]
-struct Gathered {
+struct PartialReply {
     text: String,
     arguments: Option<String>,
     refusal: String,
@@ -119,7 +119,7 @@ struct Gathered {
     over: bool,
 }
 
-impl Gathered {
+impl PartialReply {
     fn add_line(
         &mut self,
         line: &[u8],

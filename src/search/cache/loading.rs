@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{IndexCache, Place, Writes, blocking};
+use super::{IndexCache, IndexKey, Writes, blocking};
 use crate::search::index::{Index, VectorModel};
 use crate::store::{CHUNK_RESETS, CHUNK_WRITES, StoreError};
 
@@ -15,18 +15,18 @@ impl IndexCache {
     /// The whole index.
     pub(super) async fn load(
         &self,
-        place: &Place,
+        key: &IndexKey,
         model: Option<VectorModel>,
     ) -> Result<Index, StoreError> {
-        let Place { space, kind, group } = place;
+        let IndexKey { space, kind, group } = key;
         let mut index = Index::of(*kind, model);
         if let Some(group) = group {
-            return self.load_group(place, group, index).await;
+            return self.load_group(key, group, index).await;
         }
 
         // Before the entries, so that the entries of each current version are among them.
         let groups = self.store.list_search_groups(space).await?;
-        index = self.add_new(place, index).await?.0;
+        index = self.add_new(key, index).await?.0;
         blocking(move || {
             index.update_groups(&groups);
             index.settle();
@@ -38,24 +38,24 @@ impl IndexCache {
     /// An index with what was written since; `None` if it must be loaded again.
     pub(super) async fn update(
         &self,
-        place: &Place,
+        key: &IndexKey,
         mut index: Index,
         since: &Writes,
         changed: &[String],
     ) -> Result<Option<Index>, StoreError> {
-        let Place { space, group, .. } = place;
+        let IndexKey { space, group, .. } = key;
         if changed.iter().any(|name| name == CHUNK_RESETS) {
             return Ok(None);
         }
 
         if let Some(group) = group {
-            return self.update_group(place, group, index).await.map(Some);
+            return self.update_group(key, group, index).await.map(Some);
         }
 
         let since = since.get(CHUNK_WRITES).copied().unwrap_or(0);
         let mut ids = self.store.list_search_changes(space, since).await?;
 
-        let (added, with_entries) = self.add_new(place, index).await?;
+        let (added, with_entries) = self.add_new(key, index).await?;
         index = added;
         ids.extend(with_entries);
         ids.sort_unstable();
@@ -63,7 +63,7 @@ impl IndexCache {
         let groups = self.store.list_search_groups_of(space, &ids).await?;
         if !groups.iter().all(|group| index.has_current(group)) {
             // Written after the entries were read.
-            index = self.add_new(place, index).await?.0;
+            index = self.add_new(key, index).await?.0;
         }
 
         let there: HashSet<&str> = groups.iter().map(|group| group.id.as_str()).collect();
@@ -76,7 +76,7 @@ impl IndexCache {
     /// All entries of a group.
     async fn load_group(
         &self,
-        Place { space, kind, .. }: &Place,
+        IndexKey { space, kind, .. }: &IndexKey,
         group: &str,
         mut index: Index,
     ) -> Result<Index, StoreError> {
@@ -108,7 +108,7 @@ impl IndexCache {
     /// a vector replaced.
     async fn update_group(
         &self,
-        Place { space, kind, .. }: &Place,
+        IndexKey { space, kind, .. }: &IndexKey,
         group: &str,
         mut index: Index,
     ) -> Result<Index, StoreError> {
@@ -155,7 +155,7 @@ impl IndexCache {
     /// Adds the entries behind the last one with their vectors; returns their groups too.
     async fn add_new(
         &self,
-        Place { space, kind, .. }: &Place,
+        IndexKey { space, kind, .. }: &IndexKey,
         mut index: Index,
     ) -> Result<(Index, Vec<String>), StoreError> {
         let model = index.model().cloned();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{IndexCache, Place, SpaceIndex};
+use super::{IndexCache, IndexKey, SpaceIndex};
 use crate::base::ids::Space;
 use crate::model::search::{OwnerKind, SearchSize};
 use crate::store::StoreError;
@@ -35,12 +35,12 @@ impl IndexCache {
         space: &Space,
         kind: OwnerKind,
     ) -> Result<SearchSize, StoreError> {
-        let place = (space.clone(), kind);
+        let key = (space.clone(), kind);
         let known = |known: &WholeSize| known.measured_at.elapsed() < MEASURED_FOR;
         {
             let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
             sizes.retain(|_, size| known(size));
-            if let Some(found) = sizes.get(&place) {
+            if let Some(found) = sizes.get(&key) {
                 return Ok(found.size);
             }
         }
@@ -48,14 +48,14 @@ impl IndexCache {
         let size = self.store.find_search_size(space, kind, None).await?;
         let measured_at = Instant::now();
         let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
-        sizes.insert(place, WholeSize { size, measured_at });
+        sizes.insert(key, WholeSize { size, measured_at });
         Ok(size)
     }
 
     /// Whether an index fits into the memory for all of them.
     pub(super) async fn fits(
         &self,
-        Place { space, kind, .. }: &Place,
+        IndexKey { space, kind, .. }: &IndexKey,
         size: SearchSize,
         vectors: bool,
     ) -> Result<bool, StoreError> {
@@ -72,12 +72,12 @@ impl IndexCache {
 
     /// Evicts the least recently searched indexes until all fit; never the one just requested, which
     /// had so many bytes before.
-    pub(super) fn make_room(&self, place: &Place, before: u64) {
+    pub(super) fn make_room(&self, key: &IndexKey, before: u64) {
         // Freed after the lock is released.
         let mut evicted: Vec<Arc<SpaceIndex>> = Vec::new();
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let now = spaces
-            .get(place)
+            .get(key)
             .map_or(0, |entry| entry.bytes.load(Ordering::Relaxed));
         let added = now.saturating_sub(before) + GROUP_BYTES;
         if self.held.fetch_add(added, Ordering::Relaxed) + added <= self.most_bytes {
@@ -85,10 +85,10 @@ impl IndexCache {
             return;
         }
 
-        let size = |(place, entry): (&Place, &Arc<SpaceIndex>)| {
+        let size = |(key, entry): (&IndexKey, &Arc<SpaceIndex>)| {
             let bytes = entry.bytes.load(Ordering::Relaxed);
             // There may be many users, and an empty index needs memory too.
-            bytes + place.group.as_ref().map_or(0, |_| GROUP_BYTES)
+            bytes + key.group.as_ref().map_or(0, |_| GROUP_BYTES)
         };
         let mut all: u64 = spaces.iter().map(size).fold(0, u64::saturating_add);
         if all > self.most_bytes {
@@ -98,9 +98,9 @@ impl IndexCache {
             } else {
                 self.most_bytes
             };
-            let mut others: Vec<(u64, u64, Place)> = spaces
+            let mut others: Vec<(u64, u64, IndexKey)> = spaces
                 .iter()
-                .filter(|(other, _)| *other != place)
+                .filter(|(other, _)| *other != key)
                 .map(|(other, entry)| {
                     let used = entry.used.load(Ordering::Relaxed);
                     (used, size((other, entry)), other.clone())
