@@ -12,12 +12,14 @@
 FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /build
 
-# Build the dependencies in a layer of their own, which only Cargo.toml, Cargo.lock and .cargo invalidate. Placeholder
+# Build the dependencies in a layer of their own, which only Cargo.toml files, Cargo.lock and .cargo invalidate. Placeholder
 # sources need no extra tool; cargo-chef would have to be downloaded and compiled first. cargo requires a file for
 # every test and benchmark named in Cargo.toml, so those get a placeholder too; they are not built.
 COPY Cargo.toml Cargo.lock ./
+COPY crates/text/Cargo.toml crates/text/
 COPY .cargo .cargo
 RUN mkdir src benches tests \
+    && for crate in crates/*; do mkdir $crate/src && touch $crate/src/lib.rs; done \
     && awk -F'"' '/^\[/ { folder = /^\[\[bench]]/ ? "benches" : /^\[\[test]]/ ? "tests" : "" } \
                   folder && /^name/ { print "fn main() {}" > (folder "/" $2 ".rs") }' Cargo.toml \
     && echo 'fn main() {}' > src/main.rs && touch src/lib.rs \
@@ -27,10 +29,11 @@ RUN mkdir src benches tests \
 COPY assets assets
 COPY config config
 COPY migrations migrations
+COPY crates crates
 COPY src src
 # cargo compares modification times, and a checkout may be older than the placeholders; hence touch. If a
 # placeholder were built all the same, it would print no version, and the check below would fail the build.
-RUN touch src/main.rs src/lib.rs \
+RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs \
     && cargo build --profile dist --locked --bin memoir \
     && [ -n "$(target/dist/memoir --version)" ] \
     && mkdir /data

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use memoir::app::App;
 use memoir::base::clock::SystemClock;
-use memoir::base::tokens::TokenCounter;
 use memoir::config::{Config, Origin};
 use memoir::ingestion::chunker::{ChunkRules, cut};
 use memoir::scripted_model::{Rule, ScriptedModel};
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

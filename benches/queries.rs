@@ -21,13 +21,13 @@ use std::time::Instant;
 
 use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::{SourceId, Space};
-use memoir::base::tokens::TokenCounter;
 use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
 use memoir::scripted_model::{Reply, ScriptedModel, Seen};
 use memoir::store::{NewVersion, Store};
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
 use service::{Service, config};

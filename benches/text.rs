@@ -11,10 +11,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use memoir::base::tokens::TokenCounter;
-use memoir::base::words;
 use memoir::embedded_model::EmbeddedModel;
 use memoir::search::terms;
+use memoir_text::tokens::TokenCounter;
+use memoir_text::words;
 
 mod texts;
 

@@ -8,7 +8,7 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Time, ids, tokens, text rules, metric names; no input or output.
+/// Time, ids, metric names; no input or output.
 pub mod base;
 
 /// The retrieval policy: from search hits to the memories of a prompt, as pure functions.

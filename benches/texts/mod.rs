@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use memoir::base::clock::Timestamp;
-use memoir::base::{headings, sentences};
 use memoir::policy::built_in::BuiltIn;
 use memoir::policy::patterns::{CompiledPatterns, compile};
 use memoir::policy::steps::{clip, deduplicate};
@@ -14,6 +13,7 @@ use memoir::policy::{Candidate, Entry, MemoryType};
 use memoir::search::highlight::Highlighter;
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
+use memoir_text::{headings, sentences};
 use strum::VariantArray as _;
 
 /// A kind of text of about so many bytes.

@@ -6,9 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memoir::base::text::char_count;
-use memoir::base::tokens::TokenCounter;
 use memoir::ingestion::chunker::{ChunkRules, cut};
+use memoir_text::text::char_count;
+use memoir_text::tokens::TokenCounter;
 
 fuzz_target!(|input: (u8, u8, Vec<String>, String)| {
     let (min, more, delimiters, text) = input;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::hash::sha256_hex;
+use memoir_text::hash::sha256_hex;
 
 /// The wall between tenants: every row belongs to exactly one space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,7 +85,7 @@ pub fn random_bytes() -> [u8; 32] {
         uuid::Uuid::new_v4(),
         uuid::Uuid::new_v4(),
     ];
-    super::hash::sha256(&parts.map(uuid::Uuid::into_bytes).concat())
+    memoir_text::hash::sha256(&parts.map(uuid::Uuid::into_bytes).concat())
 }
 
 /// A number from 0 to just below 1, for jitter.

@@ -9,10 +9,11 @@ pub mod tree_cache;
 
 use std::collections::{BTreeSet, HashMap};
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{category_name, name_fault, name_key};
+
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
-use crate::base::text::{category_name, name_fault, name_key};
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{
     Category, CategoryChange, CategoryPath, NamedBy, NewCategory, Rename,

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashlink::LruCache;
+use memoir_text::text::char_count;
 
 use crate::base::ids::Space;
-use crate::base::text::char_count;
 use crate::model::category::{Category, CategoryContents, SampleText};
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 

@@ -5,9 +5,10 @@ mod choosing;
 
 use std::collections::HashMap;
 
+use memoir_text::text::name_key;
+
 use super::Taxonomy;
 use super::level_room::LevelRoom;
-use crate::base::text::name_key;
 use crate::model::category::{Category, CategoryOption, NamedBy, NewCategory};
 
 /// A node of a [`Tree`].

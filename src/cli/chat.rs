@@ -8,13 +8,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use memoir_text::hash::sha256_hex;
 use serde_json::{Value, json};
 
 use self::formats::{Chat, ChatMessage, Format, KNOWN};
 use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime};
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\

@@ -4,13 +4,13 @@
 
 use std::fmt;
 
+use memoir_text::hash;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
 use super::{Violation, Violations};
 use crate::base::clock::Timestamp;
-use crate::base::hash;
 use crate::base::ids::Space;
 
 pub const EXAMPLE: &str =

@@ -1,11 +1,11 @@
 //! A helper in the user's words: checked field by field, and composed into one paragraph.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{char_count, has_control_but_breaks, one_line};
+use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::is_date;
-use crate::base::field_error::FieldError;
-use crate::base::text::{char_count, has_control_but_breaks, one_line};
-use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::helper::{HelperOutput, MAX_TOKENS};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
 

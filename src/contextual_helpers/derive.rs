@@ -1,6 +1,6 @@
 //! The title or headings at the head of a source, from which a helper is generated.
 
-use crate::base::text::{char_count, one_line};
+use memoir_text::text::{char_count, one_line};
 
 /// Lines from the start that may contain a title.
 const HEAD_LINES: usize = 40;

@@ -6,9 +6,10 @@ mod derive;
 
 use std::sync::Arc;
 
+use memoir_text::tokens::TokenCounter;
+
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::helper::{Helper, HelperOutput};
 use crate::llm::tasks::helper_many::HelperMany;
 use crate::llm::{Llm, LlmError, Session};

@@ -1,11 +1,11 @@
 //! Writes scored memories as a text in sections that fits a budget. Pure.
 
+use memoir_text::framing;
+use memoir_text::text::char_count;
 use strum::IntoStaticStr;
 
 use super::scoring::Scored;
 use super::stages::RetrievalSource;
-use crate::base::framing;
-use crate::base::text::char_count;
 use crate::policy::steps::budget::{characters, cut};
 use crate::policy::steps::deduplicate::FirstOfKey;
 

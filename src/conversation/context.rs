@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use memoir_text::tokens::{TokenCounter, quarter_estimate};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -12,7 +13,6 @@ use super::stages::{StageResult, StageScope, Staged};
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::tokens::{TokenCounter, quarter_estimate};
 use crate::llm::Session;
 
 /// Maximum tokens of a context, unless the request sets another.

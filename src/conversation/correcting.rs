@@ -1,7 +1,8 @@
 //! Corrections: a user replaces what a model said about a memory, in terms of the vocabulary. What
 //! is corrected stays when the memory is classified again.
 
-use crate::base::field_error::FieldError;
+use memoir_text::field_error::FieldError;
+
 use crate::model::memory::{CorrectedField, Memory, MemoryKind, USER_PREFERENCE};
 use crate::model::vocabulary::Vocabulary;
 

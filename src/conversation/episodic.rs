@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
+use memoir_text::tokens::TokenCounter;
+
 use super::intent::check_query;
 use super::lexicon::{mentions, other_names};
 use super::window::DEFAULT_TURNS;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::tokens::TokenCounter;
 use crate::llm::Session;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Memory};
 use crate::model::thread::Thread;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir_text::hash::sha256_hex;
 use serde_json::{Value, json};
 
 use super::enrichment::is_of_message;
 use super::memories::Replacing;
 use super::{Conversation, ConversationError, fact_check};
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::{MemoryId, Space};
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::Session;

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_text::text::char_count;
+
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::text::char_count;
 use crate::llm::tasks::analyze::{ANY_TIME, Analyze};
 use crate::llm::tasks::enrich::NamedEntity;
 use crate::llm::{LlmError, Session};

@@ -1,9 +1,10 @@
 //! The lexicon of a space: terms and their aliases, which a search treats as the same.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{char_count, has_control, name_key};
+
 use super::{Conversation, ConversationError};
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
-use crate::base::text::{char_count, has_control, name_key};
 use crate::store::{LexiconEntry, StoreError};
 
 const MAX_ENTRIES: usize = 5000;

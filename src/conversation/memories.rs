@@ -1,12 +1,13 @@
 //! Facts, preferences and summaries that an application stores, and the changes that a memory
 //! allows.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::hash::sha256_hex;
+
 use super::correcting::{Correction, check_category, check_topics, distinct};
 use super::messages::{check_content, check_file, check_tags};
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::{MemoryId, Space, ThreadId};
 use crate::llm::Session;
 use crate::model::memory::{

@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 
+use memoir_text::field_error::FieldError;
+use memoir_text::hash::sha256_hex;
+use memoir_text::text::{char_count, has_control};
+
 use super::writing::PreparedMemories;
 use super::{Conversation, ConversationError, enrichment, extraction};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::{JobId, MemoryId, Space, ThreadId};
-use crate::base::text::{char_count, has_control};
 use crate::jobs::JobsError;
 use crate::model::llm_call::KeyBudget;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};

@@ -35,9 +35,10 @@ mod writing;
 
 use std::sync::Arc;
 
-use crate::base::field_error::FieldError;
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{char_count, has_control};
+
 use crate::base::ids::{Space, ThreadId};
-use crate::base::text::{char_count, has_control};
 use crate::config;
 use crate::jobs::{Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};

@@ -1,8 +1,9 @@
 //! Threads: create, list, rename.
 
+use memoir_text::field_error::FieldError;
+
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
 use crate::store::{StoreError, ThreadPage, Tx};

@@ -1,12 +1,12 @@
 //! The vocabulary of a space: its lists, its suggestions, and how a suggestion becomes a term.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{char_count, has_control};
 use serde_json::json;
 
 use super::{Conversation, ConversationError, backfill};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::{JobId, Space};
-use crate::base::text::{char_count, has_control};
 use crate::model::job::{Lane, NewJob};
 use crate::model::memory::USER_PREFERENCE;
 use crate::model::vocabulary::{Suggestion, SuggestionKind, Terms, Vocabulary};

@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use memoir_text::sentences;
+
 use super::AnswerChunk;
 use super::answer_section;
 use super::question::{self, Kind};
 use super::quotation::{LONGEST, quote, spoken_words, without_marks};
 use super::rank::{self, Rarity, Terms};
-use crate::base::sentences;
 
 /// The answer if no sentence matches.
 pub const NOTHING: &str = "Not found in what is stored.";

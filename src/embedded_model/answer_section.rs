@@ -1,10 +1,11 @@
 //! Answers a question that names a heading with what stands under it: "What are the next steps?"
 //! with the list under "Next steps".
 
+use memoir_text::sentences;
+
 use super::AnswerChunk;
 use super::question::Kind;
 use super::rank::Terms;
-use crate::base::sentences;
 
 /// Maximum entries of the list, and sentences of a section without one.
 const MAX_ITEMS: usize = 20;

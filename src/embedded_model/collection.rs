@@ -281,8 +281,9 @@ fn file_name(input: &OutlineInput<'_>) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use memoir_text::headings::headings;
+
     use super::*;
-    use crate::base::headings::headings;
 
     fn collection(path: &str, text: &str) -> String {
         let found = headings(text);

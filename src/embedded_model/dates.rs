@@ -1,7 +1,7 @@
 //! Reads the common written forms of a date. Guarantees ISO 8601 with the precision of the text,
 //! and no guess where day and month are ambiguous.
 
-use crate::base::months::MONTHS;
+use memoir_text::months::MONTHS;
 
 /// The first date in a short text such as a header field or a file name.
 pub fn iso(text: &str) -> Option<String> {

@@ -3,9 +3,10 @@
 //! that reports that something has not happened ("It has not been shipped") does. Guarantees terms of the vocabulary only, and
 //! a confidence that says how near the best term is.
 
+use memoir_text::sentences;
+
 use super::profile;
 use super::table::{self, Vector};
-use crate::base::sentences;
 use crate::model::memory::Entity;
 use crate::model::vocabulary::{CATCH_ALL, Terms, is_catch_all};
 

@@ -2,7 +2,7 @@
 //! nurse", "I am allergic to nuts". The fact is the sentence itself, so it says nothing that was not
 //! said; everything else is left to a language model.
 
-use crate::base::sentences;
+use memoir_text::sentences;
 
 /// A statement about the user.
 #[derive(Debug, Clone, PartialEq, Eq)]

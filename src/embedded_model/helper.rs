@@ -2,6 +2,9 @@
 //! front matter, headers, metadata or the file name, and that the summary consists of the source's
 //! own sentences.
 
+use memoir_text::headings::headings;
+use memoir_text::sentences;
+
 use super::dates;
 use super::headers::{self, Headers};
 use super::names;
@@ -10,8 +13,6 @@ use super::profile::Profile;
 use super::rank;
 use super::summarize;
 use super::{HelperInput, HelperOutput};
-use crate::base::headings::headings;
-use crate::base::sentences;
 
 /// Maximum words of a summary.
 const SUMMARY_WORDS: usize = 110;

@@ -47,7 +47,7 @@ pub fn title(text: &str) -> Option<String> {
     let joined = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     let bare =
         joined.trim_matches(|c: char| matches!(c, '.' | ':' | ',' | ';' | '_' | '#' | '"' | ' '));
-    let cut = crate::base::sentences::cut(bare, LONGEST);
+    let cut = memoir_text::sentences::cut(bare, LONGEST);
     let mut letters = cut.trim_end_matches([',', ';', ':', '-', ' ']).chars();
     let first = letters.next()?;
     let name: String = first.to_uppercase().chain(letters).collect();

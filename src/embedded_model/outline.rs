@@ -4,11 +4,12 @@
 
 use std::ops::Range;
 
+use memoir_text::headings::Heading;
+
 use super::collection;
 use super::names;
 use super::sections;
 use super::title;
-use crate::base::headings::Heading;
 
 /// Chunks from which on a source without headings has a category of its own.
 const LONG: usize = 5;

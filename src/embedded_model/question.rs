@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::base::months::MONTHS;
+use memoir_text::months::MONTHS;
 
 /// The kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

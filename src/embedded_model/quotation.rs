@@ -1,7 +1,7 @@
 //! Sentences as an answer quotes them: on one line, without marks that look like citations, with the
 //! number of their chunk.
 
-use crate::base::sentences;
+use memoir_text::sentences;
 
 /// Maximum characters of a quotation.
 pub const LONGEST: usize = 400;

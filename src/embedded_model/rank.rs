@@ -4,11 +4,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use memoir_text::sentences;
+
 use super::profile;
 use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
-use crate::base::sentences;
 
 /// Words and meaning of one sentence or query.
 #[derive(Debug, Clone)]

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use memoir_text::headings::Trail;
+
 use super::distinctive_nouns::distinctive_nouns;
 use super::names;
 use super::outline::OutlineInput;
-use crate::base::headings::Trail;
 
 /// Where the first heading of a level must be for the level to divide the text: within this part
 /// of it, counted in percent.
@@ -348,8 +349,9 @@ fn parts(input: &OutlineInput<'_>, chunks: Range<usize>, heading: &str) -> Vec<V
 
 #[cfg(test)]
 mod tests {
+    use memoir_text::headings::headings;
+
     use super::*;
-    use crate::base::headings::headings;
 
     fn leaves_of(text: &str, size: usize, most: usize) -> Vec<String> {
         let found = headings(text);

@@ -1,9 +1,10 @@
 //! Shortens chunks by keeping their most informative sentences. Guarantees the limit in characters,
 //! and a summary for every chunk that is not empty.
 
+use memoir_text::sentences;
+
 use super::clean;
 use super::rank;
-use crate::base::sentences;
 
 /// Maximum characters of a chunk that are read; more would hardly change a summary.
 const READ: usize = 60_000;

@@ -164,8 +164,9 @@ pub fn from_file_name(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use memoir_text::headings::headings;
+
     use super::*;
-    use crate::base::headings::headings;
 
     fn title(filename: &str, text: &str) -> Option<String> {
         let found = headings(text);

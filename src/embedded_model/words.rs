@@ -3,11 +3,11 @@
 
 use std::sync::OnceLock;
 
+use memoir_text::stop_words::group;
 use rustc_hash::FxHashMap;
 
 use super::table;
 use super::tokens;
-use crate::base::stop_words::group;
 
 /// The groups of English stop words.
 const ENGLISH: [&str; 3] = ["english_common", "english", "english_mail"];

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use memoir_text::text::name_key;
 use serde_json::Value;
 
 use super::{Erasures, Running};
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::uses;
 use crate::base::ids::{Space, USER};
-use crate::base::text::name_key;
 use crate::conversation::READING;
 use crate::model::erasure::{Pending, RowCounts, SubjectKind, add_counts};
 use crate::queries;

@@ -15,10 +15,10 @@ use std::ops::Deref;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use memoir_text::field_error::FieldError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::base::field_error::FieldError;
 use crate::base::problems::{self, ProblemKind};
 use crate::contextual_helpers::{HelperError, Refused};
 use crate::erasure::ErasureError;

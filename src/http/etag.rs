@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 
-use crate::base::hash::sha256_hex;
+use memoir_text::hash::sha256_hex;
 
 /// A hash of everything that a response shows.
 pub fn etag(shown: &impl Serialize) -> HeaderValue {

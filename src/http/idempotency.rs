@@ -14,13 +14,13 @@ use std::str::FromStr as _;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use memoir_text::hash::sha256_hex;
 use serde::Serialize;
 
 use super::auth::Caller;
 use super::error::ApiError;
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::uses;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::USER;
 use crate::base::problems;
 use crate::categories::CategoryError;

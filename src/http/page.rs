@@ -4,14 +4,14 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memoir_text::hash::sha256_hex;
+use memoir_text::text::has_control;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::ApiError;
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 use crate::base::problems;
-use crate::base::text::has_control;
 
 pub const DEFAULT_LIMIT: usize = 50;
 pub const MAX_LIMIT: usize = 500;

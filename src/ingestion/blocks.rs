@@ -1,7 +1,8 @@
 //! What should stay together in a chunk: a heading and its text, a code fence, a row of a table.
 
+use memoir_text::headings::headings;
+
 use super::fragments::CutQuality;
-use crate::base::headings::headings;
 
 /// The stretches of a text in which a cut should not fall, and the positions of its headings. Asked
 /// in the order of the text.

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
+use memoir_text::text::char_count;
+use memoir_text::tokens::TokenCounter;
+
 use super::fragments::{CutQuality, Fragment, fragments};
-use crate::base::text::char_count;
-use crate::base::tokens::TokenCounter;
 
 /// The rules of cutting.
 #[derive(Debug, Clone)]

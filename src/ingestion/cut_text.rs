@@ -3,14 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use memoir_text::hash::sha256_hex;
+use memoir_text::headings::{Heading, Trail, headings, joined};
+use memoir_text::tokens::TokenCounter;
+
 use super::chunker::{TextChunk, cut_at};
 use super::fragments::fragments;
 use super::overlapping::{DELIMITERS, cut_overlapping};
 use super::request::Order;
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
-use crate::base::headings::{Heading, Trail, headings, joined};
-use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
 use crate::config::taxonomy::LimitScope;
 use crate::embedded_model::{EmbeddedModel, OutlineInput, SourceOutline};

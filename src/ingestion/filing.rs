@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use memoir_text::hash::sha256_hex;
+use memoir_text::text::name_key;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -23,10 +25,8 @@ use super::filed_so_far::FiledSoFar;
 use super::saver::Saver;
 use super::shared_calls::BatchMember;
 use crate::base::clock::Clock;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::JobId;
 use crate::base::problems;
-use crate::base::text::name_key;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
 use crate::embedded_model::SourceOutline;

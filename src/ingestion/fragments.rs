@@ -1,7 +1,8 @@
 //! Where a text may be cut, and the fragments between them, each counted once.
 
+use memoir_text::tokens::TokenCounter;
+
 use super::blocks::Blocks;
-use crate::base::tokens::TokenCounter;
 
 /// How good a position is for a cut, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

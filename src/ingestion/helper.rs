@@ -1,13 +1,13 @@
 //! How a job gets the helper of its source: sent with the text, saved before, stored, generated, or
 //! awaited.
 
+use memoir_text::text::basename;
 use serde_json::json;
 
 use super::cut_text::CutText;
 use super::request::Order;
 use super::shared_calls::BatchMember;
 use crate::base::ids::SourceId;
-use crate::base::text::basename;
 use crate::contextual_helpers::{ContextualHelpers, FIRST_CHUNKS, SourceHead, detect_title, tags};
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, LlmError, Session};

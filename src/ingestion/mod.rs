@@ -29,10 +29,10 @@ mod writing;
 
 use std::sync::Arc;
 
+use memoir_text::field_error::FieldError;
 use tokio::sync::Semaphore;
 
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::categories::Taxonomy;
 use crate::categories::options::OptionCache;

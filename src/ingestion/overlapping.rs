@@ -4,10 +4,11 @@
 //! A chunk ends after a blank line, else a line break, else a sentence, else a word, in its last
 //! quarter; the next begins about `overlap` tokens before that, at such a position too.
 
+use memoir_text::text::char_count;
+use memoir_text::tokens::TokenCounter;
+
 use super::chunker::TextChunk;
 use super::fragments::{CutQuality, Fragment};
-use crate::base::text::char_count;
-use crate::base::tokens::TokenCounter;
 
 /// Maximum tokens of a part that is not cut further: short enough to meet the overlap.
 const LONGEST: usize = 64;

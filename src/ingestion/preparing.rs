@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use memoir_text::field_error::FieldError;
+
 use super::request::{self, NewIngestion, Order};
 use super::{Ingestion, IngestionError, KIND};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space, new_uuid};
 use crate::model::job::{Lane, NewJob, SHARES_CALLS};
 use crate::model::source::Source;

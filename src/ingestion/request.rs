@@ -1,5 +1,8 @@
 //! An ingestion request: checked, and stored with the job until it is done.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::hash::short_hash;
+use memoir_text::text::{char_count, has_control_but_breaks};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -7,9 +10,6 @@ use super::chunker::ChunkRules;
 use super::preparing::Identity;
 use super::{IngestionError, IngestionSettings};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::hash::short_hash;
-use crate::base::text::{char_count, has_control_but_breaks};
 use crate::config::ingestion::{
     IndexName, MAX_BATCH, MAX_CHUNK_TOKENS, TransactionScope, delimiter_fault,
 };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir_text::text::char_count;
 use serde::Deserialize as _;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -25,7 +26,6 @@ use super::writing::{Draft, Searched, Writer, Written, part_name};
 use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::problems;
-use crate::base::text::char_count;
 use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::categories::tree_cache::TreeCache;

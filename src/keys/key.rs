@@ -1,7 +1,8 @@
 //! One API key, from the configuration or the table.
 
+use memoir_text::hash::{hex, parse_sha256_hex, sha256_hex};
+
 use crate::base::clock::Timestamp;
-use crate::base::hash::{hex, parse_sha256_hex, sha256_hex};
 use crate::base::ids::Space;
 use crate::config::auth::{ApiKey, KeyLimits, Role};
 use crate::model::llm_call::KeyBudget;

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memoir_text::field_error::FieldError;
+use memoir_text::hash;
+use memoir_text::text::{char_count, has_control};
 use tokio_util::task::TaskTracker;
 
 use crate::base::clock::{Clock, Timestamp};
-use crate::base::field_error::FieldError;
-use crate::base::hash;
 use crate::base::ids::{Space, new_uuid, random_bytes};
-use crate::base::text::{char_count, has_control};
 use crate::config::Auth;
 use crate::config::auth::{KeyLimits, Role};
 use crate::store::{ALL_SPACES, ApiKeyChange, ApiKeyRow, Store, StoreError};

@@ -176,7 +176,7 @@ impl<'a> Call<'a> {
 
         let usage = reply.usage.unwrap_or_else(|| {
             record.provider_params["usage"] = "estimated".into();
-            let completion = crate::base::tokens::quarter_estimate(&reply.text);
+            let completion = memoir_text::tokens::quarter_estimate(&reply.text);
             Usage {
                 prompt: self.plan.expected_tokens,
                 completion: i64::try_from(completion).unwrap_or(i64::MAX),

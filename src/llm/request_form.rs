@@ -1,6 +1,7 @@
 //! The form of a request: its instruction, schema and parameters in an output mode, without what the
 //! model rejects.
 
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Map, Value, json};
 
 use super::profile::{Learnt, Parameter};
@@ -8,7 +9,6 @@ use super::provider::{Mode, Parameters};
 use super::send::Target;
 use super::task::Task;
 use super::{Llm, schema};
-use crate::base::tokens::TokenCounter;
 
 /// Any number, as long as it never changes.
 const SEED: u64 = 7;

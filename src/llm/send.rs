@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use memoir_text::tokens::{TokenCounter, quarter_estimate};
+
 use super::attempt::Sent;
 use super::explain::explain;
 use super::listener::Listener;
@@ -14,7 +16,6 @@ use super::record::{Attempts, Plan};
 use super::request_form::{repair_note, repair_note_within, suited, system_in, written};
 use super::task::Task;
 use super::{Llm, LlmError, measure};
-use crate::base::tokens::{TokenCounter, quarter_estimate};
 
 /// A provider and one of its models.
 pub struct Target {

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashlink::LruCache;
+use memoir_text::field_error::FieldError;
 
 use super::turns::Turns;
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::policy::{Policy, Settings, SettingsFault};
 use crate::store::{PolicyRow, Store, StoreError};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
+
 use super::policies::{MemoryPolicies, PolicyError};
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
-use crate::base::text::char_count;
 use crate::policy::time_limit::TimeLimit;
 use crate::policy::{Candidate, Outcome, Policy, Settings, run};
 

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_text::text::{char_count, has_control_but_breaks};
+use memoir_text::tokens::TokenCounter;
 use strum::IntoStaticStr;
 
 use super::cache::{Key, ResultCache};
@@ -13,8 +15,6 @@ use super::metrics::{Counted, RetrievalMetrics};
 use super::policies::{MemoryPolicies, PolicyError, PolicyName, RETRIEVAL, StoredPolicy};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, ThreadId, memory_group};
-use crate::base::text::{char_count, has_control_but_breaks};
-use crate::base::tokens::TokenCounter;
 use crate::config;
 use crate::llm::Session;
 use crate::model::memory::{Memory, MemoryKind};

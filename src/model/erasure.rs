@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::{ErasureId, Space};
 
 /// What is deleted.

@@ -1,11 +1,11 @@
 //! Which chunks a request may find, as a caller states it, and the rules for it.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{char_count, has_control};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::text::{char_count, has_control};
 use crate::model::query::QueryScope;
 
 /// Maximum number of sources, and of tags, in one request.

@@ -1,11 +1,11 @@
 //! Candidates and entries: the memories that go into the chain, and those that come out of it.
 
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::base::text::char_count;
 
 /// The type of a memory; each type has its own group in the prompt text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,6 +1,6 @@
 //! Runs the whole chain over the candidates of one search.
 
-use crate::base::tokens::quarter_estimate;
+use memoir_text::tokens::quarter_estimate;
 
 use super::candidate::{Candidate, Entry, by_score};
 use super::explain::Step;

@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use crate::base::field_error::FieldError;
+use memoir_text::field_error::FieldError;
 
 /// Maximum positions of one pattern, and of all together.
 const MAX_POSITIONS: usize = 250;

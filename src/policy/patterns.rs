@@ -11,6 +11,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 use regex::{Regex, RegexBuilder};
 
 use super::built_in::BuiltIn;
@@ -18,8 +20,6 @@ use super::finder::{Finder, known};
 use super::pattern_size::PatternSize;
 use super::settings::{LONGEST_PATTERN, MAX_PATTERNS};
 use super::time_limit::{TimeLimit, TimeOver};
-use crate::base::field_error::FieldError;
-use crate::base::text::char_count;
 
 /// The most memory that one compiled pattern may take, and the most that its searches keep.
 const MAX_PATTERN_BYTES: usize = 1 << 20;

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use memoir_text::framing;
+
 use super::candidate::{Entry, MemoryType};
 use crate::base::clock::Timestamp;
-use crate::base::framing;
 
 /// Empty without entries; otherwise one group for each type that occurs, in a fixed order.
 pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::base::field_error::FieldError;
-use crate::base::text::char_count;
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 
 use super::built_in::BuiltIn;
 use super::patterns::{self, CompiledPatterns};

@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_text::text::one_line;
+
 use super::QueryError;
 use super::input::QuerySettings;
 use super::page::{Cursor, Place};
 use super::traversal::Path;
 use crate::base::ids::{SourceId, Space};
-use crate::base::text::one_line;
 use crate::model::query::{Candidate, QueryScope, SourceHelper};
 use crate::store::{LeafPart, Store};
 

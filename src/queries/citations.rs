@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use memoir_text::headings::trail_within;
+use memoir_text::sentences;
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::result::{QueryChunk, QueryMemory};
-use crate::base::headings::trail_within;
-use crate::base::sentences;
-use crate::base::text::char_count;
 use crate::search::highlight::Highlighter;
 
 /// A sentence that an answer is based on: of a chunk, or of a memory.

@@ -1,9 +1,9 @@
 //! Why a query has no result, as its problem document says.
 
+use memoir_text::field_error::FieldError;
 use serde_json::{Map, Value, json};
 
 use super::result::QueryResult;
-use crate::base::field_error::FieldError;
 use crate::base::problems::{self, ProblemKind};
 use crate::jobs::{Failure, JobError};
 use crate::llm::LlmError;

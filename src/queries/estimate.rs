@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::one_line;
+use memoir_text::tokens::TokenCounter;
 use strum::VariantArray as _;
 
 use super::auto::decide::{OFFERED_LEAVES, PICKS, Reach};
@@ -14,10 +17,7 @@ use super::input::{Mode, QuerySettings};
 use super::run::PICK_LEVEL;
 use super::strategy::Strategy;
 use super::{Inner, Queries, QueryError};
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
-use crate::base::text::one_line;
-use crate::base::tokens::TokenCounter;
 use crate::config::query::{PromptLimiting, StrategyName};
 use crate::llm::tasks::select::Select;
 use crate::llm::{Hint, Task};

@@ -1,13 +1,13 @@
 //! A query with all parameters: the caller's values, completed from the settings, and checked
 //! together.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::QueryError;
 use super::strategy::Strategy;
-use crate::base::field_error::FieldError;
-use crate::base::text::char_count;
 use crate::config;
 use crate::config::query::{
     MAX_BUDGET, MAX_LIMIT, MAX_N, MAX_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,

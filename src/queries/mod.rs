@@ -30,12 +30,12 @@ mod visible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memoir_text::tokens::TokenCounter;
 use tokio_util::task::TaskTracker;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::base::metrics as names;
-use crate::base::tokens::TokenCounter;
 use crate::categories::Taxonomy;
 use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;

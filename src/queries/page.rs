@@ -2,13 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 use super::QueryError;
 use super::input::QuerySettings;
 use super::traversal::Path;
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 
 /// A path by its ids, with the rank and the best rank on each level.
 type Way = (Vec<i64>, Vec<(i64, i64)>);

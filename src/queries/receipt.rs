@@ -1,6 +1,7 @@
 //! The stored record of a query: options and choices, what was dropped and why, and the cost. It
 //! contains no chunk text.
 
+use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 use super::auto::AutoRecord;
@@ -11,7 +12,6 @@ use super::result::{
     DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart,
 };
 use super::traversal::{Level, Path};
-use crate::base::hash::sha256_hex;
 use crate::base::ids::SourceId;
 use crate::model::query::StoredQuery;
 

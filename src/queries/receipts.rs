@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use memoir_text::text::char_count;
+
 use super::{Course, Queries, QueryError, QueryResult, QuerySettings, Receipt, Who};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
-use crate::base::text::char_count;
 use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryUses, StoredPart, StoredQuery};
 use crate::store::{ERASED_STATE, QueryPage, StoreError};

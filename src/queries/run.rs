@@ -15,6 +15,8 @@ pub use picking::PICK_LEVEL;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use memoir_text::tokens::TokenCounter;
+
 use super::auto::AutoRecord;
 use super::auto::decide::Reach;
 use super::auto::page::RankedCursor;
@@ -29,7 +31,6 @@ use super::result::{
 use super::traversal::{Hierarchy, Level, Path, Reason, Walk, Walker};
 use super::{Events, Inner, QueryError, QueryEvent};
 use crate::base::ids::SourceId;
-use crate::base::tokens::TokenCounter;
 use crate::config::query::{PromptLimiting, StrategyName};
 use crate::llm::tasks::answer::{Answer, Evidence};
 use crate::llm::{MemberListener, Session};

@@ -1,9 +1,10 @@
 //! A search request, checked all at once.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
+
 use super::SearchError;
 use super::rank::Kind;
-use crate::base::field_error::FieldError;
-use crate::base::text::char_count;
 use crate::model::query::QueryScope;
 use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched};
 

@@ -35,8 +35,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hashlink::LruCache;
+use memoir_text::field_error::FieldError;
 
-use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};

@@ -7,11 +7,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use memoir_text::stop_words;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::stem::stem;
-use crate::base::stop_words;
 
 /// Version of these rules, stored with the terms of each space.
 pub const TERMS_VERSION: i64 = 1;

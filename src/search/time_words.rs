@@ -1,7 +1,8 @@
 //! The time that a question names: "in August 2023", "on 5 May", "in 2022". Pure.
 
+use memoir_text::months::MONTHS;
+
 use crate::base::clock::Timestamp;
-use crate::base::months::MONTHS;
 
 /// Words before "may" and "march" that make them months.
 const BEFORE_MONTH: [&str; 12] = [

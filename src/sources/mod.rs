@@ -5,8 +5,9 @@ mod rules;
 
 use std::collections::HashMap;
 
+use memoir_text::field_error::FieldError;
+
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::Chunk;
 use crate::model::source::Source;

@@ -9,9 +9,10 @@ pub mod difference;
 mod input;
 mod scoring;
 
-use crate::base::field_error::FieldError;
+use memoir_text::field_error::FieldError;
+use memoir_text::words::telling;
+
 use crate::base::ids::{SourceId, Space};
-use crate::base::words::telling;
 use crate::model::version_search::{Choice, ManifestEntry, VersionCandidate, VersionSearch};
 use crate::search::{Search, SearchError};
 use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError};

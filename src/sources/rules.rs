@@ -1,10 +1,11 @@
 //! The rules for a source's name, path and tags. A `Source` built here satisfies them.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{basename, char_count, has_control, is_absolute_path};
+
 use super::{NewSource, SourceChange};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::SourceId;
-use crate::base::text::{basename, char_count, has_control, is_absolute_path};
 use crate::model::source::{FILE_INGEST, Source, own_path};
 
 const MAX_NAME_CHARS: usize = 255;

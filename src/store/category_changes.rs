@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use memoir_text::text::name_key;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -10,7 +11,6 @@ use super::categories::{NAMES, select_named};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::text::name_key;
 use crate::model::category::{CategoryChange, LeafText, Rename};
 
 impl Store {

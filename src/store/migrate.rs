@@ -4,11 +4,11 @@
 //! statement separately: there a session lock excludes others, and after a crash the migration
 //! simply runs again (`migrations/README.md`).
 
+use memoir_text::hash::sha256_hex;
 use sqlx::{AnyConnection, Executor as _, Row as _};
 
 use super::backend::Backend;
 use super::{Engine, StoreError, catalog, pgvector};
-use crate::base::hash::sha256_hex;
 
 /// One migration, for three engines.
 pub struct Migration {

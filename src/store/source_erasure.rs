@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use memoir_text::text::name_key;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -11,7 +12,6 @@ use super::text_uses::count;
 use super::{NewEntry, Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
-use crate::base::text::name_key;
 use crate::model::category::NamedBy;
 use crate::model::erasure::RowCounts;
 use crate::model::search::OwnerKind;

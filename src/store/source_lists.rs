@@ -1,5 +1,8 @@
 //! Lists of sources: filters, orders and pages.
 
+use memoir_text::hash::short_hash;
+use memoir_text::text::name_key;
+use memoir_text::words::filename_key;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -10,10 +13,7 @@ use super::source_versions::{self, read_version};
 use super::sources::{latest, read_source};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
-use crate::base::hash::short_hash;
 use crate::base::ids::{SourceId, Space};
-use crate::base::text::name_key;
-use crate::base::words::filename_key;
 use crate::model::source::Source;
 use crate::model::version_search::ManifestEntry;
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use memoir_text::hash::short_hash;
+use memoir_text::words::filename_key;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -10,9 +12,7 @@ use super::dialect::KEPT_ROWS;
 use super::source_versions;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::hash::short_hash;
 use crate::base::ids::{SourceId, Space};
-use crate::base::words::filename_key;
 use crate::model::search::OwnerKind;
 use crate::model::source::{FILE_INGEST, Source};
 

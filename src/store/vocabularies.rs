@@ -1,12 +1,12 @@
 //! Rows of `vocabularies` and of the `lexicon`.
 
+use memoir_text::text::name_key;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::text::name_key;
 use crate::model::vocabulary::Vocabulary;
 
 const NEWEST: &str = "SELECT version, terms_json FROM vocabularies WHERE space = ? \

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use memoir_text::framing::{body, entry, name};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -10,7 +11,6 @@ use super::candidate::Candidate;
 use super::condenser::CondensedContext;
 use super::files::InjectedFile;
 use super::shaper::Headers;
-use crate::base::framing::{body, entry, name};
 use crate::model::memory::Memory;
 
 /// One block of a prompt.

@@ -4,8 +4,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use memoir_text::text::sentences;
+
 use super::likeness::share;
-use crate::base::text::sentences;
 use crate::conversation::fact_check::denies;
 use crate::search::terms;
 

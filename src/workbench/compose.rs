@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -30,7 +31,6 @@ use super::workspace::Workspace;
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::tokens::TokenCounter;
 use crate::llm::Session;
 use crate::llm::tasks::shape::{Anchors, Shaped};
 

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use memoir_text::field_error::FieldError;
+
 use super::WorkbenchError;
 use super::stage::Tools;
-use crate::base::field_error::FieldError;
 use crate::base::ids::SourceId;
 use crate::model::query::QueryScope;
 use crate::model::scope::ScopeInput;

@@ -1,6 +1,10 @@
 //! The files (A1) that the caller injects. A FULL file is in the prompt byte for byte; of a PACK
 //! file, the headings and leading paragraphs, as far as they fit.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::framing;
+use memoir_text::headings::headings;
+use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,11 +13,7 @@ use super::claims::Claims;
 use super::likeness::Compared;
 use super::workspace::Workspace;
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::framing;
-use crate::base::headings::headings;
 use crate::base::ids::Space;
-use crate::base::tokens::TokenCounter;
 use crate::model::source::Source;
 use crate::sources::{SourceError, Sources};
 use crate::store::{SourceFilter, SourcePage};

@@ -1,5 +1,7 @@
 //! A request to compose a prompt, and its rules.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,8 +11,6 @@ use super::target::Target;
 use super::workspace::{
     AgentsInput, CeilingsInput, RunSettingsInput, TimeoutsInput, Workspace, WorkspaceInput,
 };
-use crate::base::field_error::FieldError;
-use crate::base::text::char_count;
 use crate::model::scope::ScopeInput;
 use crate::search::Kind;
 

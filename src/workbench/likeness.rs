@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::base::words;
+use memoir_text::words;
 
 /// Words of one shingle, and the share of shingles that makes a duplicate.
 const SHINGLE: usize = 5;

@@ -36,7 +36,6 @@ pub mod workspace;
 
 use std::sync::Arc;
 
-use crate::base::field_error::FieldError;
 use crate::base::ids::RunId;
 use crate::config;
 use crate::conversation::{Conversation, ConversationError};
@@ -47,6 +46,7 @@ use crate::store::{Store, StoreError};
 
 use adapters::Adapters;
 use ceiling::PromptEstimate;
+use memoir_text::field_error::FieldError;
 use runs::PromptRuns;
 use workspace::Workspaces;
 

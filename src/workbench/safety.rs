@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::base::folding::Folded;
-use crate::base::framing::{REMOVED, defused};
-use crate::base::text::sentences;
+use memoir_text::folding::Folded;
+use memoir_text::framing::{REMOVED, defused};
+use memoir_text::text::sentences;
 
 /// Characters of a removed instruction that are shown.
 const SHOWN_CHARS: usize = 120;

@@ -4,6 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
+use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,10 +16,7 @@ use super::runs::PromptRun;
 use super::workspace::{Ceilings, CeilingsInput};
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
-use crate::base::text::char_count;
-use crate::base::tokens::TokenCounter;
 use crate::conversation::ConversationError;
 use crate::conversation::messages::{Appended, MAX_CHARS, NewMessage, PreparedMessages, Wanted};
 use crate::llm::tasks::send::SendPrompt;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use memoir_text::text::name_key;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -12,7 +13,6 @@ use super::WorkbenchError;
 use super::condenser::CondensedContext;
 use super::safety::is_suspect;
 use super::stage::Tools;
-use crate::base::text::name_key;
 use crate::llm::tasks::shape::{Anchors, Audit, Shape, Shaped};
 
 /// The headers of a prompt, which say what the task asks for; empty if unknown.

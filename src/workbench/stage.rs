@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -9,7 +10,6 @@ use super::WorkbenchError;
 use super::adapters::Adapters;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::base::tokens::TokenCounter;
 use crate::conversation::Conversation;
 use crate::llm::{Llm, LlmError, Session};
 use crate::search::Search;

@@ -1,12 +1,12 @@
 //! A prompt as the messages of a provider: the stable parts first and marked for the provider's
 //! prompt cache.
 
+use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::builder::{self, Block};
-use crate::base::tokens::TokenCounter;
 
 /// The form of a composed prompt. `text` (the default): only the text; `openai`: `messages` for
 /// chat completions; `anthropic`: `system` and `messages`, with `cache_control` at the end of the

@@ -1,15 +1,15 @@
 //! The workspace of a space: hard rules, project memory, and the defaults of a run. Every change is a
 //! new version; none is ever changed.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
 use crate::base::ids::Space;
 use crate::base::json_object::object_or_null;
-use crate::base::text::char_count;
 use crate::config;
 use crate::store::{Store, StoreError, WorkspaceRow};
 

@@ -1,8 +1,16 @@
-//! The architecture as a test: which folder may import which, which folders may use a crate, and
-//! how large a file may be.
+//! The architecture as a test: which folder may import which, which crates of the workspace may
+//! depend on which, which folders may use a crate, and how large a file may be.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Each crate under `crates` and the others there that it may depend on.
+const MAY_DEPEND: &[(&str, &[&str])] = &[("text", &[])];
+
+/// What computes only has no use for these.
+const NOT_IN_CRATES: &[&str] = &[
+    "axum", "config", "hyper", "memoir", "reqwest", "sqlx", "tokio",
+];
 
 /// Each folder and what it may import besides `base`. `model` is listed where it is used.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
@@ -194,22 +202,26 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("tracing_subscriber", &["telemetry"]),
     ("metrics_exporter_prometheus", &["telemetry"]),
-    ("tiktoken_rs", &["base"]),
+    ("tiktoken_rs", &["crates/text"]),
 ];
 
 /// A longer file has more than one purpose.
 const MAX_LINES: usize = 600;
 
 struct Source {
+    /// A folder in `src`, or `crates/…`.
     folder: String,
     path: PathBuf,
     text: String,
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
-    let mut folders = vec![root.clone()];
+    let mut folders = vec![root().join("src"), root().join("crates")];
 
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -219,19 +231,10 @@ fn sources() -> Vec<Source> {
                 continue;
             }
 
-            let relative = path.strip_prefix(&root).unwrap();
-            let first = relative
-                .components()
-                .next()
-                .unwrap()
-                .as_os_str()
-                .to_str()
-                .unwrap();
-
-            let folder = first.trim_end_matches(".rs").to_owned();
             if path.extension().is_some_and(|extension| extension == "rs") {
+                let relative = path.strip_prefix(root()).unwrap();
                 found.push(Source {
-                    folder,
+                    folder: folder_of(relative.to_str().unwrap()),
                     text: std::fs::read_to_string(&path).unwrap(),
                     path,
                 });
@@ -241,6 +244,17 @@ fn sources() -> Vec<Source> {
 
     assert!(found.len() > 30, "the sources moved");
     found
+}
+
+/// The folder of a path such as `src/queries/mod.rs` or `crates/text/src/hash.rs`.
+fn folder_of(path: &str) -> String {
+    let mut parts = path.split('/');
+    let (top, first) = (parts.next().unwrap(), parts.next().unwrap());
+    if top == "crates" {
+        return format!("crates/{first}");
+    }
+
+    first.trim_end_matches(".rs").to_owned()
 }
 
 /// The names that follow `prefix` in code, without comments.
@@ -273,7 +287,8 @@ fn named_after(text: &str, prefix: &str) -> BTreeSet<String> {
 #[test]
 fn imports_only_point_down() {
     for source in sources() {
-        if ["main", "lib"].contains(&source.folder.as_str()) {
+        let is_top = ["main", "lib"].contains(&source.folder.as_str());
+        if is_top || source.folder.starts_with("crates/") {
             continue;
         }
 
@@ -308,8 +323,7 @@ fn the_table_lists_the_layers_in_order() {
         }
     }
 
-    let library =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let library = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let listed: Vec<String> = library
         .lines()
         .filter_map(|line| {
@@ -325,6 +339,28 @@ fn the_table_lists_the_layers_in_order() {
         listed, order,
         "src/lib.rs and the map list the same folders in the same order"
     );
+}
+
+#[test]
+fn crates_depend_only_on_those_below() {
+    let folders = std::fs::read_dir(root().join("crates")).unwrap();
+    let names = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: BTreeSet<String> = names.collect();
+    let listed: BTreeSet<String> = MAY_DEPEND.iter().map(|(name, _)| (*name).into()).collect();
+    assert_eq!(names, listed, "the crates and the map of them");
+
+    for (name, allowed) in MAY_DEPEND {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
+        for dependency in manifest["dependencies"].as_table().unwrap().keys() {
+            let ours = dependency.strip_prefix("memoir-");
+            assert!(
+                ours.is_none_or(|other| allowed.contains(&other))
+                    && !NOT_IN_CRATES.contains(&dependency.as_str()),
+                "crates/{name} depends on {dependency}, which the map does not allow"
+            );
+        }
+    }
 }
 
 #[test]

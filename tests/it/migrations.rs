@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use memoir::base::hash::sha256_hex;
 use memoir::config::database::Engine;
 use memoir::store::{SCHEMA_VERSION, Store, StoreError};
+use memoir_text::hash::sha256_hex;
 use sqlx::Row as _;
 
 use crate::support::app::load;

@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use memoir_text::text::name_key;
+
 use super::{Node, ROOT, Tree};
-use crate::base::text::name_key;
 use crate::config::taxonomy::LimitScope;
 
 impl Tree {

@@ -2,13 +2,13 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::memories::{EntityResponse, MemoryResponse};
 use crate::base::clock::Timestamp;
 use crate::base::ids::context_id;
-use crate::base::text::char_count;
 use crate::config::llm::Caps;
 use crate::conversation::compose::LeftOut;
 use crate::conversation::context::{Context, ContextInput, Rank, Timings};

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
+use memoir_text::text::{char_count, one_line};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::base::text::{char_count, one_line};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, objects};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::text::char_count;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams, moment};

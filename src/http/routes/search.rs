@@ -2,10 +2,10 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::base::tokens::TokenCounter;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, object_or_null};

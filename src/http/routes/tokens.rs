@@ -4,12 +4,12 @@ use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
 use axum::Json;
+use memoir_text::text::char_count;
+use memoir_text::tokens::{TokenCounter, quarter_estimate};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
-use crate::base::text::char_count;
-use crate::base::tokens::{TokenCounter, quarter_estimate};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gatherer::{CallAnswers, Gatherer};
+use memoir_text::text::{name_key, one_line};
 use stages::{Member, Stages};
 
 use crate::base::ids::JobId;
-use crate::base::text::{name_key, one_line};
 use crate::contextual_helpers::{ContextualHelpers, SourceHead};
 use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
 use crate::llm::tasks::helper_many::MAX_DOCUMENTS;

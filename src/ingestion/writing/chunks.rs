@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use memoir_text::text::name_key;
+
 use super::{Draft, Writer, Written};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
-use crate::base::text::name_key;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::ingestion::write_error::{During, WriteError};

@@ -2,6 +2,7 @@
 //! nothing else waits for it. It reads the task itself, not the prompt.
 
 use futures_util::future::BoxFuture;
+use memoir_text::framing::next_line;
 use serde::Serialize;
 
 use super::super::provider::{Capabilities, Finish, Provider, Reply, Request, Usage, Vectors};
@@ -22,7 +23,6 @@ use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::send::SendPrompt;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use super::embedded_prompts;
-use crate::base::framing::next_line;
 use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
 use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;

@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 
+use memoir_text::text::{char_count, one_line, sentences};
+use memoir_text::words;
+
 use super::super::tasks::condense::{Condense, Condensed, Constraint, Fact, OpenIssue};
 use super::super::tasks::judge::{
     JudgedChunk, Nli, NliLabel, NliOutput, NliVerdict, Ranked, Rerank, RerankOutput,
 };
 use super::super::tasks::shape::{Anchors, Audit, FactId, Shape, Shaped};
-use crate::base::text::{char_count, one_line, sentences};
-use crate::base::words;
 use crate::embedded_model::EmbeddedModel;
 
 /// A chunk below this likeness to the task is of no use.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use memoir_text::framing::above_label;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::enrich::{NamedEntity, entities_schema};
-use crate::base::framing::above_label;
 use crate::llm::{Fault, Task};
 use crate::model::vocabulary::Terms;
 

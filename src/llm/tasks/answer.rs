@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use memoir_text::framing::quoted;
+use memoir_text::text::one_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{framed, helper_line};
-use crate::base::framing::quoted;
-use crate::base::text::one_line;
 use crate::embedded_model::NOT_FOUND;
 use crate::llm::{Fault, Task, schema};
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::base::text::name_key;
-use crate::base::words;
+use memoir_text::text::name_key;
+use memoir_text::words;
 
 /// Words that small models take from the instruction or the prompt; asked again once.
 const WORDS_OF_THE_TASK: &[&str] = &[

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use memoir_text::text::{MAX_NAME_CHARS, category_name, name_fault, name_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +13,6 @@ use super::category_names::{
     in_words, is_from_the_example, is_word_of_the_task, repeats_helper, without_parents,
 };
 use super::{framed, helper_line};
-use crate::base::text::{MAX_NAME_CHARS, category_name, name_fault, name_key};
 use crate::llm::{Fault, Hint, Items, Task, schema};
 
 /// What small models write when they copy the example instead of filling it in; never a category

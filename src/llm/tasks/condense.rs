@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use memoir_text::text::{char_count, one_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,7 +12,6 @@ use serde_json::Value;
 use super::framed;
 use super::judge::JudgedChunk;
 use super::shape::FactId;
-use crate::base::text::{char_count, one_line};
 use crate::llm::request_form::NOT_USED;
 use crate::llm::{Fault, Task, schema};
 

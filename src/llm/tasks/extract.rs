@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use memoir_text::sentences;
+use memoir_text::text::{char_count, one_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::framed;
-use crate::base::sentences;
-use crate::base::text::{char_count, one_line};
 use crate::llm::{Fault, Task, schema};
 
 /// Facts of one message, and characters of a fact.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use memoir_text::text::{one_line, sentences};
+use memoir_text::tokens::TokenCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::framed;
-use crate::base::text::{one_line, sentences};
-use crate::base::tokens::TokenCounter;
 use crate::llm::{Fault, Task, schema};
 
 /// Maximum tokens of a helper.

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use memoir_text::text::one_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::IntoStaticStr;
 
 use super::framed;
-use crate::base::text::one_line;
 use crate::llm::{Fault, Items, Task, schema};
 
 /// A chunk to judge.

@@ -17,8 +17,6 @@ pub mod send;
 pub mod shape;
 pub mod summarize;
 
-use crate::base::framing::quoted;
-use crate::base::text::one_line;
 use analyze::Analyze;
 use answer::Answer;
 use classify::Classify;
@@ -28,6 +26,8 @@ use extract::Extract;
 use helper::Helper;
 use helper_many::HelperMany;
 use judge::{Nli, Rerank};
+use memoir_text::framing::quoted;
+use memoir_text::text::one_line;
 use probe::Probe;
 use rollup::Rollup;
 use select::Select;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use memoir_text::text::char_count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::framed;
-use crate::base::text::char_count;
 use crate::llm::{Fault, Task};
 
 /// Maximum characters of a title.

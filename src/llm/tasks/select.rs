@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use memoir_text::text::{name_key, one_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::helper_line;
-use crate::base::text::{name_key, one_line};
 use crate::llm::{Fault, Hint, Task, schema};
 
 /// A query and the options.

@@ -4,12 +4,12 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use memoir_text::text::{char_count, one_line};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::framed;
-use crate::base::text::{char_count, one_line};
 use crate::llm::{Fault, Task};
 
 /// Maximum characters of a header, and maximum number of artifacts.

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
+use memoir_text::text::char_count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::framed;
-use crate::base::text::char_count;
 use crate::llm::{Fault, Items, Task, schema};
 
 /// The fixed instruction.

@@ -1,10 +1,11 @@
 //! Takes entries while their tokens fit, cuts the first that does not, and drops the rest.
 
+use memoir_text::text::char_count;
+use memoir_text::tokens::quarter_estimate;
+
 use super::super::candidate::Entry;
 use super::super::explain::{Effect, Reason, Step};
 use super::clip::ELLIPSIS;
-use crate::base::text::char_count;
-use crate::base::tokens::quarter_estimate;
 
 pub const NAME: &str = "token_budget";
 

@@ -1,8 +1,9 @@
 //! Keeps the first sentences of each entry.
 
+use memoir_text::text::sentences;
+
 use super::super::candidate::Entry;
 use super::super::explain::{Effect, Reason, Step};
-use crate::base::text::sentences;
 
 pub const NAME: &str = "clipping";
 

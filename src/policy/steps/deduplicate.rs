@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use memoir_text::hash::sha256_hex;
 use unicode_normalization::UnicodeNormalization;
 
 use super::super::candidate::Entry;
 use super::super::explain::{Effect, Reason, Step};
-use crate::base::hash::sha256_hex;
 
 pub const NAME: &str = "deduplication";
 

@@ -4,9 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use hashlink::LruCache;
+use memoir_text::hash::sha256_hex;
 
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::Space;
 use crate::queries::{QueryResult, QuerySettings};
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use memoir_text::framing::quoted;
+use memoir_text::tokens::TokenCounter;
 use tokio::sync::Semaphore;
 
 use super::{Item, ModeTokens, PromptTokens, Size};
-use crate::base::framing::quoted;
-use crate::base::tokens::TokenCounter;
 use crate::llm::tasks::answer::{Answer, number, place, query_line};
 use crate::llm::tasks::summarize::{Summarize, SummarizeChunk};
 use crate::llm::tasks::{CLOSING, OPENING, helper_line};

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::base::words;
+use memoir_text::words;
 
 /// The score of each text, 0 to 1: the share of the query's terms that it contains, each weighted
 /// by how few texts contain it.

@@ -11,8 +11,8 @@ pub mod summarize;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::text::char_count;
-use crate::base::tokens::TokenCounter;
+use memoir_text::text::char_count;
+use memoir_text::tokens::TokenCounter;
 
 pub use counting::{BudgetChunk, count_prompt};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use memoir_text::tokens::TokenCounter;
+
 use super::{BudgetChunk, PromptTokens, Size};
-use crate::base::tokens::TokenCounter;
 use crate::llm::Task;
 use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk, heading};
 use crate::llm::tasks::{CLOSING, OPENING};

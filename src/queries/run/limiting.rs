@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use memoir_text::text::char_count;
+
 use super::{Material, QueryRun};
-use crate::base::text::char_count;
 use crate::queries::budget::keywords;
 use crate::queries::budget::prune::{self, prune};
 use crate::queries::budget::summarize::{NoPlan, Part, Plan, Rules, plan, tighter};

@@ -4,9 +4,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use memoir_text::text::name_key;
+
 use super::scoring::Scale;
 use crate::base::clock::Timestamp;
-use crate::base::text::name_key;
 use crate::model::version_search::{Choice, VersionCandidate};
 
 /// The filters.

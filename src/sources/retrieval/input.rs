@@ -1,8 +1,9 @@
 //! A request for one document: checked, and turned into words, tags and a name.
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::{basename, char_count};
+
 use crate::base::clock::Timestamp;
-use crate::base::field_error::FieldError;
-use crate::base::text::{basename, char_count};
 use crate::model::source::FILE_INGEST;
 use crate::model::version_search::Choice;
 

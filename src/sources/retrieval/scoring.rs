@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::base::words::{each, telling};
+use memoir_text::words::{each, telling};
+
 use crate::model::version_search::VersionCandidate;
 
 /// The weights of the words of a query.

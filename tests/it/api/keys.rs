@@ -98,7 +98,7 @@ async fn a_key_is_shown_once_and_stored_hashed() {
             .await;
         let row = row.unwrap();
         let stored: Vec<String> = (0..3).map(|index| row.get(index)).collect();
-        assert_eq!(stored[0], memoir::base::hash::sha256_hex(secret.as_bytes()));
+        assert_eq!(stored[0], memoir_text::hash::sha256_hex(secret.as_bytes()));
         assert!(!stored.concat().contains(&secret));
         let kept = sqlx::query("SELECT COUNT(*) FROM idempotency_keys")
             .fetch_one(&mut connection)

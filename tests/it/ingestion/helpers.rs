@@ -1,7 +1,7 @@
 //! Helpers of sources: generated once and within limits, or written by their users step by step.
 
-use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::{Fault, Step};
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
 use crate::support::database::TestDatabase;

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use memoir::base::tokens::TokenCounter;
 use memoir::ingestion::chunker::{ChunkRules, cut};
 use memoir::scripted_model::ScriptedModel;
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
 use crate::support::binary::{Binary, Running};

@@ -565,7 +565,7 @@ async fn a_helper_that_stays_too_long_is_shortened_at_a_sentence() {
         answered.value.summary
     );
     let tokens =
-        memoir::base::tokens::TokenCounter::for_model(None).count(&answered.value.paragraph());
+        memoir_text::tokens::TokenCounter::for_model(None).count(&answered.value.paragraph());
     assert!(tokens <= 300, "{tokens}");
 }
 

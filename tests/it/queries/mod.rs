@@ -16,8 +16,8 @@ mod streaming;
 mod summaries;
 mod walk;
 
-use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::Seen;
+use memoir_text::tokens::TokenCounter;
 use serde_json::Value;
 
 use crate::support::library::{Desk, Filed};

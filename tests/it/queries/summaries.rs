@@ -1,7 +1,7 @@
 //! SUMMARIZE: the ratio, the parts, the exact prompt, retries and the two final checks.
 
-use memoir::base::tokens::TokenCounter;
 use memoir::scripted_model::{Reply, Seen};
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
 use super::{each, texts};

@@ -1,6 +1,6 @@
 //! The manifest, and the differences between two versions.
 
-use memoir::base::hash::sha256_hex;
+use memoir_text::hash::sha256_hex;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};

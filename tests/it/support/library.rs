@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use memoir::base::clock::Timestamp;
-use memoir::base::hash::sha256_hex;
 use memoir::base::ids::{SourceId, Space};
-use memoir::base::text::{char_count, name_key};
-use memoir::base::tokens::TokenCounter;
 use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::contextual_helper::{HelperOrigin, NewHelper};
@@ -16,6 +13,9 @@ use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
 use memoir::scripted_model::{Reply as ModelReply, ScriptedModel, Seen};
 use memoir::store::{NewVersion, Store, Tx};
+use memoir_text::hash::sha256_hex;
+use memoir_text::text::{char_count, name_key};
+use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
 use super::app::{Reply, TestApp, load};

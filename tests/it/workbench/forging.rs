@@ -1,8 +1,8 @@
 //! Text that forges the structure of what memoir hands to a model. Each product is read back line by
 //! line: a line that memoir did not write fails the test.
 
-use memoir::base::folding::Folded;
 use memoir::scripted_model::{Reply as ModelReply, Seen};
+use memoir_text::folding::Folded;
 use serde_json::{Value, json};
 
 use super::{Bench, answer, chunk_ids, headers};

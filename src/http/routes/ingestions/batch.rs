@@ -7,13 +7,13 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use memoir_text::field_error::FieldError;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{CreateIngestionRequest, parsed, server_file};
-use crate::base::field_error::FieldError;
 use crate::base::problems;
 use crate::http::auth::Caller;
 use crate::http::body_budget::Reservation;

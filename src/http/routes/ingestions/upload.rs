@@ -3,10 +3,10 @@
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
 use futures_util::stream;
+use memoir_text::text::basename;
 
 use super::CreateIngestionRequest;
 use crate::base::problems;
-use crate::base::text::basename;
 use crate::http::error::ApiError;
 use crate::http::extract;
 use crate::model::source::TEXT_TYPES;

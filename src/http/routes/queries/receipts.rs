@@ -1,9 +1,9 @@
 //! The wire format of receipts and replays.
 
+use memoir_text::field_error::FieldError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::base::field_error::FieldError;
 use crate::config::query::{MAX_N, StrategyName};
 use crate::http::error::ApiError;
 use crate::model::llm_call::LlmCall;

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use memoir_text::field_error::FieldError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::base::field_error::FieldError;
 use crate::contextual_helpers::{HelperError, HelperFields, compose, from_text};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;

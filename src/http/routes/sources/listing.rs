@@ -1,10 +1,10 @@
 //! The list of sources: its filters, its order, its pages and their cursors.
 
+use memoir_text::text::has_control;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use crate::base::ids::SourceId;
-use crate::base::text::has_control;
 use crate::http::error::ApiError;
 use crate::http::extract::moment;
 use crate::http::page;

@@ -1,8 +1,9 @@
 //! The ways to find a version: by the name of its source, by words, by tags, by time. Each yields
 //! rows of the pool.
 
+use memoir_text::words::filename_key;
+
 use super::Finding;
-use crate::base::words::filename_key;
 use crate::model::version_search::Choice;
 use crate::store::candidates::StatementBuilder;
 use crate::store::row_limit;

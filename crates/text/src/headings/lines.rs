@@ -1,6 +1,6 @@
 //! The lines of a text, and which of them are headings.
 
-use crate::base::text::char_count;
+use crate::text::char_count;
 
 /// Maximum words and characters of a numbered section's title.
 const MAX_TITLE_WORDS: usize = 12;

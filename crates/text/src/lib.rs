@@ -1,0 +1,14 @@
+//! What memoir knows about texts: tokens, sentences, headings, words, hashes. Pure functions without
+//! input or output that know nothing of the service.
+
+pub mod field_error;
+pub mod folding;
+pub mod framing;
+pub mod hash;
+pub mod headings;
+pub mod months;
+pub mod sentences;
+pub mod stop_words;
+pub mod text;
+pub mod tokens;
+pub mod words;
