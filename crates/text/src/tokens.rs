@@ -4,6 +4,11 @@
 //! Vocabularies are compiled in and parsed on first use, never at start. A text is encoded in short
 //! pieces (see `pieces`): the encoder's regular expression panics on a million spaces. Of their
 //! words, only new ones are encoded (see `known_words`).
+//!
+//! Pieces end where every encoding begins a new token, so the counts are the reference's; only a run
+//! of more than 16 KiB without such a place (a million digits) may count one token more per 16 KiB.
+//! `tiktoken-rs` follows `OpenAI`'s own code. The crate `tiktoken` gave equal counts on 4 MB of texts
+//! in a quarter of the time, and knows more vocabularies, but it is young.
 
 mod known_words;
 
