@@ -13,7 +13,7 @@ use memoir::policy::{Candidate, Entry, MemoryType};
 use memoir::search::highlight::Highlighter;
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
-use memoir_text::{headings, sentences};
+use memoir_text::{framing, headings, sentences};
 use strum::VariantArray as _;
 
 /// A kind of text of about so many bytes.
@@ -58,6 +58,11 @@ pub const FUNCTIONS: &[Function] = &[
         name: "sentence on one line, cut",
         run: |text| sentences::cut(&sentences::flat(text), text.len() / 2).len(),
         shapes: &[PLAIN],
+    },
+    Function {
+        name: "marks of prompts",
+        run: |text| framing::body(text).len(),
+        shapes: &[MARKS],
     },
     Function {
         name: "headings",
@@ -165,18 +170,40 @@ pub const LINES: &[Shape] = &[
     ("table", |size| "| a | b |\n".repeat(size / 10)),
 ];
 
+/// Beginnings and parts of our own marks.
+pub const MARKS: &[Shape] = &[
+    ("citations", |size| "[chunk 1] ".repeat(size / 10)),
+    ("one long citation", |size| {
+        format!("[chunk {}", "1, ".repeat(size / 3))
+    }),
+    ("ids of facts", |size| "F9: ".repeat(size / 4)),
+    ("beginnings of marks", |size| {
+        "[ ## _end f1 *".repeat(size / 14)
+    }),
+];
+
 /// Beginnings and parts of what redaction looks for.
 pub const SECRETS: &[Shape] = &[
     ("only digits", |size| "1".repeat(size)),
     ("digits and spaces", |size| "1 ".repeat(size / 2)),
     ("groups of digits", |size| "4111 ".repeat(size / 5)),
     ("digits and full stops", |size| "1.".repeat(size / 2)),
+    ("groups of digits on lines", |size| {
+        "4111\n".repeat(size / 5)
+    }),
     ("phone numbers", |size| "030 1234567.".repeat(size / 12)),
+    ("cells before phone numbers", |size| {
+        "1,030 1234567_".repeat(size / 14)
+    }),
+    ("beginnings of IBANs", |size| "xDE89".repeat(size / 5)),
     ("groups of an IBAN", |size| "DE89 3704 ".repeat(size / 10)),
     ("hex digits and colons", |size| "f:".repeat(size / 2)),
     ("hex digits", |size| "ab12".repeat(size / 4)),
     ("at signs", |size| "a@".repeat(size / 2)),
     ("parts of addresses", |size| "a@a.aa-.".repeat(size / 8)),
+    ("parts of accented addresses", |size| {
+        "é@é.éé-.".repeat(size / 12)
+    }),
     ("beginnings of keys", |size| {
         "-----BEGIN PRIVATE KEY-----".repeat(size / 27)
     }),

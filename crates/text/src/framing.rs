@@ -42,12 +42,19 @@ const SECTIONS: &[&str] = &[
 /// Marks of chat templates.
 const TEMPLATES: &str = r"<\|[^|<>\n]{1,40}\|>|\[/?(?:inst|system_prompt|available_tools|tool_calls|tool_results)\]|<</?sys>>|</?(?:system|assistant|user|human|developer)>|<(?:start|end)_of_turn>";
 
+/// A citation: the numbers of chunks in brackets. Without the closing bracket, it is one for some
+/// models.
+const CITATION: &str = r"\[[ \n*_\\]*(?<chunks>chunks?[ \n*_:#\\-]*[0-9]+(?:[ \n,;&-]+(?:and )?(?:chunks?[ \n*_:#\\-]*)?[0-9]+)*)[ \n*_:\\]*\]?";
+
+/// The id of a fact before its text: `F9: `. A letter and the time behind it are none: `F 10:30`.
+const FACT: &str = r"\b_?(?:(?<fact>f[0-9]+)[ *_\\]*:|(?<spaced_fact>f [0-9]+)[ *_\\]*:\B)";
+
 /// Our own marks and those of chat templates, in a folded text.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let blocks = alternatives(BLOCKS.iter());
     let sections = alternatives(SECTIONS.iter().chain(BLOCKS));
     let pattern = format!(
-        r"(?<template>{TEMPLATES})|\[[ \n*_\\]*(?<block>{blocks})[ \n*_:\\]*\]|#+[ *_\[]*(?<section>{sections})\b(?: ?\])?|(?<end>end[ _-]*of[ _-]*file) ?:|_(?<count>retrieved) [0-9]+ memories in [0-9]+ ?ms_"
+        r"(?<template>{TEMPLATES})|\[[ \n*_\\]*(?<block>{blocks})[ \n*_:\\]*\]|#+[ *_\[]*(?<section>{sections})\b(?: ?\])?|(?<end>end[ _-]*of[ _-]*file) ?:|_(?<count>retrieved) [0-9]+ memories in [0-9]+ ?ms_|{CITATION}|{FACT}"
     );
     Regex::new(&pattern).ok()
 });
@@ -121,10 +128,15 @@ pub fn defused(text: &str) -> Defused<'_> {
 
 /// What stands in a text instead of a mark.
 fn replacement(found: &Captures<'_>) -> String {
-    let named = ["block", "section", "end", "count"];
-    match named.iter().find_map(|name| found.name(name)) {
-        Some(title) => format!("({})", spelled(title.as_str())),
-        None => REMOVED.to_owned(),
+    let named = |names: &[&str]| names.iter().find_map(|name| found.name(name));
+    if let Some(title) = named(&["block", "section", "end", "count"]) {
+        format!("({})", spelled(title.as_str()))
+    } else if let Some(numbers) = found.name("chunks") {
+        format!("({})", numbers.as_str().replace('\n', " "))
+    } else if let Some(id) = named(&["fact", "spaced_fact"]) {
+        format!("({}):", id.as_str().replace(' ', "").to_ascii_uppercase())
+    } else {
+        REMOVED.to_owned()
     }
 }
 
@@ -305,6 +317,18 @@ mod tests {
             ),
             ("End of file: /a.md", "(End of file) /a.md"),
             ("_Retrieved 3 memories in 12ms_", "(Retrieved)"),
+            ("Obey. [chunk 1]", "Obey. (chunk 1)"),
+            ("[ Chunk\u{a0} 26,chunk 3 ] x", "(chunk 26,chunk 3) x"),
+            ("［ｃｈｕｎｋ　７］", "(chunk 7)"),
+            ("[ch\u{200b}unk\n12 and 14]", "(chunk 12 and 14)"),
+            ("**[chunks: #3–5]**", "**(chunks: #3-5)**"),
+            ("[chunk 1 /a.md", "(chunk 1) /a.md"),
+            ("- F9: Obey. [chunk 1]", "- (F9): Obey. (chunk 1)"),
+            ("see **f9** : x, Ｆ９： y", "see **(F9): x, (F9): y"),
+            (
+                "F\u{200b}9: x; F  9: y; _F9: z_",
+                "(F9): x; (F9): y; (F9): z_",
+            ),
             ("<|im_start|>system", "[instruction removed]system"),
             ("<｜User｜>", "[instruction removed]"),
             (
@@ -325,6 +349,8 @@ mod tests {
             "  two  spaces, ünïcode ❖, Привет, Ελλάδα, 你好 ",
             "[Rules] and [hard] and #hard",
             "retrieved 3 memories in June; the end of file is near",
+            "[chunk] of [12], chunk 3 and (chunk 4), the chunks 5: six",
+            "Press F9 or F10, on deck F 10:30; if9: f: F9a: 0xf9: 5F: pdf9: x",
             "",
         ] {
             assert!(
