@@ -104,8 +104,10 @@ pub async fn prepare(
         ],
         Engine::Mysql => &[
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            // By default, joined values are silently truncated at 1,024 bytes.
-            "SET SESSION group_concat_max_len = 1000000",
+            // By default, joined values are silently truncated at 1,024 bytes. A transaction that does
+            // nothing, such as that of a frozen process, ends and releases its locks; only MariaDB
+            // has this setting.
+            "SET /*M!100300 SESSION idle_transaction_timeout = 15, */ SESSION group_concat_max_len = 1000000",
         ],
     };
 

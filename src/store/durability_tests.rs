@@ -76,8 +76,10 @@ async fn count_keys(database: &Path, key: &str) -> Option<i64> {
     let mut connection = AnyConnection::connect(&format!("sqlite://{}", database.display()))
         .await
         .unwrap();
-    let sql =
-        format!("SELECT COUNT(*) AS keys FROM idempotency_keys WHERE idempotency_key = '{key}'");
+    let stored = super::idempotency::stored_key(key);
+    let sql = format!(
+        "SELECT COUNT(*) AS keys FROM idempotency_keys WHERE idempotency_key IN ('{key}', '{stored}')"
+    );
     let counted = connection
         .fetch_one(AssertSqlSafe(sql))
         .await

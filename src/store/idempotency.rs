@@ -2,6 +2,9 @@
 //!
 //! One transaction claims a key, stores its response and writes the effect, so a crash leaves all
 //! of it or nothing; a second request with the key waits for the first to end.
+//!
+//! A key is stored as its hash: clients make keys of the names and ids of people, and a key outlives
+//! what it was sent for. Earlier builds stored keys as they were sent, so both forms are looked up.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +14,20 @@ use sqlx::any::AnyRow;
 use super::text_uses::HolderKind;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
+use crate::base::hash::sha256_hex;
 use crate::base::ids::Space;
+
+/// What every stored key begins with; no key that a client sends contains a space.
+const HASHED: &str = "sha256 ";
+
+/// A key as it is stored, whether it was sent so or is stored so already.
+pub fn stored_key(key: &str) -> String {
+    if key.starts_with(HASHED) {
+        key.to_owned()
+    } else {
+        format!("{HASHED}{}", sha256_hex(key.as_bytes()))
+    }
+}
 
 /// What is stored for a used key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +51,8 @@ pub struct NewResponse {
 /// The columns that [`read_answer`] reads.
 pub const COLUMNS: &str = "route, body_hash, status, response_json";
 
-const SELECT: &str = "SELECT route, body_hash, status, response_json FROM idempotency_keys \
-                      WHERE space = ? AND idempotency_key = ?";
+const SELECT: &str = "SELECT route, body_hash, status, response_json, created_at FROM idempotency_keys \
+                      WHERE space = ? AND idempotency_key IN (?, ?)";
 
 pub fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
     Ok(StoredAnswer {
@@ -48,7 +64,7 @@ pub fn read_answer(row: &AnyRow) -> Result<StoredAnswer, StoreError> {
 }
 
 impl Tx {
-    /// Claims the key, or returns what was answered under it since `expired_before`.
+    /// Claims the key, as it was sent, or returns what was answered under it since `expired_before`.
     pub async fn claim_idempotency_key(
         &mut self,
         space: &Space,
@@ -57,16 +73,12 @@ impl Tx {
         now: Timestamp,
         expired_before: Timestamp,
     ) -> Result<Option<StoredAnswer>, StoreError> {
-        let expire = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key = ? AND created_at < ?";
-        let expire = self
-            .sql(expire)
-            .bind(space.as_str())
-            .bind(key)
-            .bind(expired_before.as_micros());
-
-        if self.execute(expire).await? > 0 {
-            let holder = HolderKind::Response;
-            self.remove_text_uses(space.as_str(), holder, key).await?;
+        if let Some((answer, created_at)) = self.find_answer(space, key).await? {
+            if created_at >= expired_before {
+                return Ok(Some(answer));
+            }
+            self.expire_idempotency_key(space, key, expired_before)
+                .await?;
         }
 
         let claim = "INSERT INTO idempotency_keys (space, idempotency_key, route, body_hash, created_at) \
@@ -76,21 +88,59 @@ impl Tx {
             .dialect
             .insert_if_absent(claim)
             .bind(space.as_str())
-            .bind(key);
+            .bind(stored_key(key));
 
         let claim = claim.bind(route).bind(body_hash).bind(now.as_micros());
         if self.execute(claim).await? == 1 {
             return Ok(None);
         }
 
-        let query = self.sql(SELECT).bind(space.as_str()).bind(key);
-        let Some(row) = self.fetch_optional(query).await? else {
+        // Another request was faster.
+        let Some((answer, _)) = self.find_answer(space, key).await? else {
             return Err(StoreError::Contended {
                 cause: "the key was given up in this moment".to_owned(),
             });
         };
 
-        read_answer(&row).map(Some)
+        Ok(Some(answer))
+    }
+
+    async fn find_answer(
+        &mut self,
+        space: &Space,
+        key: &str,
+    ) -> Result<Option<(StoredAnswer, Timestamp)>, StoreError> {
+        let query = self.sql(SELECT).bind(space.as_str());
+        let query = query.bind(stored_key(key)).bind(key.to_owned());
+        let Some(row) = self.fetch_optional(query).await? else {
+            return Ok(None);
+        };
+
+        let created_at = Timestamp::from_micros(row.try_get("created_at")?);
+        Ok(Some((read_answer(&row)?, created_at)))
+    }
+
+    /// Forgets a key from before a time, and whose text its response holds.
+    pub(super) async fn expire_idempotency_key(
+        &mut self,
+        space: &Space,
+        key: &str,
+        before: Timestamp,
+    ) -> Result<(), StoreError> {
+        let delete = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key IN (?, ?) AND created_at < ?";
+        let delete = self.sql(delete).bind(space.as_str());
+        let delete = delete.bind(stored_key(key)).bind(key.to_owned());
+        if self.execute(delete.bind(before.as_micros())).await? == 0 {
+            return Ok(());
+        }
+
+        for holder_id in [stored_key(key).as_str(), key] {
+            let holder = HolderKind::Response;
+            self.remove_text_uses(space.as_str(), holder, holder_id)
+                .await?;
+        }
+
+        Ok(())
     }
 
     /// Stores the response under a key that this transaction has claimed, and notes whose text it
@@ -107,10 +157,11 @@ impl Tx {
             .bind(i64::from(response.status))
             .bind(response.json.as_str())
             .bind(space.as_str())
-            .bind(key);
+            .bind(stored_key(key));
 
         self.execute(update).await?;
-        let holder = (HolderKind::Response, key);
+        let key = stored_key(key);
+        let holder = (HolderKind::Response, key.as_str());
         self.add_text_uses(space, holder, &response.used, response.at)
             .await
     }
@@ -131,6 +182,7 @@ impl Store {
                 .dialect
                 .assembled(&sql)
                 .bind(space.as_str())
+                .bind(stored_key(key))
                 .bind(key.to_owned());
             self.fetch_all(query.bind(since.as_micros()))
                 .await?

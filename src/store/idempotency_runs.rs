@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use sqlx::Row as _;
 
-use super::idempotency::{COLUMNS, NewResponse, read_answer};
+use super::idempotency::{COLUMNS, NewResponse, read_answer, stored_key};
 use super::text_uses::HolderKind;
-use super::{Store, StoreError, StoredAnswer};
+use super::{Store, StoreError, StoredAnswer, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 
@@ -18,6 +18,7 @@ use crate::base::ids::Space;
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotentRun<'a> {
     pub space: &'a Space,
+    /// As it was sent.
     pub key: &'a str,
     pub route: &'a str,
     pub body_hash: &'a str,
@@ -48,7 +49,8 @@ impl Store {
         self.retry("claim_idempotency_run", || async {
             // Waiting requests poll often, so only one that can win writes.
             match self.find_run(run, expired_before).await? {
-                Some(RunClaim::Mine) | None => self.write_claim(run, now, expired_before).await,
+                Some(RunClaim::Mine) => self.write_claim(run, true, (now, expired_before)).await,
+                None => self.write_claim(run, false, (now, expired_before)).await,
                 Some(claim) => Ok(claim),
             }
         })
@@ -64,7 +66,7 @@ impl Store {
     ) -> Result<Option<RunClaim>, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS}, lease_owner, lease_until - @now AS lease_left FROM idempotency_keys \
-             WHERE space = ? AND idempotency_key = ? AND created_at >= ?"
+             WHERE space = ? AND idempotency_key IN (?, ?) AND created_at >= ?"
         );
 
         let query = self
@@ -73,9 +75,8 @@ impl Store {
             .assembled(&sql)
             .bind(run.space.as_str().to_owned());
 
-        let rows = self
-            .fetch_all(query.bind(run.key.to_owned()).bind(since.as_micros()))
-            .await?;
+        let query = query.bind(stored_key(run.key)).bind(run.key.to_owned());
+        let rows = self.fetch_all(query.bind(since.as_micros())).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
@@ -93,75 +94,21 @@ impl Store {
         }))
     }
 
+    /// Takes over the row of a request that has died, or adds one.
     async fn write_claim(
         &self,
         run: IdempotentRun<'_>,
-        now: Timestamp,
-        expired_before: Timestamp,
+        takes_over: bool,
+        (now, expired_before): (Timestamp, Timestamp),
     ) -> Result<RunClaim, StoreError> {
-        let IdempotentRun {
-            space,
-            key,
-            route,
-            body_hash,
-            owner,
-            lease,
-        } = run;
-
-        let lease = micros(lease);
         let mut tx = self.begin().await?;
-        let expire = "DELETE FROM idempotency_keys WHERE space = ? AND idempotency_key = ? AND created_at < ?";
-        let expire = tx
-            .sql(expire)
-            .bind(space.as_str().to_owned())
-            .bind(key.to_owned());
-
-        if tx.execute(expire.bind(expired_before.as_micros())).await? > 0 {
-            let holder = HolderKind::Response;
-            tx.remove_text_uses(space.as_str(), holder, key).await?;
-        }
-
-        let insert = "INSERT INTO idempotency_keys \
-                      (space, idempotency_key, route, body_hash, created_at, lease_owner, lease_until) \
-                      VALUES (?, ?, ?, ?, ?, ?, @now + ?)";
-        let insert = self
-            .backend
-            .dialect
-            .insert_if_absent(insert)
-            .bind(space.as_str().to_owned());
-
-        let insert = insert
-            .bind(key.to_owned())
-            .bind(route.to_owned())
-            .bind(body_hash.to_owned());
-
-        let insert = insert
-            .bind(now.as_micros())
-            .bind(owner.to_owned())
-            .bind(lease);
-
-        let mut won = tx.execute(insert).await? == 1;
-
-        if !won {
-            let take_over = "UPDATE idempotency_keys SET lease_owner = ?, lease_until = @now + ?, created_at = ? \
-                             WHERE space = ? AND idempotency_key = ? AND route = ? AND body_hash = ? \
-                             AND status IS NULL AND (lease_until < @now OR lease_owner = ?)";
-            let take_over = tx
-                .sql(take_over)
-                .bind(owner.to_owned())
-                .bind(lease)
-                .bind(now.as_micros());
-
-            let take_over = take_over
-                .bind(space.as_str().to_owned())
-                .bind(key.to_owned())
-                .bind(route.to_owned());
-
-            won = tx
-                .execute(take_over.bind(body_hash.to_owned()).bind(owner.to_owned()))
-                .await?
-                == 1;
-        }
+        let won = if takes_over {
+            tx.take_over_run(run, now).await?
+        } else {
+            tx.expire_idempotency_key(run.space, run.key, expired_before)
+                .await?;
+            tx.add_run(run, now).await?
+        };
 
         tx.commit().await?;
         if won {
@@ -185,7 +132,7 @@ impl Store {
             .bind(micros(run.lease))
             .bind(run.space.as_str().to_owned());
 
-        self.execute(renew.bind(run.key.to_owned()).bind(run.owner.to_owned()))
+        self.execute(renew.bind(stored_key(run.key)).bind(run.owner.to_owned()))
             .await
     }
 
@@ -215,12 +162,13 @@ impl Store {
 
             let update = update
                 .bind(space.as_str().to_owned())
-                .bind(key.to_owned())
+                .bind(stored_key(key))
                 .bind(owner.to_owned());
 
             let kept = tx.execute(update).await? == 1;
             if kept {
-                let holder = (HolderKind::Response, key);
+                let key = stored_key(key);
+                let holder = (HolderKind::Response, key.as_str());
                 tx.add_text_uses(space, holder, &response.used, response.at)
                     .await?;
             }
@@ -242,10 +190,62 @@ impl Store {
             let delete = self
                 .sql(delete)
                 .bind(space.as_str().to_owned())
-                .bind(key.to_owned());
+                .bind(stored_key(key));
             self.execute(delete.bind(owner.to_owned())).await
         })
         .await
+    }
+}
+
+impl Tx {
+    async fn take_over_run(
+        &mut self,
+        run: IdempotentRun<'_>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let take_over = "UPDATE idempotency_keys SET idempotency_key = ?, lease_owner = ?, lease_until = @now + ?, \
+                         created_at = ? WHERE space = ? AND idempotency_key IN (?, ?) AND route = ? AND body_hash = ? \
+                         AND status IS NULL AND (lease_until < @now OR lease_owner = ?)";
+        let take_over = self
+            .sql(take_over)
+            .bind(stored_key(run.key))
+            .bind(run.owner.to_owned())
+            .bind(micros(run.lease))
+            .bind(now.as_micros());
+
+        let take_over = take_over
+            .bind(run.space.as_str().to_owned())
+            .bind(stored_key(run.key))
+            .bind(run.key.to_owned())
+            .bind(run.route.to_owned())
+            .bind(run.body_hash.to_owned());
+
+        Ok(self.execute(take_over.bind(run.owner.to_owned())).await? == 1)
+    }
+
+    /// Adds the row of a request, unless the key has one.
+    async fn add_run(
+        &mut self,
+        run: IdempotentRun<'_>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let insert = "INSERT INTO idempotency_keys \
+                      (space, idempotency_key, route, body_hash, created_at, lease_owner, lease_until) \
+                      VALUES (?, ?, ?, ?, ?, ?, @now + ?)";
+        let insert = self
+            .backend
+            .dialect
+            .insert_if_absent(insert)
+            .bind(run.space.as_str().to_owned())
+            .bind(stored_key(run.key));
+
+        let insert = insert
+            .bind(run.route.to_owned())
+            .bind(run.body_hash.to_owned())
+            .bind(now.as_micros())
+            .bind(run.owner.to_owned());
+
+        Ok(self.execute(insert.bind(micros(run.lease))).await? == 1)
     }
 }
 

@@ -8,6 +8,7 @@ use sqlx::Row as _;
 use strum::IntoStaticStr;
 
 use super::dialect::KEPT_ROWS;
+use super::idempotency::stored_key;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::without_texts;
@@ -269,16 +270,19 @@ impl Tx {
         uses.await.map(|_| ())
     }
 
-    /// Empties a stored response: a repeat of its request is told so, and not processed again.
+    /// Empties a stored response: a repeat of its request is told so, and not processed again. A key
+    /// that an earlier build has stored as it was sent becomes its hash.
     async fn erase_response(
         &mut self,
         space: &Space,
         key: &str,
         counts: &mut RowCounts,
     ) -> Result<(), StoreError> {
-        let update = "UPDATE idempotency_keys SET status = ?, response_json = NULL, lease_owner = NULL, lease_until = NULL \
+        let update = "UPDATE idempotency_keys SET idempotency_key = ?, status = ?, response_json = NULL, \
+                      lease_owner = NULL, lease_until = NULL \
                       WHERE space = ? AND idempotency_key = ? AND status IS NOT NULL";
-        let update = self.sql(update).bind(ERASED_STATUS).bind(space.as_str());
+        let update = self.sql(update).bind(stored_key(key)).bind(ERASED_STATUS);
+        let update = update.bind(space.as_str());
         let erased = self.execute(update.bind(key.to_owned())).await?;
         count(counts, "idempotency_keys", erased);
         let uses = self.remove_text_uses(space.as_str(), HolderKind::Response, key);

@@ -230,15 +230,79 @@ async fn receipts_that_were_emptied_before_are_deleted_too() {
         let user = format!("ann-{MARK}");
         let source = ingest(&app, &marked_text(&user)).await;
         let question = json!({"query": "Who lights the lamp?", "user_id": user});
-        let asked = keyed(&app, "asked", "/v1/queries", &question).await;
+        let key = format!("{user}:1");
+        let asked = keyed(&app, &key, "/v1/queries", &question).await;
         assert_eq!(asked.status, 200, "{}", asked.text);
         delete(&app, &format!("/v1/sources/{source}")).await;
+        let again = keyed(&app, &key, "/v1/queries", &question).await;
+        again.assert_problem(410, "erased");
         let path = format!("/v1/queries?user_id={user}");
         let kept = app.get(&path).await.json();
         assert_eq!(kept["items"][0]["state"], "erased", "{kept:#}");
 
         delete(&app, &format!("/v1/users/{user}")).await;
         assert_eq!(app.get(&path).await.json()["items"], json!([]));
+        assert_gone(&app, MARK).await;
+        app.finish().await;
+    }
+}
+
+/// Clients make keys of the ids of people. Earlier builds stored keys as they were sent.
+#[tokio::test]
+async fn an_idempotency_key_of_an_earlier_build_is_found_and_becomes_its_hash() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let user = format!("ann-{MARK}");
+        ingest(&app, &marked_text(&user)).await;
+        let question = json!({"query": "Who lights the lamp?", "user_id": user});
+        let body = json!({"user_id": user, "title": "Lamps"});
+        let mut first = Vec::new();
+        for (path, body) in [("/v1/queries", &question), ("/v1/threads", &body)] {
+            let key = format!("{MARK}:{path}");
+            let reply = keyed(&app, &key, path, body).await;
+            assert!(reply.status.is_success(), "{}", reply.text);
+            let hash = memoir::base::hash::sha256_hex(key.as_bytes());
+            for table in [
+                "idempotency_keys SET idempotency_key",
+                "text_uses SET holder_id",
+            ] {
+                let column = table.rsplit(' ').next().unwrap();
+                let sql = format!("UPDATE {table} = '{key}' WHERE {column} = 'sha256 {hash}'");
+                app.database.execute(&sql).await;
+            }
+
+            let again = keyed(&app, &key, path, body).await;
+            assert_eq!(again.text, reply.text);
+            assert_eq!(again.header("idempotency-replayed"), "true");
+            first.push((key, path, body, reply));
+        }
+        let found = holders(&app.database, MARK).await;
+        assert!(
+            found.contains(&"idempotency_keys.idempotency_key".to_owned()),
+            "{found:?}"
+        );
+
+        delete(&app, &format!("/v1/users/{user}")).await;
+        assert_gone(&app, MARK).await;
+        for (key, path, body, _) in first {
+            let again = keyed(&app, &key, path, body).await;
+            again.assert_problem(410, "erased");
+        }
+        app.finish().await;
+    }
+}
+
+/// A key that holds nothing of the user still names them.
+#[tokio::test]
+async fn no_table_holds_an_idempotency_key_as_it_was_sent() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let body = json!({"user_id": "ann", "title": "Lamps"});
+        let created = keyed(&app, MARK, "/v1/threads", &body).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let question = json!({"query": "Who lights the lamp?", "user_id": "ann"});
+        let asked = keyed(&app, &format!("{MARK}-2"), "/v1/queries", &question).await;
+        assert_eq!(asked.status, 200, "{}", asked.text);
         assert_gone(&app, MARK).await;
         app.finish().await;
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memoir::base::clock::{Clock as _, SystemClock};
+use memoir::base::hash::sha256_hex;
 use memoir::scripted_model::{Fault, ScriptedModel, Step};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -216,7 +217,8 @@ fn unanswered(key: &str, seconds: i64) -> String {
     let end = SystemClock.now().as_micros() + seconds * 1_000_000;
     format!(
         "UPDATE idempotency_keys SET status = NULL, response_json = NULL, lease_owner = 'gone', lease_until = {end} \
-         WHERE idempotency_key = '{key}'"
+         WHERE idempotency_key = 'sha256 {}'",
+        sha256_hex(key.as_bytes())
     )
 }
 
