@@ -6,6 +6,7 @@ use memoir_text::hash::sha256_hex;
 
 use super::correcting::{Correction, check_category, check_topics, distinct};
 use super::messages::{check_content, check_file, check_tags};
+use super::redacting::Part;
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space, ThreadId};
@@ -17,7 +18,7 @@ use crate::store::{MemoryFilter, MemoryPage, StoreError, TurnPage, Tx};
 
 use super::writing::PreparedMemories;
 
-const MAX_TITLE_CHARS: usize = 300;
+pub(super) const MAX_TITLE_CHARS: usize = 300;
 
 /// What an application knows about a user.
 #[derive(Debug, Clone, Default)]
@@ -257,10 +258,11 @@ impl Conversation {
             return Err(ConversationError::Invalid(errors));
         }
 
-        let mut redacted = None;
-        if let Some(Some(title)) = &change.title {
-            redacted = self.redact_title(space, title).await?;
-        }
+        let (mut title, mut tags) = (change.title.clone(), tags);
+        let mut parts: Vec<Part<'_>> = title.iter_mut().flatten().map(Part::title).collect();
+        parts.extend(tags.iter_mut().flatten().map(|tag| Part::tag("", tag)));
+        let redacted = self.redact_parts(space, parts).await?.contains(&true);
+        let tags = tags.map(|tags| distinct(&tags));
 
         self.store
             .retry_as("update_memory", || async {
@@ -272,10 +274,8 @@ impl Conversation {
                     return Err(ConversationError::Changed("memory"));
                 }
 
-                apply(&mut memory, change, tags.as_ref());
-                if let Some(title) = &redacted {
-                    (memory.title, memory.labels.redacted) = (Some(title.clone()), true);
-                }
+                apply(&mut memory, change, title.as_ref(), tags.as_ref());
+                memory.labels.redacted |= redacted;
                 change.correction.apply(&mut memory, &vocabulary);
                 memory.updated_at = now;
                 let relabelled = tags.is_some() || change.correction.topics.is_some();
@@ -287,8 +287,13 @@ impl Conversation {
     }
 }
 
-fn apply(memory: &mut Memory, change: &MemoryChange, tags: Option<&Vec<String>>) {
-    if let Some(title) = &change.title {
+fn apply(
+    memory: &mut Memory,
+    change: &MemoryChange,
+    title: Option<&Option<String>>,
+    tags: Option<&Vec<String>>,
+) {
+    if let Some(title) = title {
         memory.title.clone_from(title);
     }
 

@@ -23,7 +23,8 @@ pub const MAX_CHARS: usize = 200_000;
 const ROLES: [&str; 3] = ["user", "assistant", "system"];
 const SOURCES: [&str; 2] = ["chat", "external"];
 const MAX_TAGS: usize = 20;
-const MAX_TAG_CHARS: usize = 100;
+/// Maximum characters of a tag and of the name of a speaker.
+pub(super) const MAX_TAG_CHARS: usize = 100;
 
 /// A message to store.
 #[derive(Debug, Clone, Default)]

@@ -1,52 +1,125 @@
-//! Redacts what is about to be stored, where the retrieval policy of the space wants that: the text
-//! of every message, and the text and title of every memory, whoever writes it.
+//! Redacts what is about to be stored, where the retrieval policy of the space wants that: the text,
+//! title, tags and speaker of every message and memory, and the title of every thread, whoever writes
+//! it. Ids and file paths stay as they are, because they identify something.
 
-use super::memories::NewMemory;
-use super::messages::NewMessage;
+use memoir_text::text::char_count;
+
+use super::memories::{MAX_TITLE_CHARS, NewMemory};
+use super::messages::{MAX_TAG_CHARS, NewMessage};
 use super::{Conversation, ConversationError};
 use crate::base::ids::Space;
 use crate::memory_retrieval::{NewText, PolicyError};
 use crate::store::StoreError;
 
+/// A text of a request that is about to be stored.
+pub(super) struct Part<'r> {
+    field: String,
+    text: &'r mut String,
+    /// What a redacted text is cut to, if it had at most so many characters before.
+    max_chars: usize,
+}
+
+impl<'r> Part<'r> {
+    fn content(prefix: &str, text: &'r mut String) -> Self {
+        Self {
+            field: format!("{prefix}content"),
+            text,
+            max_chars: usize::MAX,
+        }
+    }
+
+    pub(super) fn title(text: &'r mut String) -> Self {
+        Self {
+            field: "title".to_owned(),
+            text,
+            max_chars: MAX_TITLE_CHARS,
+        }
+    }
+
+    fn name(prefix: &str, text: &'r mut String) -> Self {
+        Self {
+            field: format!("{prefix}name"),
+            text,
+            max_chars: MAX_TAG_CHARS,
+        }
+    }
+
+    pub(super) fn tag(prefix: &str, text: &'r mut String) -> Self {
+        Self {
+            field: format!("{prefix}tags"),
+            text,
+            max_chars: MAX_TAG_CHARS,
+        }
+    }
+
+    fn replace(self, redacted: String) {
+        let cut = if char_count(self.text) <= self.max_chars {
+            redacted.char_indices().nth(self.max_chars)
+        } else {
+            None
+        };
+        *self.text = match cut {
+            Some((end, _)) => redacted[..end].to_owned(),
+            None => redacted,
+        };
+    }
+}
+
 impl Conversation {
+    /// Redacts some texts together; whether each was changed.
+    pub(super) async fn redact_parts(
+        &self,
+        space: &Space,
+        parts: Vec<Part<'_>>,
+    ) -> Result<Vec<bool>, ConversationError> {
+        let texts = parts.iter().map(|part| NewText {
+            field: part.field.clone(),
+            text: part.text.clone(),
+        });
+        let texts: Vec<NewText> = texts.collect();
+
+        let redacted = self
+            .policies
+            .redact_for_storage(space, texts.into_iter())
+            .await?;
+        let changed = redacted.iter().map(Option::is_some).collect();
+        for (part, redacted) in parts.into_iter().zip(redacted) {
+            if let Some(redacted) = redacted {
+                part.replace(redacted);
+            }
+        }
+
+        Ok(changed)
+    }
+
     pub(super) async fn redact_messages(
         &self,
         space: &Space,
         messages: &mut [NewMessage],
     ) -> Result<(), ConversationError> {
         let single = messages.len() == 1;
-        let texts = messages.iter().enumerate().map(|(place, message)| NewText {
-            field: if single {
-                "content".to_owned()
+        let mut parts = Vec::with_capacity(messages.len());
+        let mut owners = Vec::with_capacity(messages.len());
+        for (place, message) in messages.iter_mut().enumerate() {
+            let prefix = if single {
+                String::new()
             } else {
-                format!("messages[{place}].content")
-            },
-            text: message.content.clone(),
-        });
+                format!("messages[{place}].")
+            };
+            parts.push(Part::content(&prefix, &mut message.content));
+            let name = message.name.iter_mut();
+            parts.extend(name.map(|name| Part::name(&prefix, name)));
+            let tags = message.tags.iter_mut();
+            parts.extend(tags.map(|tag| Part::tag(&prefix, tag)));
+            owners.resize(parts.len(), place);
+        }
 
-        let redacted = self.policies.redact_for_storage(space, texts).await?;
-        for (message, redacted) in messages.iter_mut().zip(redacted) {
-            if let Some(redacted) = redacted {
-                (message.content, message.redacted) = (redacted, true);
-            }
+        let changed = self.redact_parts(space, parts).await?;
+        for (place, changed) in owners.into_iter().zip(changed) {
+            messages[place].redacted |= changed;
         }
 
         Ok(())
-    }
-
-    pub(super) async fn redact_title(
-        &self,
-        space: &Space,
-        title: &str,
-    ) -> Result<Option<String>, ConversationError> {
-        let text = NewText {
-            field: "title".to_owned(),
-            text: title.to_owned(),
-        };
-        let redacted = self
-            .policies
-            .redact_for_storage(space, std::iter::once(text));
-        Ok(redacted.await?.pop().flatten())
     }
 
     pub(super) async fn redact_memory(
@@ -54,22 +127,12 @@ impl Conversation {
         space: &Space,
         memory: &mut NewMemory,
     ) -> Result<(), ConversationError> {
-        let text = |field: &str, text: &str| NewText {
-            field: field.to_owned(),
-            text: text.to_owned(),
-        };
-        let title = memory.title.as_deref().unwrap_or_default();
-        let texts = [text("content", &memory.content), text("title", title)];
+        let mut parts = vec![Part::content("", &mut memory.content)];
+        parts.extend(memory.title.iter_mut().map(Part::title));
+        parts.extend(memory.tags.iter_mut().map(|tag| Part::tag("", tag)));
 
-        let redacted = self.policies.redact_for_storage(space, texts.into_iter());
-        let mut redacted = redacted.await?.into_iter();
-        if let Some(content) = redacted.next().flatten() {
-            (memory.content, memory.redacted) = (content, true);
-        }
-        if let Some(title) = redacted.next().flatten() {
-            (memory.title, memory.redacted) = (Some(title), true);
-        }
-
+        let changed = self.redact_parts(space, parts).await?;
+        memory.redacted |= changed.contains(&true);
         Ok(())
     }
 }

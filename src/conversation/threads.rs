@@ -2,13 +2,13 @@
 
 use memoir_text::field_error::FieldError;
 
+use super::memories::MAX_TITLE_CHARS;
+use super::redacting::Part;
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
 use crate::store::{StoreError, ThreadPage, Tx};
-
-const MAX_TITLE_CHARS: usize = 300;
 
 /// What may change in a thread.
 #[derive(Debug, Clone, Default)]
@@ -18,11 +18,13 @@ pub struct ThreadChange {
 }
 
 impl Conversation {
-    /// Checks a new thread, without storing it.
+    /// Checks a new thread and redacts its title, without storing it.
     ///
     /// # Errors
-    /// [`ConversationError::Invalid`].
-    pub fn new_thread(
+    /// [`ConversationError::Invalid`], or the store's.
+    pub async fn prepare_thread(
+        &self,
+        space: &Space,
         id: Option<&str>,
         user_id: Option<String>,
         title: Option<String>,
@@ -47,16 +49,29 @@ impl Conversation {
             return Err(ConversationError::Invalid(errors));
         }
 
+        let title = self.redact_title(space, title).await?;
         Ok(Thread {
             id,
             user_id,
-            title: title.map(|title| title.trim().to_owned()),
+            title,
             message_count: 0,
             turn_count: 0,
             created_at: now,
             updated_at: now,
             last_message_at: None,
         })
+    }
+
+    /// The title as it is stored.
+    async fn redact_title(
+        &self,
+        space: &Space,
+        title: Option<String>,
+    ) -> Result<Option<String>, ConversationError> {
+        let mut title = title.map(|title| title.trim().to_owned());
+        let part = title.iter_mut().map(Part::title).collect();
+        self.redact_parts(space, part).await?;
+        Ok(title)
     }
 
     /// Stores a new thread inside the caller's transaction.
@@ -111,6 +126,10 @@ impl Conversation {
         }
 
         let known = self.thread(space, id, user_id).await?;
+        let title = match &change.title {
+            Some(title) => Some(self.redact_title(space, title.clone()).await?),
+            None => None,
+        };
         self.store
             .retry_as("update_thread", || async {
                 let mut tx = self.store.begin().await?;
@@ -120,8 +139,8 @@ impl Conversation {
                     return Err(ConversationError::Changed("thread"));
                 }
 
-                if let Some(title) = &change.title {
-                    thread.title = title.as_ref().map(|title| title.trim().to_owned());
+                if let Some(title) = &title {
+                    thread.title.clone_from(title);
                 }
 
                 thread.updated_at = now;

@@ -156,12 +156,15 @@ pub async fn create_thread(
     }: JsonBody<CreateThreadRequest>,
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_thread", &bytes)?;
-    let thread = Conversation::new_thread(
-        request.id.as_deref(),
+    let id = request.id.as_deref();
+    let prepared = state.conversation.prepare_thread(
+        &caller.space,
+        id,
         request.user_id,
         request.title,
         caller.now,
-    )?;
+    );
+    let thread = prepared.await?;
 
     let created = state.store.retry_as("create_thread", || async {
         let mut tx = match idempotency.begin(&state.store, &caller).await? {

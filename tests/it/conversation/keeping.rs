@@ -64,6 +64,60 @@ async fn redaction_on_writing_changes_what_is_stored_and_says_so() {
     desk.app.finish().await;
 }
 
+/// What somebody writes beside the text; what identifies something stays.
+#[tokio::test]
+async fn redaction_on_writing_covers_tags_speakers_and_titles() {
+    let desk = Desk::open().await;
+    let body = json!({"retrieval": {"enableRedaction": true}, "redaction": {"at": "write", "replacement": "#"}});
+    let put = desk.app.request(Method::PUT, "/v1/admin/memory-settings");
+    let put = send(put.json(&body)).await;
+    assert!(put.status.is_success(), "{}", put.text);
+
+    let thread = json!({"user_id": "ann", "title": " About ann@example.com "});
+    let thread = desk.app.post("/v1/threads", &thread).await.json();
+    assert_eq!(thread["title"], "About #", "{thread}");
+    let path = format!("/v1/threads/{}", thread["id"].as_str().unwrap());
+    let change = json!({"title": "For bob@example.com"});
+    let renamed = desk.patch(&path, &change).await.json();
+    assert_eq!(renamed["title"], "For #", "{renamed}");
+    let kept = desk.app.get(&path).await.json();
+    assert_eq!(kept["title"], "For #", "{kept}");
+
+    let said = json!({"messages": [
+        {"content": "Nothing to hide.", "tags": ["plain"], "name": "Ann"},
+        {"content": "Nor here.", "tags": ["ann@example.com", "bob@example.com", "plain"], "name": "Ann <ann@example.com>",
+            "file_path": "/home/ann@example.com/notes.md"},
+    ], "enrich": false});
+    let said = desk.app.post(&format!("{path}/messages"), &said).await;
+    assert!(said.status.is_success(), "{}", said.text);
+    let said = desk.app.get(&format!("{path}/messages")).await.json();
+    let said = said["items"].as_array().unwrap();
+    let shown: Vec<_> = said
+        .iter()
+        .map(|one| json!([one["tags"], one["name"], one["redacted"]]))
+        .collect();
+    let wanted = [
+        json!([["plain"], "Ann", false]),
+        json!([["#", "plain"], "Ann <#>", true]),
+    ];
+    assert_eq!(shown, wanted, "{said:#?}");
+    assert_eq!(said[1]["file_path"], "/home/ann@example.com/notes.md");
+
+    let fact =
+        json!({"user_id": "ann", "content": "Writes letters.", "tags": ["to ann@example.com"]});
+    let fact = desk.app.post("/v1/memories", &fact).await.json();
+    assert_eq!(
+        (&fact["tags"], &fact["redacted"]),
+        (&json!(["to #"]), &json!(true)),
+        "{fact}"
+    );
+    let path = format!("/v1/memories/{}", fact["id"].as_str().unwrap());
+    let change = json!({"tags": ["x", "a@example.com", "b@example.com"]});
+    let changed = desk.patch(&path, &change).await.json();
+    assert_eq!(changed["tags"], json!(["x", "#"]), "{changed}");
+    desk.app.finish().await;
+}
+
 #[tokio::test]
 async fn a_message_full_of_phone_numbers_is_stored_and_retrieved_redacted() {
     let desk = Desk::open().await;
