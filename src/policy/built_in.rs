@@ -60,15 +60,18 @@ impl BuiltIn {
             Self::IpAddress => {
                 r"(?-u:\b)[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?-u:\b)|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+"
             }
+            // Prefixes that no word ends with may also stand behind letters.
             Self::ApiKey => concat!(
-                r"(?-u:\b)(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10,}",
+                r"(?:(?-u:\b)|_)(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10,})",
                 r"|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}",
                 r"|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}",
-                r"|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,})",
+                r"|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}",
             ),
             Self::BearerToken => concat!(
-                r"(?i:(?-u:\b)bearer\s+)[A-Za-z0-9._~+/-]{12,}=*",
-                r"|(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
+                r"(?:(?-u:\b)|_)(?i:bearer)[*_`]{0,3}\s+[*_`]{0,3}[A-Za-z0-9._~+/-]{12,}=*",
+                r"|(?:(?-u:\b)|_)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
+                // The header and the payload of a token begin alike; no words behind letters do.
+                r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
             ),
             Self::PrivateKey => concat!(
                 r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?",
@@ -80,6 +83,7 @@ impl BuiltIn {
         match self {
             Self::Phone => Finder::Phones(regex),
             Self::IpAddress => Finder::Addresses(regex),
+            Self::ApiKey | Self::BearerToken => Finder::Keys(regex),
             _ => Finder::Regex(regex),
         }
     }

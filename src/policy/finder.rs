@@ -1,5 +1,6 @@
 //! How a pattern finds its matches in a text.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
@@ -11,6 +12,11 @@ use super::time_limit::{TimeLimit, TimeOver};
 #[derive(Debug)]
 pub enum Finder {
     Regex(Regex),
+    /// Whose matches contain no underscore, so that one beside them ends them as a space does: in
+    /// Markdown, it emphasises.
+    Plain(Regex),
+    /// Whose matches may begin with an underscore that does not count.
+    Keys(Regex),
     Phones(Regex),
     Addresses(Regex),
     /// What a regular expression cannot check, such as check digits.
@@ -34,16 +40,19 @@ impl Finder {
         limit: TimeLimit,
         found: &mut Vec<Range<usize>>,
     ) -> Result<(), TimeOver> {
-        let regex = match self {
+        let (regex, text) = match self {
             Self::Numbers(numbers) => {
                 found.extend(numbers(text));
                 return limit.check();
             }
-            Self::Regex(regex) | Self::Phones(regex) | Self::Addresses(regex) => regex,
+            Self::Regex(regex) | Self::Keys(regex) => (regex, Cow::Borrowed(text)),
+            Self::Plain(regex) | Self::Phones(regex) | Self::Addresses(regex) => {
+                (regex, without_underscores(text))
+            }
         };
 
         let first = found.len();
-        let mut matches = regex.find_iter(text);
+        let mut matches = regex.find_iter(&text);
         loop {
             limit.check()?;
             let Some(one) = matches.next() else {
@@ -51,7 +60,7 @@ impl Finder {
             };
 
             let before = found[first..].last().map_or(0, |last| last.end);
-            found.extend(self.confirmed(text, one, before));
+            found.extend(self.confirmed(&text, one, before));
         }
     }
 
@@ -60,18 +69,43 @@ impl Finder {
         match self {
             Self::Phones(_) if is_decimal(text, found.start(), before) => None,
             Self::Addresses(_) => address(found),
+            Self::Keys(_) => {
+                let begins = found.as_str().trim_start_matches('_').len();
+                Some(found.end() - begins..found.end())
+            }
             _ => (!found.is_empty()).then(|| found.range()),
         }
     }
 }
 
+/// A text with something as long instead of each underscore, which ends a word.
+fn without_underscores(text: &str) -> Cow<'_, str> {
+    if text.contains('_') {
+        text.replace('_', "*").into()
+    } else {
+        text.into()
+    }
+}
+
+/// Maximum digits of the cell of a table before a phone number.
+const MAX_CELL_DIGITS: usize = 20;
+
 /// Whether digits go on after the point or comma of a number, as the zero of "1.050" does, which
-/// begins no phone number. The number before the point may be a phone number itself.
+/// begins no phone number. The number before the point may be a phone number itself; the digits
+/// before the comma may be a cell of a table.
 fn is_decimal(text: &str, start: usize, end_before: usize) -> bool {
-    let before = text[..start].strip_suffix(['.', ',']);
-    before.is_some_and(|before| {
-        before.len() > end_before && before.ends_with(|c: char| c.is_ascii_digit())
-    })
+    let (before, rest) = text.split_at(start);
+    let Some(number) = before.strip_suffix(['.', ',']) else {
+        return false;
+    };
+    let digits = number.bytes().rev().take(MAX_CELL_DIGITS);
+    let digits = digits.take_while(u8::is_ascii_digit).count();
+    if digits == 0 || number.len() <= end_before || rest.starts_with(['+', '(']) {
+        return false;
+    }
+
+    let cell = &number[..number.len() - digits];
+    !(before.ends_with(',') && cell.ends_with([',', ';', '"', '\t', '\n']))
 }
 
 /// An IP address without the marks beside it: the colon of "from:" or the full stop of a sentence.

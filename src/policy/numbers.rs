@@ -13,13 +13,26 @@ const CARD_DIGITS: RangeInclusive<usize> = 13..=19;
 const MIN_CARD_GROUP: usize = 4;
 const IBAN_CHARACTERS: RangeInclusive<usize> = 15..=34;
 
-/// A run of letters and digits.
+/// What stands before a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    /// Separators on the same line.
+    Near,
+    /// Separators with a tab or a line break among them.
+    Wide,
+    /// Anything else.
+    Other,
+}
+
+/// A run of characters that may belong to a number.
 #[derive(Debug)]
 struct Group {
     start: usize,
     end: usize,
-    /// Whether only separators stand between the group before and this one.
-    follows: bool,
+    /// Between the group before and this one.
+    gap: Gap,
+    /// Whether a letter that is not part of it stands beside it.
+    is_glued: bool,
 }
 
 impl Group {
@@ -36,7 +49,10 @@ impl Group {
 fn is_separator(c: char) -> bool {
     matches!(
         c,
-        ' ' | '-'
+        ' ' | '\t'
+            | '\n'
+            | '\r'
+            | '-'
             | '\u{a0}'
             | '\u{ad}'
             | '\u{2000}'..='\u{200b}'
@@ -50,43 +66,44 @@ fn is_separator(c: char) -> bool {
     )
 }
 
-/// Letters of other scripts end a group: Chinese has no space before a number.
-fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}
+/// The runs of such characters in a text. Letters of other scripts end a group, and stand beside a
+/// number as a space does: Chinese has none before it.
+fn groups(text: &str, belongs: impl Fn(char) -> bool) -> Vec<Group> {
+    let mut found: Vec<Group> = Vec::new();
+    let (mut separators, mut gap) = (0, Gap::Other);
+    let mut after_letter = false;
 
-/// The words of a text that consist of such bytes.
-fn groups(text: &str, belongs: impl Fn(&u8) -> bool) -> Vec<Group> {
-    let mut found = Vec::new();
-    // Since the group before; more than allowed if anything else stands there.
-    let mut separators = usize::MAX;
-    let mut chars = text.char_indices().peekable();
-
-    while let Some((start, c)) = chars.next() {
-        if !is_word(c) {
-            separators = if is_separator(c) {
-                separators.saturating_add(1)
+    for (at, c) in text.char_indices() {
+        let continued = found.last_mut().filter(|last| last.end == at);
+        if belongs(c) {
+            if let Some(last) = continued {
+                last.end += c.len_utf8();
             } else {
-                usize::MAX
-            };
+                found.push(Group {
+                    start: at,
+                    end: at + c.len_utf8(),
+                    gap: if separators <= MAX_SEPARATORS {
+                        gap
+                    } else {
+                        Gap::Other
+                    },
+                    is_glued: after_letter,
+                });
+            }
+            (separators, gap, after_letter) = (0, Gap::Near, false);
             continue;
         }
 
-        let mut end = start + c.len_utf8();
-        while let Some((at, c)) = chars.next_if(|(_, c)| is_word(*c)) {
-            end = at + c.len_utf8();
+        after_letter = c.is_ascii_alphabetic();
+        if let Some(last) = continued {
+            last.is_glued |= after_letter;
         }
-
-        let whole = text.as_bytes()[start..end].iter().all(&belongs);
-        if whole {
-            let follows = separators <= MAX_SEPARATORS;
-            found.push(Group {
-                start,
-                end,
-                follows,
-            });
+        separators += 1;
+        if !is_separator(c) {
+            gap = Gap::Other;
+        } else if gap == Gap::Near && matches!(c, '\t' | '\n' | '\r') {
+            gap = Gap::Wide;
         }
-        separators = if whole { 0 } else { usize::MAX };
     }
 
     found
@@ -97,7 +114,7 @@ fn chain(groups: &[Group], most: usize) -> impl Iterator<Item = &Group> {
     let mut length = 0;
     groups.iter().enumerate().map_while(move |(place, group)| {
         length += group.len();
-        (length <= most && (place == 0 || group.follows)).then_some(group)
+        (length <= most && (place == 0 || group.gap != Gap::Other)).then_some(group)
     })
 }
 
@@ -105,19 +122,27 @@ fn chain(groups: &[Group], most: usize) -> impl Iterator<Item = &Group> {
 ///
 /// One number in ten has the check digit of a card by chance. Among numbers that are grouped as
 /// cards are, all that may be one are returned, also if they overlap: a chance hit must not hide
-/// the card beside it. Of others only the longest counts, and none that overlaps it.
+/// the card beside it. Of others only the longest counts, and none that overlaps it. A number on
+/// several lines, in several columns or beside a letter must look like a card in every way.
 pub fn cards(text: &str) -> Vec<Range<usize>> {
-    let groups = groups(text, u8::is_ascii_digit);
+    let groups = groups(text, |c| c.is_ascii_digit());
     let mut found = Vec::new();
     let mut covered = 0;
 
     for (place, first) in groups.iter().enumerate() {
         let mut luhn = Luhn::default();
         let (mut usual, mut unusual) = (true, None);
-        for group in chain(&groups[place..], *CARD_DIGITS.end()) {
+        let (mut is_plain, mut lengths) = (true, Vec::new());
+        for (number, group) in chain(&groups[place..], *CARD_DIGITS.end()).enumerate() {
             group.bytes(text).iter().for_each(|digit| luhn.add(*digit));
+            lengths.push(group.len());
+            is_plain &= !group.is_glued && (number == 0 || group.gap == Gap::Near);
             if CARD_DIGITS.contains(&luhn.digits) && luhn.is_valid() {
-                if usual {
+                if !is_plain {
+                    if has_form_of_card(&lengths) && has_issuer(first.bytes(text)) {
+                        found.push(first.start..group.end);
+                    }
+                } else if usual {
                     found.push(first.start..group.end);
                 } else {
                     unusual = Some(group.end);
@@ -133,6 +158,22 @@ pub fn cards(text: &str) -> Vec<Range<usize>> {
     }
 
     found
+}
+
+/// Whether the digits are grouped as on a card.
+fn has_form_of_card(lengths: &[usize]) -> bool {
+    matches!(lengths, [14..=16] | [4, 4, 4, 4] | [4, 6, 4 | 5])
+}
+
+/// Whether a number begins as those of the large card networks do.
+fn has_issuer(digits: &[u8]) -> bool {
+    match digits {
+        [b'3'..=b'6', ..] => true,
+        [b'2', ..] => digits
+            .get(..4)
+            .is_some_and(|four| (&b"2221"[..]..=&b"2720"[..]).contains(&four)),
+        _ => false,
+    }
 }
 
 /// Every second digit from the right counts double, and the sum is a multiple of ten.
@@ -160,25 +201,103 @@ impl Luhn {
     }
 }
 
-/// IBANs; one in 97 texts of their form has the check digits of one by chance.
+/// IBANs; one in 97 texts of their form has the check digits of one by chance. One on several lines,
+/// in several columns or beside a letter must have the length that its country prescribes.
 pub fn ibans(text: &str) -> Vec<Range<usize>> {
-    let groups = groups(text, u8::is_ascii_alphanumeric);
+    let groups = groups(text, |c| c.is_ascii_alphanumeric());
     let mut found = Vec::new();
 
     for (place, first) in groups.iter().enumerate() {
+        let before = found.len();
         let mut iban = Iban::default();
-        for group in chain(&groups[place..], *IBAN_CHARACTERS.end()) {
-            if !group.bytes(text).iter().all(|byte| iban.add(*byte)) {
+        for (number, group) in chain(&groups[place..], *IBAN_CHARACTERS.end()).enumerate() {
+            let is_near = number == 0 || group.gap == Gap::Near;
+            if !is_near || !group.bytes(text).iter().all(|byte| iban.add(*byte)) {
                 break;
             }
             if IBAN_CHARACTERS.contains(&iban.characters) && iban.is_valid() {
                 found.push(first.start..group.end);
             }
         }
+
+        let inside = glued_countries(first.bytes(text)).map(|at| first.start + at);
+        for start in std::iter::once(first.start).chain(inside) {
+            if let Some(exact) = exact_iban(text, &groups[place..], start)
+                && !found[before..].contains(&exact)
+            {
+                found.push(exact);
+            }
+        }
     }
 
     found
 }
+
+/// The places in a word where an IBAN may begin behind a letter.
+fn glued_countries(word: &[u8]) -> impl Iterator<Item = usize> {
+    let places = word.windows(5).enumerate();
+    let begins = places.filter(|(_, part)| {
+        part[0].is_ascii_alphabetic()
+            && part[1..3].iter().all(u8::is_ascii_uppercase)
+            && part[3..].iter().all(u8::is_ascii_digit)
+    });
+    begins.map(|(place, _)| place + 1)
+}
+
+/// The IBAN that begins at a place of the first group, if it has the length of its country. A letter
+/// may follow it.
+fn exact_iban(text: &str, groups: &[Group], start: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let length = length_of_ibans(bytes.get(start..start + 2)?)?;
+    let mut iban = Iban::default();
+    for (number, group) in groups.iter().enumerate() {
+        if number > 0 && group.gap == Gap::Other {
+            return None;
+        }
+        for at in group.start.max(start)..group.end {
+            if !iban.add(bytes[at]) {
+                return None;
+            }
+            if iban.characters == length {
+                let end = at + 1;
+                let ends = end == group.end || bytes[end].is_ascii_alphabetic();
+                return (ends && iban.is_valid()).then_some(start..end);
+            }
+        }
+    }
+
+    None
+}
+
+/// The characters of the IBANs of a country.
+fn length_of_ibans(country: &[u8]) -> Option<usize> {
+    let country = std::str::from_utf8(country).ok()?.to_ascii_uppercase();
+    let known = IBAN_LENGTHS.iter();
+    let mut known = known.filter(|(_, countries)| countries.split(' ').any(|one| one == country));
+    known.next().map(|(length, _)| *length)
+}
+
+/// The countries that have IBANs, by the number of characters.
+const IBAN_LENGTHS: [(usize, &str); 18] = [
+    (15, "NO"),
+    (16, "BE"),
+    (18, "DK FI FO GL NL SD"),
+    (19, "MK SI"),
+    (20, "AT BA EE KZ LT LU XK"),
+    (21, "CH HR LI LV"),
+    (22, "BG BH CR DE GB GE IE ME RS VA"),
+    (23, "AE GI IL IQ OM SO TL"),
+    (24, "AD CZ ES MD PK RO SA SE SK TN VG"),
+    (25, "LY PT ST"),
+    (26, "IS TR"),
+    (27, "BI DJ FR GR IT MC MR SM"),
+    (28, "AL AZ BY CY DO GT HU LB NI PL SV"),
+    (29, "BR EG PS QA UA"),
+    (30, "JO KW MU YE"),
+    (31, "MT SC"),
+    (32, "LC"),
+    (33, "RU"),
+];
 
 /// The remainder by 97 is 1, once the first four characters stand at the end and letters count
 /// from 10.
@@ -252,7 +371,20 @@ mod tests {
                 vec!["4111 - 1111 - 1111 - 1111"],
             ),
             ("4111 1111 1111 1112", vec![]),
+            ("_4111 1111 1111 1111_", vec![VISA]),
+            ("card4111111111111111now", vec!["4111111111111111"]),
+            (
+                "no\t4111\t1111\t1111\t1111\t12",
+                vec!["4111\t1111\t1111\t1111"],
+            ),
+            ("4111 1111\r\n1111 1111.", vec!["4111 1111\r\n1111 1111"]),
+            ("3782\n822463\n10005", vec!["3782\n822463\n10005"]),
             ("4111 1111, 1111 1111", vec![]),
+            ("4111 1111\n\n\n\n1111 1111", vec![]),
+            // The check digit is right, the rest is not: a time, years, a table.
+            ("file1700000000004.jpg", vec![]),
+            ("1984\n1990\n2005\n2013", vec![]),
+            ("41\t11\t11\t11\t11\t11\t11\t11", vec![]),
             ("41111111111111114111111111111111", vec![]),
             ("0000 0000 0000 0000", vec![]),
         ] {
@@ -283,6 +415,22 @@ mod tests {
             ),
             ("DE88 3704 0044 0532 0130 00", vec![]),
             ("DE89 3704, 0044 0532 0130 00", vec![]),
+            ("_DE89 3704 0044 0532 0130 00_", vec![iban]),
+            (
+                "IBANDE89370400440532013000please",
+                vec!["DE89370400440532013000"],
+            ),
+            (
+                "DE89\t3704\t0044\t0532\t0130\t00\tAnn",
+                vec!["DE89\t3704\t0044\t0532\t0130\t00"],
+            ),
+            (
+                "DE89 3704 0044\n0532 0130 00.",
+                vec!["DE89 3704 0044\n0532 0130 00"],
+            ),
+            ("IBANDE893704004405320130001", vec![]),
+            ("xDE88370400440532013000", vec![]),
+            ("DE89 3704 0044\n\n\n\n0532 0130 00", vec![]),
         ] {
             assert_eq!(shown(text, ibans(text)), wanted, "{text}");
         }
