@@ -44,7 +44,7 @@ const TEMPLATES: &str = r"<\|[^|<>\n]{1,40}\|>|\[/?(?:inst|system_prompt|availab
 
 /// A citation: the numbers of chunks in brackets. Without the closing bracket, it is one for some
 /// models.
-const CITATION: &str = r"\[[ \n*_\\]*(?<chunks>chunks?[ \n*_:#\\-]*[0-9]+(?:[ \n,;&-]+(?:and )?(?:chunks?[ \n*_:#\\-]*)?[0-9]+)*)[ \n*_:\\]*\]?";
+const CITATION: &str = r"\[[ \n*_\\]*(?<chunks>chunks?[ \n*_:#\\-]*[0-9]+(?:[ \n,;&-]+(?:and )?(?:chunks?[ \n*_:#\\-]*)?[0-9]+)*)(?:[ \n*_:\\]*\])?";
 
 /// The id of a fact before its text: `F9: `. A letter and the time behind it are none: `F 10:30`.
 const FACT: &str = r"\b_?(?:(?<fact>f[0-9]+)[ *_\\]*:|(?<spaced_fact>f [0-9]+)[ *_\\]*:\B)";
