@@ -8,13 +8,13 @@
 
 use std::collections::BTreeSet;
 
+use memoir_text::hash::sha256_hex;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::text_uses::HolderKind;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::hash::sha256_hex;
 use crate::base::ids::Space;
 
 /// What every stored key begins with; no key that a client sends contains a space.

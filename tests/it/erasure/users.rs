@@ -261,7 +261,7 @@ async fn an_idempotency_key_of_an_earlier_build_is_found_and_becomes_its_hash() 
             let key = format!("{MARK}:{path}");
             let reply = keyed(&app, &key, path, body).await;
             assert!(reply.status.is_success(), "{}", reply.text);
-            let hash = memoir::base::hash::sha256_hex(key.as_bytes());
+            let hash = memoir_text::hash::sha256_hex(key.as_bytes());
             for table in [
                 "idempotency_keys SET idempotency_key",
                 "text_uses SET holder_id",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memoir::base::clock::{Clock as _, SystemClock};
-use memoir::base::hash::sha256_hex;
 use memoir::scripted_model::{Fault, ScriptedModel, Step};
+use memoir_text::hash::sha256_hex;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
