@@ -46,10 +46,7 @@ pub fn start_logging(config: &Telemetry) {
     static WRITING: Once = Once::new();
 
     // Libraries log connection details at the level debug, and whole statements if they are slow.
-    let filter = EnvFilter::new(format!(
-        "warn,sqlx::query=off,genai=off,memoir={}",
-        config.log_level
-    ));
+    let filter = EnvFilter::new(format!("warn,sqlx::query=off,memoir={}", config.log_level));
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -40,17 +40,19 @@ pub trait Provider: Send + Sync {
         _model: &'a str,
         _texts: &'a [&'a str],
     ) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
-        let message =
-            "this kind of provider has no embeddings; use one with the OpenAI protocol".to_owned();
-        let refused = ProviderError::Status {
-            status: 400,
-            message,
-            codes: Vec::new(),
-            retry_after: None,
-            should_retry: Some(false),
-        };
+        Box::pin(std::future::ready(Err(no_embeddings())))
+    }
+}
 
-        Box::pin(std::future::ready(Err(refused)))
+/// The error of a protocol without embeddings.
+pub(super) fn no_embeddings() -> ProviderError {
+    ProviderError::Status {
+        status: 400,
+        message: "this kind of provider has no embeddings; use one with the OpenAI protocol"
+            .to_owned(),
+        codes: Vec::new(),
+        retry_after: None,
+        should_retry: Some(false),
     }
 }
 
@@ -77,7 +79,6 @@ pub struct Vectors {
 /// One request.
 pub struct Request<'a> {
     pub model: &'a str,
-    pub stage: &'static str,
     /// The name of the tool, in the mode that uses one.
     pub tool: &'static str,
     pub description: &'static str,

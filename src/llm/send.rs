@@ -138,7 +138,6 @@ impl Llm {
         let task = || message.task.clone().into();
         let request = Request {
             model: &target.model,
-            stage: T::STAGE,
             tool: T::TOOL.unwrap_or(T::STAGE),
             description: T::DESCRIPTION,
             system: &system,

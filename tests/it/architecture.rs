@@ -174,8 +174,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http", "app", "scripted_model", "web"]),
-    ("async_openai", &["llm"]),
-    ("genai", &["llm"]),
     ("reqwest", &["cli", "llm"]),
     ("opentelemetry", &["llm"]),
     ("hyper", &["http"]),

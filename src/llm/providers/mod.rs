@@ -1,16 +1,18 @@
 //! The protocols that providers speak.
 
+mod anthropic;
 mod embedded;
 mod embedded_prompts;
-mod native;
-mod native_stream;
+mod gemini;
 mod openai;
-mod openai_stream;
+mod protocol;
+mod wire;
 
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use self::protocol::{Protocol, Remote};
 use super::provider::{Capabilities, Provider};
 use crate::config::llm::{self as settings, Kind};
 
@@ -19,17 +21,50 @@ pub fn connect(
     provider: &settings::Provider,
     transport: &settings::Transport,
 ) -> Box<dyn Provider> {
+    let key = provider.api_key.expose();
     match provider.kind {
         Kind::Local => Box::new(embedded::Embedded),
-        Kind::Openai => Box::new(openai::OpenAi::new(
+        Kind::Openai => {
+            let bearer = (!key.is_empty()).then(|| format!("Bearer {key}"));
+            let headers = [("authorization", bearer.as_deref().unwrap_or_default())];
+            remote(openai::OpenAi, &headers, provider, transport)
+        }
+        Kind::Anthropic => {
+            let headers = [
+                ("x-api-key", key),
+                ("anthropic-version", anthropic::VERSION),
+            ];
+            remote(anthropic::Anthropic, &headers, provider, transport)
+        }
+        Kind::Gemini => remote(
+            gemini::Gemini,
+            &[("x-goog-api-key", key)],
             provider,
-            http_client(provider, transport),
-        )),
-        Kind::Anthropic | Kind::Gemini => Box::new(native::Native::new(
-            provider,
-            http_client(provider, transport),
-        )),
+            transport,
+        ),
     }
+}
+
+/// A provider that speaks this protocol; empty headers are not sent.
+fn remote(
+    protocol: impl Protocol,
+    headers: &[(&'static str, &str)],
+    provider: &settings::Provider,
+    transport: &settings::Transport,
+) -> Box<dyn Provider> {
+    let headers = headers.iter().filter(|(_, value)| !value.is_empty());
+    let headers = headers.filter_map(|(name, value)| {
+        let mut value = HeaderValue::from_str(value).ok()?;
+        value.set_sensitive(true);
+        Some((HeaderName::from_static(name), value))
+    });
+
+    Box::new(Remote {
+        protocol,
+        http: http_client(provider, transport),
+        base_url: provider.base_url.trim_end_matches('/').to_owned(),
+        headers: headers.collect(),
+    })
 }
 
 /// The capabilities of a kind of provider; needed before there is a client.
