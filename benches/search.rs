@@ -24,8 +24,9 @@ use memoir::llm::{Llm, Session};
 use memoir::model::chunk::{NewChunk, RETRIEVAL};
 use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
+use memoir::retrieval::{Retrieval, SearchInput};
+use memoir::search::Search;
 use memoir::search::rank::Kind;
-use memoir::search::{Search, SearchInput};
 use memoir::store::{NewVersion, Store};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -180,7 +181,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
         size as f64 / whole
     );
 
-    load(&search, size).await;
+    load(&store, &search, size).await;
     store.close().await;
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -230,9 +231,10 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
 
 /// How much longer the first search of each kind takes than the second, and the memory of the
 /// vectors.
-async fn load(search: &Search, size: usize) {
+async fn load(store: &Store, search: &Search, size: usize) {
     let space = Space::default();
     let session = Session::of_caller(space.clone());
+    let retrieval = Retrieval::new(store.clone(), search.clone());
     let ask = async |kind| {
         let begun = Instant::now();
         let wish = SearchInput {
@@ -241,7 +243,7 @@ async fn load(search: &Search, size: usize) {
             ..SearchInput::default()
         };
 
-        search.search(&session, &space, wish).await.unwrap();
+        retrieval.search(&session, &space, wish).await.unwrap();
         begun.elapsed().as_secs_f64()
     };
 

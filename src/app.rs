@@ -28,6 +28,7 @@ use crate::memory_retrieval::{MemoryPolicies, MemoryRetrieval};
 #[cfg(feature = "testing")]
 use crate::probe::Probe;
 use crate::queries::{self, Queries, QueryWork};
+use crate::retrieval::Retrieval;
 use crate::search::Search;
 use crate::sources::Sources;
 use crate::sources::retrieval::DocumentRetrieval;
@@ -194,6 +195,7 @@ impl App {
                 search.clone(),
                 samples.clone(),
             ),
+            retrieval: Retrieval::new(store.clone(), search.clone()),
             search,
             categories: Categories::new(store.clone(), taxonomy),
             helpers: ContextualHelpers::new(store.clone(), llm.clone()),

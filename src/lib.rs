@@ -41,8 +41,11 @@ pub mod keys;
 /// Whole spaces: list, count.
 pub mod spaces;
 
-/// Search without a walk: by keyword, by meaning, or by both.
+/// Indexes and their search: by keyword, by meaning, or by both.
 pub mod search;
+
+/// How stored text is read: found, hydrated, selected, fitted to a budget.
+pub mod retrieval;
 
 /// Memory retrieval: the versions of the retrieval policy, and payloads made with them.
 pub mod memory_retrieval;

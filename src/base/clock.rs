@@ -6,6 +6,7 @@
 use std::fmt;
 #[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use serde::{Serialize, Serializer};
 
@@ -136,6 +137,12 @@ pub fn is_date(text: &str) -> bool {
 
     let moment = format!("{day}T{}", parts[3..].join(":"));
     moment.parse::<jiff::civil::DateTime>().is_ok()
+}
+
+/// Milliseconds since a moment, rounded to microseconds; more digits would be noise.
+#[must_use]
+pub fn milliseconds_since(begun: Instant) -> f64 {
+    (begun.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }
 
 /// Returns the time.

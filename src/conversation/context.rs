@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::compose::{self, LeftOut};
-use super::intent::{Analyzed, check_query, milliseconds};
+use super::intent::{Analyzed, check_query};
 use super::scoring::{self, Scored};
 use super::stages::{StageResult, StageScope, Staged};
 use super::{Conversation, ConversationError};
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::llm::Session;
 
@@ -146,7 +146,7 @@ impl Conversation {
                 input.expand,
             );
             recalled = found.await?;
-            search_ms = milliseconds(begun);
+            search_ms = milliseconds_since(begun);
         }
 
         let scoring = Instant::now();
@@ -155,15 +155,15 @@ impl Conversation {
         } else {
             Self::fuse(recalled, scope, &analyzed.intent)
         };
-        let score_ms = milliseconds(scoring);
+        let score_ms = milliseconds_since(scoring);
         self.add_titles(space, &mut memories).await?;
 
         let deduplicating = Instant::now();
         let (unique, mut left_out) = compose::deduplicate(&memories);
-        let dedup_ms = milliseconds(deduplicating);
+        let dedup_ms = milliseconds_since(deduplicating);
         let formatting = Instant::now();
         let composed = compose::compose(&unique, max_tokens);
-        let format_ms = milliseconds(formatting);
+        let format_ms = milliseconds_since(formatting);
         left_out.extend(composed.left_out);
         left_out.extend(staged.replaced.iter().map(replaced));
 
@@ -177,7 +177,7 @@ impl Conversation {
             dedup_ms,
             format_ms,
             provider_ms: analyzed.provider_ms,
-            total_ms: milliseconds(begun),
+            total_ms: milliseconds_since(begun),
         };
 
         Ok(Context {

@@ -11,8 +11,8 @@ use super::{Conversation, ConversationError};
 use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::memory::Memory;
+use crate::search::Kind;
 use crate::search::memories::{MemoryQuery, NEIGHBOUR};
-use crate::search::{Kind, SearchError};
 
 /// The weight of the search in a score; the score of the stages has the rest.
 const SEARCH: f64 = 0.6;
@@ -57,25 +57,20 @@ impl Conversation {
             since: intent.since(scope.now),
             exclude: scope.exclude,
         };
-        let found = match self.search.find_memories(session, space, asked).await {
-            // Without its embedding model, a search finds the words.
-            Err(SearchError::Llm(error)) => {
-                tracing::warn!(%error, "a context is found by keyword only");
-                let words = MemoryQuery {
-                    kind: Kind::Keyword,
-                    ..asked
-                };
-                self.search.find_memories(session, space, words).await?
-            }
-            found => found?,
-        };
-        let best = found.items.first().map_or(0.0, |one| one.standing);
+        let retrieval = &self.retrieval;
+        let found = retrieval.find_memories_or_words(session, space, asked);
+        let (found, failed) = found.await?;
+        if let Some(error) = failed {
+            tracing::warn!(%error, "a context is found by keyword only");
+        }
+
+        let best = found.items.first().map_or(0.0, |one| one.scores.standing);
         let mut recalled: Vec<Recalled> = found
             .items
-            .iter()
+            .into_iter()
             .map(|one| Recalled {
-                memory: one.memory.clone(),
-                score: 1.0 / (1.0 + best - one.standing),
+                memory: one.found,
+                score: 1.0 / (1.0 + best - one.scores.standing),
                 neighbour_of: None,
             })
             .collect();

@@ -1,8 +1,6 @@
 //! The episodic layer: older turns that matter for a question, best first, each with the parts of
 //! its score and a reason.
 
-use std::collections::HashMap;
-
 use memoir_text::tokens::TokenCounter;
 
 use super::intent::check_query;
@@ -85,26 +83,24 @@ impl Conversation {
         let others = other_names(&input.query, &lexicon);
         let query = std::iter::once(input.query.clone()).chain(others.clone());
         let query = query.collect::<Vec<_>>().join(" ");
-        let cosines = self
-            .cosines(session, space, &thread.user_id, &query)
+        let asked = (query.as_str(), Kind::Semantic, CANDIDATES);
+        let found = self
+            .retrieval
+            .find_current_memories(session, space, &thread.user_id, asked)
             .await?;
-        let seqs: Vec<i64> = cosines.keys().copied().collect();
-        let mut memories = self.store.list_memories_at(space, &seqs).await?;
         let first = thread.turn_count - input.k.unwrap_or(DEFAULT_TURNS) + 1;
-        memories.retain(|memory| {
+        let is_older = |memory: &Memory| {
             let in_window =
                 memory.thread_id.as_ref() == Some(&thread.id) && memory.turn_index >= first;
-            memory.user_id == thread.user_id
-                && memory.superseded_by.is_none()
-                && memory.role != "system"
-                && !in_window
-        });
+            memory.role != "system" && !in_window
+        };
 
         let gap = thread
             .last_message_at
             .map_or(0, |last| now.as_micros() - last.as_micros());
-        let each = memories.into_iter().map(|memory| {
-            let cosine = cosines.get(&memory.seq).copied().unwrap_or(0.0).max(0.0);
+        let older = found.into_iter().filter(|item| is_older(&item.found));
+        let each = older.map(|item| {
+            let (memory, cosine) = (item.found, item.scores.score.max(0.0));
             let named = others
                 .iter()
                 .filter(|name| mentions(&memory.content, name))
@@ -137,25 +133,6 @@ impl Conversation {
                 .then_with(|| nearness(&b.memory, &thread).cmp(&nearness(&a.memory, &thread)))
         });
         Ok(episodes)
-    }
-
-    /// The similarity of a user's memories to the question, by their ids.
-    async fn cosines(
-        &self,
-        session: &Session,
-        space: &Space,
-        user_id: &str,
-        query: &str,
-    ) -> Result<HashMap<i64, f64>, ConversationError> {
-        let search = &self.search;
-        let found =
-            search.find_entries_of(session, space, user_id, query, Kind::Semantic, CANDIDATES);
-        let found = found.await?;
-        Ok(found
-            .hits
-            .iter()
-            .map(|hit| (hit.owner.id, hit.score))
-            .collect())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use memoir_text::text::char_count;
 
 use super::{Conversation, ConversationError};
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::llm::tasks::analyze::{ANY_TIME, Analyze};
 use crate::llm::tasks::enrich::NamedEntity;
@@ -109,12 +109,12 @@ impl Conversation {
             Err(error) => (Intent::neutral(), Some(error.to_string())),
         };
 
-        let parse_ms = milliseconds(read);
+        let parse_ms = milliseconds_since(read);
         Ok(Analyzed {
             intent,
             vocabulary_version: vocabulary.version,
             fallback,
-            total_ms: milliseconds(begun),
+            total_ms: milliseconds_since(begun),
             provider_ms: after - before,
             parse_ms,
         })
@@ -128,9 +128,4 @@ pub(super) fn check_query(query: &str) -> Result<(), ConversationError> {
     }
 
     Ok(())
-}
-
-/// Rounded to microseconds; more digits would be noise.
-pub(super) fn milliseconds(since: Instant) -> f64 {
-    (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

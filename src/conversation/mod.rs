@@ -44,6 +44,7 @@ use crate::jobs::{Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};
 use crate::memory_retrieval::MemoryPolicies;
 use crate::model::thread::Thread;
+use crate::retrieval::Retrieval;
 use crate::search::{Search, SearchError};
 use crate::store::{AsStoreError, Store, StoreError};
 
@@ -62,6 +63,7 @@ pub struct Conversation {
     store: Store,
     llm: Llm,
     search: Search,
+    retrieval: Retrieval,
     jobs: Jobs,
     policies: MemoryPolicies,
     /// Vectors of one user.
@@ -154,6 +156,7 @@ impl Conversation {
         settings: config::Memory,
     ) -> Self {
         Self {
+            retrieval: Retrieval::new(store.clone(), search.clone()),
             store,
             llm,
             search,

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use strum::IntoStaticStr;
 
-use super::intent::{Intent, milliseconds};
+use super::intent::Intent;
 use super::{Conversation, ConversationError};
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::{Space, ThreadId};
 use crate::model::memory::{Memory, Tier};
 use crate::store::StageQuery;
@@ -106,7 +106,7 @@ impl Conversation {
             .store
             .list_current_thread(space, &query(first), scope.now)
             .await?;
-        result.stage_ms[0] = milliseconds(begun);
+        result.stage_ms[0] = milliseconds_since(begun);
         let mut rest = BUDGET - current.len();
         let current = current.into_iter().map(|memory| Staged {
             relevance: Some(relevance(
@@ -130,7 +130,7 @@ impl Conversation {
                 source: RetrievalSource::CrossThread,
                 memory,
             }));
-            result.stage_ms[1] = milliseconds(begun);
+            result.stage_ms[1] = milliseconds_since(begun);
         }
 
         let begun = Instant::now();
@@ -156,7 +156,7 @@ impl Conversation {
             })
             .collect();
 
-        result.stage_ms[2] = milliseconds(begun);
+        result.stage_ms[2] = milliseconds_since(begun);
         let (found, replaced) = fit(current, others, expansion);
         result.found = found;
         result.replaced = replaced;

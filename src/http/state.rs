@@ -24,6 +24,7 @@ use crate::keys::Keys;
 use crate::llm::Llm;
 use crate::memory_retrieval::{MemoryPolicies, MemoryRetrieval};
 use crate::queries::Queries;
+use crate::retrieval::Retrieval;
 use crate::search::Search;
 use crate::sources::Sources;
 use crate::sources::retrieval::DocumentRetrieval;
@@ -46,6 +47,7 @@ pub struct AppState {
     pub llm: Llm,
     pub queries: Queries,
     pub search: Search,
+    pub retrieval: Retrieval,
     pub policies: MemoryPolicies,
     pub memory: MemoryRetrieval,
     pub conversation: Conversation,
@@ -177,9 +179,9 @@ impl FromRef<AppState> for Sources {
     }
 }
 
-impl FromRef<AppState> for Search {
+impl FromRef<AppState> for Retrieval {
     fn from_ref(state: &AppState) -> Self {
-        state.search.clone()
+        state.retrieval.clone()
     }
 }
 

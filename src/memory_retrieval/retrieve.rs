@@ -2,7 +2,6 @@
 //! something fails. A failure is part of the result, because the caller must go on without
 //! memories.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,13 +12,14 @@ use strum::IntoStaticStr;
 use super::cache::{Key, ResultCache};
 use super::metrics::{Counted, RetrievalMetrics};
 use super::policies::{MemoryPolicies, PolicyError, PolicyName, RETRIEVAL, StoredPolicy};
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::{Space, ThreadId, memory_group};
 use crate::config;
 use crate::llm::Session;
 use crate::model::memory::{Memory, MemoryKind};
 use crate::policy::settings::{Overrides, SearchType};
 use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker};
+use crate::retrieval::Retrieval;
 use crate::search::{Kind, Search, SearchError};
 use crate::store::{Store, StoreError};
 
@@ -131,7 +131,7 @@ enum SearchFault {
 #[derive(Clone)]
 pub struct MemoryRetrieval {
     store: Store,
-    search: Search,
+    retrieval: Retrieval,
     policies: MemoryPolicies,
     settings: config::Memory,
     cache: Arc<ResultCache>,
@@ -155,8 +155,8 @@ impl MemoryRetrieval {
         settings: config::Memory,
     ) -> Self {
         Self {
+            retrieval: Retrieval::new(store.clone(), search),
             store,
-            search,
             policies,
             settings,
             cache: Arc::new(ResultCache::new()),
@@ -215,7 +215,7 @@ impl MemoryRetrieval {
             }
         }
 
-        retrieved.total_ms = milliseconds(begun);
+        retrieved.total_ms = milliseconds_since(begun);
         self.count(space, &retrieved);
         Ok(retrieved)
     }
@@ -363,31 +363,22 @@ impl MemoryRetrieval {
         };
         let k = retrieval.top_k * FETCHED_PER_RESULT;
         let (user, text) = (&input.user_id, &input.query);
-        let found = self
-            .search
-            .find_entries_of(session, space, user, text, kind, k);
-        let found = found.await?;
-        let scores: HashMap<i64, f64> = found
-            .hits
-            .iter()
-            .map(|hit| (hit.owner.id, hit.score.clamp(0.0, 1.0)))
-            .collect();
-
-        let seqs: Vec<i64> = scores.keys().copied().collect();
-        let memories = self.store.list_memories_at(space, &seqs).await?;
-        let search_ms = milliseconds(begun);
+        let items = self
+            .retrieval
+            .find_current_memories(session, space, user, (text, kind, k))
+            .await?;
+        let search_ms = milliseconds_since(begun);
 
         let begun = Instant::now();
-        let candidates = memories
+        let candidates = items
             .into_iter()
-            .filter(|memory| memory.user_id == input.user_id && memory.superseded_by.is_none())
-            .filter_map(|memory| Some(candidate(*scores.get(&memory.seq)?, memory)))
+            .map(|item| candidate(item.scores.score.clamp(0.0, 1.0), item.found))
             .collect();
         let outcome = self.policies.run(Arc::clone(policy), candidates).await?;
         Ok(Found {
             outcome,
             search_ms,
-            chain_ms: milliseconds(begun),
+            chain_ms: milliseconds_since(begun),
         })
     }
 
@@ -450,8 +441,4 @@ fn candidate(score: f64, memory: Memory) -> Candidate {
 fn seconds_left(now: Timestamp) -> u64 {
     let left = MINUTE - now.as_micros().rem_euclid(MINUTE);
     u64::try_from(left / 1_000_000).unwrap_or_default().max(1)
-}
-
-fn milliseconds(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64() * 1000.0
 }

@@ -1,5 +1,7 @@
 //! A chunk of a source, verbatim.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::clock::Timestamp;
@@ -29,6 +31,42 @@ pub struct Chunk {
     pub heading: Option<String>,
     pub category_id: Option<i64>,
     pub created_at: Timestamp,
+}
+
+/// A chunk with where it is from: what every result shows of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceChunk {
+    pub id: i64,
+    pub source_id: SourceId,
+    /// The version of the source that introduced it.
+    pub source_version: i64,
+    pub version_id: i64,
+    pub profile: String,
+    /// Its position in the source, counted from 1.
+    pub ordinal: i64,
+    pub text: Arc<str>,
+    pub token_count: i64,
+    /// The tokenizer that counted its tokens; empty if unknown.
+    pub tokenizer: String,
+    /// In characters; the end is exclusive.
+    pub start_char: i64,
+    pub end_char: i64,
+    /// The headings above it, highest first.
+    pub heading: Option<String>,
+    /// Its leaf, if it is filed.
+    pub category_id: Option<i64>,
+    pub created_at: Timestamp,
+    pub filename: String,
+    pub path: String,
+    /// The end user of its source.
+    pub user_id: String,
+}
+
+impl SourceChunk {
+    /// Its leaf; 0 if it is not filed.
+    pub fn leaf(&self) -> i64 {
+        self.category_id.unwrap_or(0)
+    }
 }
 
 /// A chunk that moves from one category to another.

@@ -2,9 +2,6 @@
 
 use strum::IntoStaticStr;
 
-use crate::base::clock::Timestamp;
-use crate::base::ids::SourceId;
-
 /// What a search can find.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -84,24 +81,4 @@ pub struct SearchSize {
     pub entries: i64,
     /// The sum of their lengths.
     pub terms: i64,
-}
-
-/// A chunk found, with its source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    pub chunk_id: i64,
-    pub source_id: SourceId,
-    pub source_version: i64,
-    pub version_id: i64,
-    pub profile: String,
-    pub ordinal: i64,
-    pub text: String,
-    pub token_count: i64,
-    pub start_char: i64,
-    pub end_char: i64,
-    pub category_id: Option<i64>,
-    pub created_at: Timestamp,
-    pub filename: String,
-    pub path: String,
-    pub user_id: String,
 }

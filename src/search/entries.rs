@@ -10,8 +10,8 @@ use super::fields::FieldScores;
 use super::in_database::DatabaseSearch;
 use super::rank::PreparedQuery;
 use super::terms::{self, QueryTerm};
-use super::{EntryQuery, Filter, FoundEntries, Kind, Search, SearchError, milliseconds};
-use crate::base::clock::Timestamp;
+use super::{EntryQuery, Filter, FoundEntries, Kind, Search, SearchError};
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::llm::{LlmError, Session};
 use crate::model::chunk::RETRIEVAL;
@@ -61,7 +61,7 @@ impl Search {
             if let Some(model) = &model {
                 let asked_at = Instant::now();
                 question.vector = Some(self.vector_of(session, model, ask.text).await?);
-                provider_ms += milliseconds(asked_at);
+                provider_ms += milliseconds_since(asked_at);
             }
 
             let in_memory = matches!(location, Location::Memory(_));

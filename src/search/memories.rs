@@ -12,7 +12,7 @@ use super::{EntryQuery, Filter, FoundEntries, Hit, Kind, Search, SearchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, memory_group};
 use crate::llm::Session;
-use crate::model::memory::{Memory, MemoryKind, MemoryOutline};
+use crate::model::memory::{MemoryKind, MemoryOutline};
 use crate::model::search::OwnerKind;
 
 /// Memories that are compared.
@@ -44,10 +44,9 @@ pub struct MemoryQuery<'q> {
     pub exclude: Option<&'q str>,
 }
 
-/// A memory that was found.
-#[derive(Debug, Clone)]
-pub struct FoundMemory<M = Memory> {
-    pub memory: M,
+/// The scores of a memory.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryScores {
     /// Its own scores.
     pub hit: Hit,
     /// What orders memories: how far it is above the average one in words and meaning, with the
@@ -62,11 +61,11 @@ pub struct FoundMemory<M = Memory> {
     pub score: f64,
 }
 
-/// The memories found.
-#[derive(Debug, Clone, Default)]
-pub struct FoundMemories {
+/// The numbers of memories, with their scores.
+#[derive(Debug, Clone)]
+pub struct RankedMemories {
     /// Best first.
-    pub items: Vec<FoundMemory>,
+    pub ranked: Vec<(i64, MemoryScores)>,
     /// The numbers of the messages before and after each message found.
     pub around: HashMap<i64, Vec<i64>>,
     pub model: Option<String>,
@@ -106,16 +105,16 @@ impl Search {
         self.find(session, space, query, filter).await
     }
 
-    /// The memories of a user that match a text best, best first.
+    /// Ranks the memories of a user by how well they match a text, without reading them.
     ///
     /// # Errors
     /// The model's, or the store's.
-    pub async fn find_memories(
+    pub async fn rank_memories(
         &self,
         session: &Session,
         space: &Space,
         query: MemoryQuery<'_>,
-    ) -> Result<FoundMemories, SearchError> {
+    ) -> Result<RankedMemories, SearchError> {
         let (user, k) = (query.user_id, CANDIDATES.max(query.k));
         let found = self.find_entries_of(session, space, user, query.text, query.kind, k);
         let found = found.await?;
@@ -127,13 +126,11 @@ impl Search {
 
         let around = self.neighbours(space, &memories).await?;
         let mut ranked = rank(memories, &hits, &around, query.text);
-        ranked.retain(|one| query.min_score.is_none_or(|least| one.score >= least));
+        ranked.retain(|(_, scores)| query.min_score.is_none_or(|least| scores.score >= least));
         ranked.truncate(query.k);
-        let seqs: Vec<i64> = ranked.iter().map(|one| one.memory.seq).collect();
-        let whole = store.list_memories_at(space, &seqs).await?;
 
-        Ok(FoundMemories {
-            items: with_memories(ranked, whole),
+        Ok(RankedMemories {
+            ranked,
             around,
             model: found.model,
             in_memory: found.in_memory,
@@ -162,17 +159,17 @@ impl MemoryQuery<'_> {
     }
 }
 
-/// Memories in their order, each with its shares.
+/// The numbers of memories in their order, each with its shares.
 fn rank(
     memories: Vec<MemoryOutline>,
     hits: &HashMap<i64, Hit>,
     around: &HashMap<i64, Vec<i64>>,
     text: &str,
-) -> Vec<FoundMemory<MemoryOutline>> {
+) -> Vec<(i64, MemoryScores)> {
     let own = standings(hits);
     let speaker = named_speaker(&memories, text);
     let time = TimeWords::of(text);
-    let mut items: Vec<FoundMemory<MemoryOutline>> = memories
+    let mut items: Vec<(i64, MemoryScores)> = memories
         .into_iter()
         .filter_map(|memory| {
             let hit = *hits.get(&memory.seq)?;
@@ -186,54 +183,31 @@ fn rank(
             let speaks = speaker.is_some() && memory.speaker == speaker;
             let speaker = if speaks { SPEAKER } else { 0.0 };
             let time = time.map_or(0.0, |words| TIME * words.fit(memory.created_at));
-            Some(FoundMemory {
+            let scores = MemoryScores {
                 standing: own_standing + neighbours + speaker + time,
                 neighbours,
                 speaker,
                 time,
                 score: hit.score,
                 hit,
-                memory,
-            })
+            };
+            Some((memory.seq, scores))
         })
         .collect();
 
-    items.sort_by(|a, b| {
-        b.standing
-            .total_cmp(&a.standing)
-            .then_with(|| a.memory.seq.cmp(&b.memory.seq))
+    items.sort_by(|(a, one), (b, other)| {
+        let by_standing = other.standing.total_cmp(&one.standing);
+        by_standing.then_with(|| a.cmp(b))
     });
     let fits: Vec<f64> = items
         .iter()
-        .map(|one| one.hit.score.clamp(0.0, 1.0))
+        .map(|(_, scores)| scores.hit.score.clamp(0.0, 1.0))
         .collect();
-    for (one, score) in items.iter_mut().zip(falling(&fits)) {
-        one.score = score;
+    for ((_, scores), score) in items.iter_mut().zip(falling(&fits)) {
+        scores.score = score;
     }
 
     items
-}
-
-/// Replaces outlines by the memories themselves; one that was deleted meanwhile is left out.
-fn with_memories(ranked: Vec<FoundMemory<MemoryOutline>>, whole: Vec<Memory>) -> Vec<FoundMemory> {
-    let mut by_seq: HashMap<i64, Memory> = whole
-        .into_iter()
-        .map(|memory| (memory.seq, memory))
-        .collect();
-    ranked
-        .into_iter()
-        .filter_map(|one| {
-            Some(FoundMemory {
-                memory: by_seq.remove(&one.memory.seq)?,
-                hit: one.hit,
-                standing: one.standing,
-                neighbours: one.neighbours,
-                speaker: one.speaker,
-                time: one.time,
-                score: one.score,
-            })
-        })
-        .collect()
 }
 
 /// How far each hit is above the average one: in both parts of a hybrid search, or in its score.

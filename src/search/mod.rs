@@ -2,8 +2,7 @@
 //!
 //! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
 //! compares meanings, `fusion` combines the two, `fields` adds what is said about a source,
-//! `neighbours` a share of the chunks before and after; `rank` defines queries and hits, and
-//! `quoted` keeps those with the words in quotes. `index` holds a space in memory and `cache` keeps
+//! `neighbours` a share of the chunks before and after; `rank` defines queries and hits. `index` holds a space in memory and `cache` keeps
 //! it up to date; `in_database` searches in the database what does not fit; `entries` chooses between
 //! them. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reembed`
 //! switches a space to another embedding model.
@@ -15,12 +14,10 @@ pub mod fusion;
 pub mod highlight;
 mod in_database;
 pub mod index;
-pub mod input;
 pub mod keywords;
 pub mod memories;
 mod neighbours;
 pub mod prepare;
-mod quoted;
 pub mod rank;
 mod reembed;
 mod reindex;
@@ -30,9 +27,9 @@ pub mod terms;
 mod time_words;
 pub mod vectors;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashlink::LruCache;
 use memoir_text::field_error::FieldError;
@@ -41,19 +38,15 @@ use crate::base::ids::{SourceId, Space};
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, OwnerKind};
+use crate::model::search::OwnerKind;
 use crate::store::{Store, StoreError};
 
 pub use index::Filter;
-pub use input::{CheckedSearch, SearchInput};
 pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
 pub use reindex::ReindexWork;
 
 use cache::IndexCache;
-use highlight::Highlighter;
-use memories::{FoundMemories, FoundMemory, MemoryQuery};
-use quoted::{LOOKED_AT, Quoted};
 
 /// Query vectors that are cached, so that repeating a query calls no model.
 const KEPT_QUESTIONS: usize = 1_000;
@@ -105,36 +98,6 @@ pub struct FoundEntries {
     pub provider_ms: f64,
 }
 
-/// How many results are looked at: more if some of them may lack the quoted words.
-fn looked_at(ask: &CheckedSearch, quoted: &Quoted) -> usize {
-    if quoted.is_empty() {
-        ask.k
-    } else {
-        ask.k.max(LOOKED_AT)
-    }
-}
-
-/// The result of a search.
-pub struct Results {
-    /// Chunks, best first.
-    pub items: Vec<(Hit, Found)>,
-    /// Memories, best first.
-    pub memories: Vec<FoundMemory>,
-    /// How many of both are wanted.
-    pub k: usize,
-    /// The headings above the chunks, by chunk.
-    pub headings: HashMap<i64, String>,
-    /// Marks the words of the query.
-    pub highlighter: Highlighter,
-    /// The embedding model, if meanings were compared.
-    pub model: Option<String>,
-    /// Whether the space was searched in memory.
-    pub in_memory: bool,
-    /// Milliseconds in total, and those of the embedding model.
-    pub total_ms: f64,
-    pub provider_ms: f64,
-}
-
 /// A search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
@@ -164,131 +127,10 @@ impl Search {
         }
     }
 
-    /// Searches the chunks of a space, the memories of a user, or both.
-    ///
-    /// # Errors
-    /// [`SearchError::Invalid`], the model's, or the store's.
-    pub async fn search(
-        &self,
-        session: &Session,
-        space: &Space,
-        request: SearchInput,
-    ) -> Result<Results, SearchError> {
-        let begun = Instant::now();
-        let ask = request.resolve()?;
-        let quoted = Quoted::of(&ask.query);
-        let mut memories = self.memories(session, space, &ask, &quoted).await?;
-        memories
-            .items
-            .retain(|item| quoted.are_in(&item.memory.content));
-        memories.items.truncate(ask.k);
-        if let Some(least) = self.least_cosine(&ask, memories.model.as_deref()) {
-            let related = |item: &FoundMemory| {
-                rank::is_related(&item.hit, least) || item.speaker > 0.0 || item.time > 0.0
-            };
-            if !memories.items.iter().any(related) {
-                memories.items.clear();
-            }
-        }
-
-        if !ask.searched.sources() {
-            return Ok(Results {
-                model: memories.model.clone(),
-                in_memory: memories.in_memory,
-                total_ms: milliseconds(begun),
-                provider_ms: memories.provider_ms,
-                memories: memories.items,
-                items: Vec::new(),
-                headings: HashMap::new(),
-                highlighter: Highlighter::new(&ask.query),
-                k: ask.k,
-            });
-        }
-
-        let query = EntryQuery {
-            owner_kind: OwnerKind::Chunk,
-            text: &ask.query,
-            kind: ask.kind,
-            k: looked_at(&ask, &quoted),
-            min_score: ask.min_score,
-            by_group: ask.by_source && quoted.is_empty(),
-            scope: Some(&ask.scope),
-            group: None,
-        };
-
-        let found = self
-            .find_filtered(
-                session,
-                space,
-                query,
-                self.filter(space, &ask.scope, ask.category_id),
-            )
-            .await?;
-
-        let mut hits = found.hits;
-        if let Some(least) = self.least_cosine(&ask, found.model.as_deref()) {
-            let is_related = hits.iter().any(|hit| rank::is_related(hit, least));
-            hits.retain(|hit| is_related && hit.score > 0.0);
-        }
-
-        let mut items = self.read(space, hits).await?;
-        if !quoted.is_empty() {
-            let mut sources = HashSet::new();
-            items.retain(|(_, found)| quoted.are_in(&found.text));
-            items.retain(|(_, found)| {
-                let is_new = sources.insert(found.source_id.clone());
-                is_new || !ask.by_source
-            });
-            items.truncate(ask.k);
-        }
-
-        let wanted: Vec<i64> = items.iter().map(|(_, found)| found.chunk_id).collect();
-        let headings = self.inner.store.list_chunk_headings(space, &wanted).await?;
-        Ok(Results {
-            headings,
-            highlighter: Highlighter::new(&ask.query),
-            items,
-            model: found.model,
-            in_memory: found.in_memory,
-            total_ms: milliseconds(begun),
-            provider_ms: found.provider_ms + memories.provider_ms,
-            memories: memories.items,
-            k: ask.k,
-        })
-    }
-
     /// How close a meaning must be if no result has a word of the query, for otherwise the nearest
-    /// results have nothing in common with it. `None` if the caller decides, by a minimum score or
-    /// by a search for the nearest.
-    fn least_cosine(&self, ask: &CheckedSearch, model: Option<&str>) -> Option<f64> {
-        let decides = ask.kind == Kind::Hybrid && ask.min_score.is_none();
-        decides.then(|| self.inner.llm.least_cosine(model, &ask.query))
-    }
-
-    /// The memories that a search finds, if it wants any.
-    async fn memories(
-        &self,
-        session: &Session,
-        space: &Space,
-        ask: &CheckedSearch,
-        quoted: &Quoted,
-    ) -> Result<FoundMemories, SearchError> {
-        let user_id = ask.scope.user_id.as_deref();
-        let Some(user_id) = user_id.filter(|_| ask.searched.memories()) else {
-            return Ok(FoundMemories::default());
-        };
-        let query = MemoryQuery {
-            user_id,
-            text: &ask.query,
-            kind: ask.kind,
-            k: looked_at(ask, quoted),
-            min_score: ask.min_score,
-            tags: &ask.scope.tags,
-            as_of: ask.scope.as_of,
-            since: None,
-            exclude: None,
-        };
-        self.find_memories(session, space, query).await
+    /// results have nothing in common with it.
+    pub fn least_cosine(&self, model: Option<&str>, text: &str) -> f64 {
+        self.inner.llm.least_cosine(model, text)
     }
 
     /// Ranks the chunks of a scope by words and meaning, best first, without reading them.
@@ -313,8 +155,29 @@ impl Search {
             group: None,
         };
 
-        self.find_filtered(session, space, query, self.filter(space, scope, None))
-            .await
+        self.find_in_scope(session, space, query, None).await
+    }
+
+    /// Searches the chunks of a scope, or those of a category in it.
+    ///
+    /// # Errors
+    /// The model's, or the store's.
+    pub async fn find_in_scope(
+        &self,
+        session: &Session,
+        space: &Space,
+        query: EntryQuery<'_>,
+        category_id: Option<i64>,
+    ) -> Result<FoundEntries, SearchError> {
+        let everything = QueryScope::default();
+        let scope = query.scope.unwrap_or(&everything);
+        self.find_filtered(
+            session,
+            space,
+            query,
+            self.filter(space, scope, category_id),
+        )
+        .await
     }
 
     /// Searches the entries of one kind.
@@ -395,21 +258,6 @@ impl Search {
         Ok(found)
     }
 
-    /// The details of the hits, without chunks deleted in the meantime.
-    async fn read(&self, space: &Space, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, StoreError> {
-        let ids: Vec<i64> = hits.iter().map(|hit| hit.owner.id).collect();
-        let found = self.inner.store.list_found(space, &ids).await?;
-        let mut found: HashMap<i64, Found> = found
-            .into_iter()
-            .map(|found| (found.chunk_id, found))
-            .collect();
-
-        Ok(hits
-            .into_iter()
-            .filter_map(|hit| Some((hit, found.remove(&hit.owner.id)?)))
-            .collect())
-    }
-
     /// Copies existing vectors to pgvector, where the database has it.
     pub async fn complete_pgvector(&self) {
         while let Err(error) = self.inner.store.complete_pgvector().await {
@@ -427,9 +275,4 @@ impl Search {
     pub fn vector_bytes(&self, space: &Space) -> usize {
         self.inner.cache.vector_bytes(space)
     }
-}
-
-/// Rounded to microseconds; more digits would be noise.
-fn milliseconds(since: Instant) -> f64 {
-    (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

@@ -66,6 +66,7 @@ mod retry;
 mod search;
 mod search_changes;
 mod search_entries;
+mod source_chunks;
 mod source_erasure;
 mod source_lists;
 mod source_versions;

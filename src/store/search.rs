@@ -9,10 +9,9 @@ use super::candidates::StatementBuilder;
 use super::search_changes::read_search_group;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{Found, SearchGroup, Span};
+use crate::model::search::{SearchGroup, Span};
 
 /// Versions per statement.
 const AT_ONCE: usize = 500;
@@ -180,34 +179,6 @@ impl Store {
 
         Ok(found)
     }
-
-    /// What results show of chunks, by id; deleted ones are missing.
-    pub async fn list_found(&self, space: &Space, ids: &[i64]) -> Result<Vec<Found>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-
-        // By id only: if its index could be used, SQLite would scan the whole space.
-        let sql = "SELECT c.id, c.source_id, v.version, c.version_id, c.profile, c.ordinal, c.text_content, c.token_count, \
-                   c.start_char, c.end_char, c.category_id, c.created_at, s.filename, s.path, s.user_id FROM chunks c \
-                   JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
-                   JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE COALESCE(c.space, '') = ? \
-                   AND c.id IN (??)";
-
-        self.retry("list_found", || async {
-            let query = self
-                .backend
-                .dialect
-                .query_list(sql, ids.len())
-                .bind(space.as_str());
-
-            let rows = self
-                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
-                .await?;
-            rows.iter().map(read_found).collect()
-        })
-        .await
-    }
 }
 
 fn read_span(row: &AnyRow) -> Result<Span, StoreError> {
@@ -216,25 +187,5 @@ fn read_span(row: &AnyRow) -> Result<Span, StoreError> {
         version_id: row.try_get("version_id")?,
         start_char: row.try_get("start_char")?,
         end_char: row.try_get("end_char")?,
-    })
-}
-
-fn read_found(row: &AnyRow) -> Result<Found, StoreError> {
-    Ok(Found {
-        chunk_id: row.try_get("id")?,
-        source_id: SourceId::from_stored(row.try_get("source_id")?),
-        source_version: row.try_get("version")?,
-        version_id: row.try_get("version_id")?,
-        profile: row.try_get("profile")?,
-        ordinal: row.try_get("ordinal")?,
-        text: row.try_get("text_content")?,
-        token_count: row.try_get("token_count")?,
-        start_char: row.try_get("start_char")?,
-        end_char: row.try_get("end_char")?,
-        category_id: row.try_get("category_id")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        filename: row.try_get("filename")?,
-        path: row.try_get("path")?,
-        user_id: row.try_get("user_id")?,
     })
 }

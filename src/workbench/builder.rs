@@ -112,19 +112,19 @@ fn context(context: &CondensedContext, candidates: &[Candidate]) -> String {
 
     let mut used: Vec<&Candidate> = candidates.iter().collect();
     let ids = context.cited();
-    used.retain(|one| ids.contains(&one.chunk_id));
-    used.sort_by_key(|one| one.chunk_id);
+    used.retain(|one| ids.contains(&one.found.id));
+    used.sort_by_key(|one| one.found.id);
     if !used.is_empty() {
         text.push_str("Sources:\n");
     }
     for one in used {
-        let heading = one.heading.as_deref();
+        let heading = one.found.heading.as_deref();
         let heading = heading.map_or_else(String::new, |heading| format!(", {}", name(heading)));
         let (path, version) = (name(&one.found.path), one.found.source_version);
         let _ = writeln!(
             text,
             "[chunk {}] {path} (version {version}{heading})",
-            one.chunk_id
+            one.found.id
         );
     }
     text.trim_end().to_owned()

@@ -7,18 +7,16 @@ use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::llm::tasks::judge::{JudgedChunk, NliLabel};
-use crate::model::search::Found;
+use crate::model::chunk::SourceChunk;
+use crate::retrieval::Item;
+use crate::retrieval::select::kept;
 
 /// A chunk on its way through the stages.
+pub type Candidate = Item<SourceChunk, Assessment>;
+
+/// What the stages say about a chunk.
 #[derive(Debug, Clone)]
-pub struct Candidate {
-    pub chunk_id: i64,
-    pub found: Found,
-    pub heading: Option<String>,
-    /// Its text, without instructions against the rules.
-    pub text: Arc<str>,
-    /// What was taken out of its text.
-    pub neutralised: Vec<String>,
+pub struct Assessment {
     /// Its position in the search results, from 1.
     pub rank: usize,
     pub score: f64,
@@ -27,39 +25,18 @@ pub struct Candidate {
     pub verdict: Option<(NliLabel, f64)>,
     /// When its source last changed; known where it matters.
     pub changed_at: Option<Timestamp>,
+    /// The instructions against the rules that were taken out of its text.
+    pub neutralised: Vec<String>,
     pub pass: u8,
-    pub kept: bool,
-    pub reason: String,
-    /// The stage that decided.
-    pub stage: &'static str,
 }
 
-impl Candidate {
-    /// Drops it for a reason.
-    pub fn drop_at(&mut self, stage: &'static str, reason: impl Into<String>) {
-        self.kept = false;
-        self.stage = stage;
-        self.reason = format!("dropped: {}", reason.into());
-    }
-
-    /// Keeps it for a reason.
-    pub fn keep_at(&mut self, stage: &'static str, reason: impl Into<String>) {
-        self.kept = true;
-        self.stage = stage;
-        self.reason = format!("kept: {}", reason.into());
-    }
-
-    pub fn judged(&self) -> JudgedChunk {
-        JudgedChunk {
-            id: self.chunk_id,
-            text: Arc::clone(&self.text),
-        }
-    }
-}
-
-/// The candidates that are still kept, best first.
-pub fn kept(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
-    candidates.iter().filter(|candidate| candidate.kept)
+/// The chunks that are still kept, as a model judges them.
+pub fn judged(candidates: &[Candidate]) -> Vec<JudgedChunk> {
+    let judged = |one: &Candidate| JudgedChunk {
+        id: one.found.id,
+        text: Arc::clone(&one.found.text),
+    };
+    kept(candidates).map(judged).collect()
 }
 
 /// A chunk that was found, kept or dropped.
@@ -102,27 +79,26 @@ pub struct CandidateView {
 
 impl CandidateView {
     pub fn of(candidate: &Candidate, cited: bool) -> Self {
+        let (chunk, said) = (&candidate.found, &candidate.scores);
         Self {
-            chunk_id: candidate.chunk_id,
-            source_id: candidate.found.source_id.to_string(),
-            version: candidate.found.source_version,
-            filename: candidate.found.filename.clone(),
-            path: candidate.found.path.clone(),
-            heading: candidate.heading.clone(),
-            rank: candidate.rank,
-            score: candidate.score,
-            semantic: candidate.semantic,
-            rerank_score: candidate.rerank_score,
-            nli_label: candidate
-                .verdict
-                .map(|(label, _)| label.into_str().to_owned()),
-            nli_score: candidate.verdict.map(|(_, score)| score),
-            kept: candidate.kept,
-            reason: candidate.reason.clone(),
-            stage: candidate.stage.to_owned(),
-            pass: candidate.pass,
+            chunk_id: chunk.id,
+            source_id: chunk.source_id.to_string(),
+            version: chunk.source_version,
+            filename: chunk.filename.clone(),
+            path: chunk.path.clone(),
+            heading: chunk.heading.clone(),
+            rank: said.rank,
+            score: said.score,
+            semantic: said.semantic,
+            rerank_score: said.rerank_score,
+            nli_label: said.verdict.map(|(label, _)| label.into_str().to_owned()),
+            nli_score: said.verdict.map(|(_, score)| score),
+            kept: candidate.is_kept(),
+            reason: candidate.decision.text(),
+            stage: candidate.decision.step.to_owned(),
+            pass: said.pass,
             cited,
-            neutralised: candidate.neutralised.clone(),
+            neutralised: said.neutralised.clone(),
         }
     }
 }

@@ -23,13 +23,13 @@ use super::runs::PromptRun;
 use super::shaper::{self, AuditReport, Headers};
 use super::stage::{
     AUDIT, BUILD, CONDENSE, FILES, NLI, Outcome, RERANK, RETRIEVE, SHAPE, Tools, Trace, TraceEntry,
-    milliseconds, within,
+    within,
 };
 use super::target::{self, Target};
 use super::transparency::{self, Transparency};
 use super::workspace::Workspace;
 use super::{Workbench, WorkbenchError};
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::llm::tasks::shape::{Anchors, Shaped};
@@ -147,7 +147,7 @@ impl Workbench {
         (composed.audit, composed.reruns, composed.reverted) = (report, reruns, reverted);
 
         let provider_ms: f64 = session.calls().iter().map(|call| call.latency_ms).sum();
-        let total_ms = milliseconds(begun.elapsed());
+        let total_ms = milliseconds_since(begun);
         composed.timings = PromptTimings {
             total_ms,
             provider_ms,

@@ -8,13 +8,17 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::WorkbenchError;
-use super::candidate::{Candidate, kept};
+use super::candidate::{Candidate, judged};
 use super::safety::neutralise;
 use super::stage::Tools;
 use crate::llm::tasks::condense::{Condense, Condensed};
+use crate::retrieval::fit::{Budget, fit};
+use crate::retrieval::select::kept;
 
 /// Why a chunk is dropped that does not fit.
 const OVER_CEILING: &str = "over the token ceiling";
+/// Tokens for the id and the citation of a fact.
+const FRAME_TOKENS: usize = 20;
 
 /// The condensed context: the block `S_ctx`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
@@ -75,7 +79,7 @@ pub async fn condense(
 ) -> Result<(CondensedContext, String), WorkbenchError> {
     let task = Condense {
         query: query.into(),
-        chunks: kept(candidates).map(Candidate::judged).collect(),
+        chunks: judged(candidates),
     };
     let answered = tools.llm.ask(tools.session, task).await?;
     let model = answered.calls.last();
@@ -88,7 +92,7 @@ pub async fn condense(
 /// The model's answer, made safe for a prompt: neutralised, each entry on one line, and without
 /// facts that cite no kept chunk, even if an earlier check accepted them.
 fn checked(condensed: Condensed, candidates: &[Candidate]) -> CondensedContext {
-    let known: HashSet<i64> = kept(candidates).map(|one| one.chunk_id).collect();
+    let known: HashSet<i64> = kept(candidates).map(|one| one.found.id).collect();
     let cited = |citations: Vec<i64>| -> Vec<i64> {
         let only = citations.into_iter().filter(|id| known.contains(id));
         only.collect()
@@ -127,26 +131,21 @@ pub fn chunks_instead(
     candidates: &mut [Candidate],
     most_tokens: usize,
 ) -> CondensedContext {
-    let mut left = most_tokens;
-    let mut full = false;
-    let mut facts = Vec::new();
-    for candidate in candidates.iter_mut().filter(|one| one.kept) {
-        let tokens = tools.counter.count(&candidate.text) + 20;
-        if full || tokens > left {
-            full = true;
-            candidate.drop_at("condense", OVER_CEILING);
-            continue;
-        }
+    fit(
+        candidates,
+        "condense",
+        OVER_CEILING,
+        Budget::in_order(most_tokens),
+        |one| tools.counter.count(&one.found.text) + FRAME_TOKENS,
+    );
 
-        left -= tokens;
-        facts.push(CitedFact {
-            id: format!("F{}", facts.len() + 1),
-            text: candidate.text.trim().to_owned(),
-            citations: vec![candidate.chunk_id],
-        });
-    }
+    let facts = (1..).zip(kept(candidates)).map(|(number, one)| CitedFact {
+        id: format!("F{number}"),
+        text: one.found.text.trim().to_owned(),
+        citations: vec![one.found.id],
+    });
     CondensedContext {
-        facts,
+        facts: facts.collect(),
         ..CondensedContext::default()
     }
 }
@@ -162,9 +161,9 @@ pub fn shorten(context: &mut CondensedContext, candidates: &mut [Candidate], fac
 
     let cited = context.cited();
     for candidate in candidates {
-        let id = candidate.chunk_id;
+        let id = candidate.found.id;
         if dropped.contains(&id) && !cited.contains(&id) {
-            candidate.drop_at("condense", OVER_CEILING);
+            candidate.drop("condense", OVER_CEILING);
         }
     }
 }

@@ -9,13 +9,14 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use super::adapters::Scorer;
-use super::candidate::{Candidate, kept};
+use super::candidate::{Candidate, judged};
 use super::files::InjectedFile;
 use super::history::Statement;
 use super::likeness::{shared_words, telling_words};
 use super::stage::Tools;
 use crate::base::ids::SourceId;
 use crate::llm::tasks::judge::{Nli, NliLabel, NliVerdict};
+use crate::retrieval::select::kept;
 
 /// Statements that the gate reads, and characters of each.
 const MAX_STATEMENTS: usize = 20;
@@ -80,7 +81,7 @@ pub async fn judge(
             let task = Nli {
                 query: query.into(),
                 statements: statements.iter().map(|one| cut(&one.text)).collect(),
-                chunks: kept(candidates).map(Candidate::judged).collect(),
+                chunks: judged(candidates),
             };
             let answered = tools.llm.ask_partly(tools.session, task).await?;
             let model = answered.calls.last();
@@ -105,9 +106,9 @@ pub async fn judge(
         }
         Scorer::Http(server) => {
             let chosen: Vec<&Candidate> = kept(candidates).collect();
-            let texts: Vec<&str> = chosen.iter().map(|one| &*one.text).collect();
+            let texts: Vec<&str> = chosen.iter().map(|one| &*one.found.text).collect();
             let labels = server.classify(&texts, query).await?;
-            let each = chosen.iter().map(|one| one.chunk_id).zip(labels);
+            let each = chosen.iter().map(|one| one.found.id).zip(labels);
             Ok(Verdicts {
                 labels: each.collect(),
                 adapter: server.name(),
@@ -145,7 +146,7 @@ pub async fn counter_evidence(
     let states = tools.store.list_source_states(tools.space, &ids).await?;
     for candidate in candidates.iter_mut() {
         let state = states.get(&candidate.found.source_id);
-        candidate.changed_at = state.map(|state| state.changed_at);
+        candidate.scores.changed_at = state.map(|state| state.changed_at);
     }
 
     let mut statements = statements;
@@ -163,22 +164,22 @@ pub fn decide(
     files: &[InjectedFile],
 ) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
-    for candidate in candidates.iter_mut().filter(|one| one.kept) {
-        let Some((label, score)) = verdicts.labels.get(&candidate.chunk_id).copied() else {
-            candidate.keep_at("nli", "not checked for entailment");
+    for candidate in candidates.iter_mut().filter(|one| one.is_kept()) {
+        let Some((label, score)) = verdicts.labels.get(&candidate.found.id).copied() else {
+            candidate.keep("nli", "not checked for entailment");
             continue;
         };
 
-        candidate.verdict = Some((label, score));
+        candidate.scores.verdict = Some((label, score));
         match label {
             NliLabel::Entailment if score >= theta => {
-                candidate.keep_at("nli", "strong semantic match");
+                candidate.keep("nli", "strong semantic match");
             }
-            NliLabel::Entailment => candidate.drop_at(
+            NliLabel::Entailment => candidate.drop(
                 "nli",
                 format!("entailment {score:.2} is below θ {theta:.2}"),
             ),
-            NliLabel::Neutral => candidate.drop_at("nli", "not entailed"),
+            NliLabel::Neutral => candidate.drop("nli", "not entailed"),
             NliLabel::Contradiction => {
                 conflicts.extend(contradicted(candidate, statements, files));
             }
@@ -193,8 +194,11 @@ fn contradicted(
     statements: &[Statement],
     files: &[InjectedFile],
 ) -> Option<Conflict> {
-    let changed_at = candidate.changed_at.unwrap_or(candidate.found.created_at);
-    let related = |one: &Statement| shared_words(&telling_words(&one.text), &candidate.text);
+    let changed_at = candidate
+        .scores
+        .changed_at
+        .unwrap_or(candidate.found.created_at);
+    let related = |one: &Statement| shared_words(&telling_words(&one.text), &candidate.found.text);
     let nearest = |newer: bool| {
         statements
             .iter()
@@ -204,14 +208,14 @@ fn contradicted(
     };
 
     if let Some((_, statement)) = nearest(true) {
-        candidate.drop_at("nli", "superseded by newer chat");
+        candidate.drop("nli", "superseded by newer chat");
         let reason = "the chat is newer than the file";
         return Some(conflict(candidate, chat(statement), "chat", reason));
     }
     if let Some((share, statement)) = nearest(false)
         && share >= RELATED
     {
-        candidate.keep_at("nli", "newer than the chat that it contradicts");
+        candidate.keep("nli", "newer than the chat that it contradicts");
         let reason = "the file is newer than the chat";
         return Some(conflict(candidate, chat(statement), "chunk", reason));
     }
@@ -220,18 +224,18 @@ fn contradicted(
         .iter()
         .map(|file| {
             (
-                shared_words(&telling_words(&candidate.text), &file.text),
+                shared_words(&telling_words(&candidate.found.text), &file.text),
                 file,
             )
         })
         .filter(|(share, _)| *share >= RELATED)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let Some((_, file)) = file else {
-        candidate.drop_at("nli", "contradiction");
+        candidate.drop("nli", "contradiction");
         return None;
     };
 
-    candidate.drop_at("nli", "contradicts ❖ FILES");
+    candidate.drop("nli", "contradicts ❖ FILES");
     let side = ConflictSide {
         kind: "❖ FILES".to_owned(),
         id: file.source_id.clone(),
@@ -249,9 +253,9 @@ fn contradicted(
 fn conflict(candidate: &Candidate, other: ConflictSide, winner: &str, reason: &str) -> Conflict {
     let chunk = ConflictSide {
         kind: "chunk".to_owned(),
-        id: candidate.chunk_id.to_string(),
-        text: beginning(&candidate.text),
-        time: candidate.changed_at.map(|time| time.to_string()),
+        id: candidate.found.id.to_string(),
+        text: beginning(&candidate.found.text),
+        time: candidate.scores.changed_at.map(|time| time.to_string()),
     };
     Conflict {
         sides: vec![chunk, other],

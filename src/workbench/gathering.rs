@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::WorkbenchError;
-use super::candidate::{Candidate, kept};
+use super::candidate::Candidate;
 use super::condenser::{self, CondensedContext};
 use super::eligibility::Pool;
 use super::entailment::{self, Conflict, Verdicts};
@@ -14,6 +14,7 @@ use super::reranker;
 use super::retriever::{self, Retrieved, Wanted};
 use super::stage::{CONDENSE, NLI, Outcome, RERANK, RETRIEVE, StageName, Tools, Trace, within};
 use super::workspace::Workspace;
+use crate::retrieval::select::kept;
 use crate::search::Kind;
 
 /// What a pass starts from.

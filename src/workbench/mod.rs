@@ -36,17 +36,18 @@ pub mod workspace;
 
 use std::sync::Arc;
 
+use memoir_text::field_error::FieldError;
+
 use crate::base::ids::RunId;
 use crate::config;
 use crate::conversation::{Conversation, ConversationError};
 use crate::llm::{Llm, LlmError, ScoringError};
-use crate::search::Search;
+use crate::search::{Search, SearchError};
 use crate::sources::{SourceError, Sources};
 use crate::store::{Store, StoreError};
 
 use adapters::Adapters;
 use ceiling::PromptEstimate;
-use memoir_text::field_error::FieldError;
 use runs::PromptRuns;
 use workspace::Workspaces;
 
@@ -120,6 +121,16 @@ pub enum WorkbenchError {
     /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<SearchError> for WorkbenchError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Invalid(errors) => Self::Invalid(errors),
+            SearchError::Llm(error) => Self::Llm(error),
+            SearchError::Store(error) => Self::Store(error),
+        }
+    }
 }
 
 impl WorkbenchError {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::WorkbenchError;
 use super::adapters::Scorer;
-use super::candidate::{Candidate, kept};
+use super::candidate::{Candidate, judged};
 use super::likeness::{shared_words, telling_words};
 use super::stage::{Outcome, Tools};
 use crate::llm::tasks::judge::Rerank;
+use crate::retrieval::select::kept;
 
 /// Scores by chunk, and what gave them.
 pub struct Ranking {
@@ -31,7 +32,7 @@ pub async fn rank(
         Scorer::Llm => {
             let task = Rerank {
                 query: query.into(),
-                chunks: kept(candidates).map(Candidate::judged).collect(),
+                chunks: judged(candidates),
             };
             let answered = tools.llm.ask(tools.session, task).await?;
             let each = answered.value.ranking.into_iter();
@@ -44,9 +45,9 @@ pub async fn rank(
         }
         Scorer::Http(server) => {
             let chosen: Vec<&Candidate> = kept(candidates).collect();
-            let texts: Vec<&str> = chosen.iter().map(|one| &*one.text).collect();
+            let texts: Vec<&str> = chosen.iter().map(|one| &*one.found.text).collect();
             let scores = server.rerank(query, &texts).await?;
-            let each = chosen.iter().map(|one| one.chunk_id).zip(scores);
+            let each = chosen.iter().map(|one| one.found.id).zip(scores);
             Ok(Ranking {
                 scores: each.collect(),
                 adapter: server.name(),
@@ -59,9 +60,13 @@ pub async fn rank(
 fn lexical(query: &str, candidates: &[Candidate]) -> Ranking {
     let words = telling_words(query);
     let each = kept(candidates).map(|one| {
-        let meaning = one.semantic.unwrap_or(one.score).clamp(0.0, 1.0);
-        let score = f64::midpoint(shared_words(&words, &one.text), meaning);
-        (one.chunk_id, score)
+        let meaning = one
+            .scores
+            .semantic
+            .unwrap_or(one.scores.score)
+            .clamp(0.0, 1.0);
+        let score = f64::midpoint(shared_words(&words, &one.found.text), meaning);
+        (one.found.id, score)
     });
     Ranking {
         scores: each.collect(),
@@ -72,11 +77,11 @@ fn lexical(query: &str, candidates: &[Candidate]) -> Ranking {
 /// Puts the candidates into the order of their scores; equal ones stay in the order of the search.
 pub fn reorder(candidates: &mut [Candidate], ranking: Ranking) -> Outcome<()> {
     for candidate in candidates.iter_mut() {
-        candidate.rerank_score = ranking.scores.get(&candidate.chunk_id).copied();
+        candidate.scores.rerank_score = ranking.scores.get(&candidate.found.id).copied();
     }
 
     candidates.sort_by(|a, b| {
-        let score = |one: &Candidate| one.rerank_score.unwrap_or(f64::NEG_INFINITY);
+        let score = |one: &Candidate| one.scores.rerank_score.unwrap_or(f64::NEG_INFINITY);
         score(b).total_cmp(&score(a))
     });
     Outcome::of((), ranking.adapter)

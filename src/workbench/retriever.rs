@@ -1,20 +1,22 @@
 //! The retriever: the chunks of the pool that are nearest to the task. Duplicates of injected files
 //! and of each other are dropped here, and instructions are taken out of the texts.
 
-use std::collections::HashMap;
-
 use super::WorkbenchError;
-use super::candidate::Candidate;
+use super::candidate::{Assessment, Candidate};
 use super::eligibility::Pool;
 use super::files::InjectedFile;
 use super::safety::neutralise;
 use super::stage::Tools;
-use crate::model::search::{Found, OwnerKind};
-use crate::policy::steps::deduplicate::{self, FirstOfKey};
-use crate::search::{EntryQuery, Filter, Hit, Kind, SearchError};
+use crate::model::search::OwnerKind;
+use crate::policy::steps::deduplicate;
+use crate::retrieval::hydrate;
+use crate::retrieval::select::{drop_each, drop_repeated};
+use crate::search::{EntryQuery, Filter, Hit, Kind};
 
 /// Maximum characters of what is searched for.
 const MAX_QUERY_CHARS: usize = 10_000;
+/// The stage that decides here.
+const STEP: &str = "retrieve";
 
 /// What to search for.
 pub struct Wanted<'a> {
@@ -76,71 +78,52 @@ pub async fn retrieve(
         }
     };
 
-    let found = found.map_err(|error| match error {
-        SearchError::Llm(error) => WorkbenchError::Llm(error),
-        SearchError::Store(error) => WorkbenchError::Store(error),
-        SearchError::Invalid(errors) => WorkbenchError::Invalid(errors),
-    })?;
-    let read = read(tools, found.hits).await?;
-
+    let found = found?;
     Ok(Retrieved {
-        candidates: candidates(tools, read, wanted.pass, files).await?,
+        candidates: candidates(tools, found.hits, wanted.pass, files).await?,
         model: found.model,
     })
 }
 
-/// The chunks of the hits, in their order.
-async fn read(tools: &Tools<'_>, hits: Vec<Hit>) -> Result<Vec<(Hit, Found)>, WorkbenchError> {
-    let ids: Vec<i64> = hits.iter().map(|hit| hit.owner.id).collect();
-    let found = tools.store.list_found(tools.space, &ids).await?;
-    let mut found: HashMap<i64, Found> = found.into_iter().map(|one| (one.chunk_id, one)).collect();
-    let each = hits.into_iter();
-    Ok(each
-        .filter_map(|hit| Some((hit, found.remove(&hit.owner.id)?)))
-        .collect())
-}
-
 async fn candidates(
     tools: &Tools<'_>,
-    read: Vec<(Hit, Found)>,
+    hits: Vec<Hit>,
     pass: u8,
     files: &[InjectedFile],
 ) -> Result<Vec<Candidate>, WorkbenchError> {
-    let ids: Vec<i64> = read.iter().map(|(_, found)| found.chunk_id).collect();
-    let headings = tools.store.list_chunk_headings(tools.space, &ids).await?;
-    let mut seen = FirstOfKey::default();
-    let mut candidates = Vec::with_capacity(read.len());
-    for (rank, (hit, found)) in (1..).zip(read) {
-        let safe = neutralise(&found.text);
-        let mut candidate = Candidate {
-            chunk_id: found.chunk_id,
-            heading: headings.get(&found.chunk_id).cloned(),
-            text: safe.text.into(),
-            neutralised: safe.removed,
+    let found = hits.into_iter().map(|hit| (hit.owner.id, hit)).collect();
+    let items = hydrate(tools.store, tools.space, None, found).await?;
+    let assessed = (1..).zip(items).map(|(rank, item)| {
+        let mut item = item.scored(|_, hit: Hit| Assessment {
             rank,
             score: hit.score,
             semantic: hit.semantic,
             rerank_score: None,
             verdict: None,
             changed_at: None,
+            neutralised: Vec::new(),
             pass,
-            kept: true,
-            reason: String::new(),
-            stage: "retrieve",
-            found,
-        };
+        });
+        item.keep(STEP, "strong semantic match");
+        item
+    });
 
-        candidate.keep_at("retrieve", "strong semantic match");
-        let key = deduplicate::key(&candidate.found.text);
-        if files
-            .iter()
-            .any(|file| file.compared.contains(&candidate.found.text))
-        {
-            candidate.drop_at("retrieve", "duplicate of ❖ FILES");
-        } else if seen.before(&key, &rank.to_string()).is_some() {
-            candidate.drop_at("retrieve", "duplicate of a better chunk");
-        }
-        candidates.push(candidate);
+    let mut candidates: Vec<Candidate> = assessed.collect();
+    drop_each(&mut candidates, STEP, |one| {
+        let mut files = files.iter();
+        let is_injected = files.any(|file| file.compared.contains(&one.found.text));
+        is_injected.then_some("duplicate of ❖ FILES")
+    });
+    drop_repeated(
+        &mut candidates,
+        STEP,
+        "duplicate of a better chunk",
+        |one| (deduplicate::key(&one.text), one.id.to_string()),
+    );
+    for candidate in &mut candidates {
+        let safe = neutralise(&candidate.found.text);
+        candidate.found.text = safe.text.into();
+        candidate.scores.neutralised = safe.removed;
     }
 
     Ok(candidates)

@@ -15,7 +15,7 @@ use super::compose::PromptTimings;
 use super::runs::PromptRun;
 use super::workspace::{Ceilings, CeilingsInput};
 use super::{Workbench, WorkbenchError};
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::conversation::ConversationError;
 use crate::conversation::messages::{Appended, MAX_CHARS, NewMessage, PreparedMessages, Wanted};
@@ -234,7 +234,7 @@ impl Workbench {
         let calls = sender.session.calls();
         let most = i64::try_from(self.llm.max_output_tokens()).unwrap_or(i64::MAX);
         let provider_ms = calls.iter().map(|call| call.latency_ms).sum();
-        let total_ms = milliseconds(begun);
+        let total_ms = milliseconds_since(begun);
         Ok(SentPrompt {
             run_id: sender.run.id.to_string(),
             reply,
@@ -271,7 +271,7 @@ impl Workbench {
         };
         let listener = TextListener::new(|written| {
             let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert_with(|| milliseconds(begun));
+            first.get_or_insert_with(|| milliseconds_since(begun));
             drop(first);
             tell(written);
         });
@@ -447,9 +447,4 @@ fn estimate(
     let counter = TokenCounter::for_model(Some(&name));
     let tokens = counter.count(system) + counter.count(prompt);
     PromptEstimate::of(llm, model, (tokens, counter.is_exact()), ceilings)
-}
-
-/// Rounded to microseconds.
-fn milliseconds(since: Instant) -> f64 {
-    (since.elapsed().as_secs_f64() * 1e6).round() / 1000.0
 }

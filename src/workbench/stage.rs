@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use super::adapters::Adapters;
-use crate::base::clock::Timestamp;
+use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::conversation::Conversation;
 use crate::llm::{Llm, LlmError, Session};
@@ -122,7 +122,7 @@ impl Trace {
             status: status.to_owned(),
             model: Some(outcome.adapter),
             calls: calls.saturating_sub(self.calls),
-            latency_ms: milliseconds(begun.elapsed()),
+            latency_ms: milliseconds_since(begun),
             note: outcome.fallback,
         });
         self.calls = calls;
@@ -174,9 +174,4 @@ fn reason_to_fall_back(error: WorkbenchError) -> Result<String, WorkbenchError> 
         error @ WorkbenchError::Undecided(_) => Ok(error.to_string()),
         error => Err(error),
     }
-}
-
-/// Rounded to microseconds.
-pub fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1000.0
 }

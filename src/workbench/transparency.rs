@@ -23,12 +23,16 @@ pub struct Transparency {
 }
 
 /// The candidates of the pass whose result is used, and those that only the other pass found.
-pub fn merged(mut counting: Vec<Candidate>, other: Vec<Candidate>, why: &str) -> Vec<Candidate> {
-    let known: HashSet<i64> = counting.iter().map(|one| one.chunk_id).collect();
+pub fn merged(
+    mut counting: Vec<Candidate>,
+    other: Vec<Candidate>,
+    why: &'static str,
+) -> Vec<Candidate> {
+    let known: HashSet<i64> = counting.iter().map(|one| one.found.id).collect();
     for mut candidate in other {
-        if !known.contains(&candidate.chunk_id) {
-            if candidate.kept {
-                candidate.drop_at("audit", why);
+        if !known.contains(&candidate.found.id) {
+            if candidate.is_kept() {
+                candidate.drop("audit", why);
             }
             counting.push(candidate);
         }
@@ -38,20 +42,22 @@ pub fn merged(mut counting: Vec<Candidate>, other: Vec<Candidate>, why: &str) ->
 
 /// The candidates as they are shown.
 pub(super) fn views(candidates: &[Candidate], cited: &HashSet<i64>) -> Vec<CandidateView> {
-    let (kept, dropped): (Vec<_>, Vec<_>) = candidates.iter().partition(|one| one.kept);
+    let (kept, dropped): (Vec<_>, Vec<_>) = candidates.iter().partition(|one| one.is_kept());
     kept.into_iter()
         .chain(dropped)
-        .map(|one| CandidateView::of(one, cited.contains(&one.chunk_id)))
+        .map(|one| CandidateView::of(one, cited.contains(&one.found.id)))
         .collect()
 }
 
 /// A note for every chunk that contained instructions.
 pub fn neutralised(candidates: &[Candidate]) -> Vec<String> {
-    let each = candidates.iter().filter(|one| !one.neutralised.is_empty());
+    let each = candidates
+        .iter()
+        .filter(|one| !one.scores.neutralised.is_empty());
     each.map(|one| {
         format!(
             "chunk {} contains instructions, which were neutralised in the prompt",
-            one.chunk_id
+            one.found.id
         )
     })
     .collect()

@@ -11,11 +11,11 @@ use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, object_or_null};
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
+use crate::model::chunk::SourceChunk;
 use crate::model::scope::{ScopeInput, Searched};
-use crate::model::search::Found;
 use crate::queries::Highlight;
-use crate::search::memories::FoundMemory;
-use crate::search::{Hit, Kind, Results, Search, SearchInput};
+use crate::retrieval::{Item, MemoryItem, Results, Retrieval, SearchInput};
+use crate::search::{Hit, Kind};
 
 /// A search.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -201,14 +201,14 @@ pub struct SearchTimingsResponse {
 )]
 pub async fn search(
     caller: Caller,
-    State(search): State<Search>,
+    State(retrieval): State<Retrieval>,
     Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<SearchRequest>,
 ) -> Result<Json<SearchResponse>, ApiError> {
     let session = Session::of_caller(caller.space.clone()).traced_by(Some(identity.traceparent()));
     let session = session.within(caller.budget());
     Ok(Json(
-        search
+        retrieval
             .search(&session, &caller.space, request.into())
             .await?
             .into(),
@@ -248,13 +248,12 @@ impl From<Results> for SearchResponse {
             provider_ms: results.provider_ms,
             own_ms: (results.total_ms - results.provider_ms).max(0.0),
         };
-        let chunks = results.items.into_iter().map(|(hit, found)| {
-            let heading = results.headings.get(&found.chunk_id).cloned();
-            let ranges = results.highlighter.ranges(&found.text);
-            item(hit, found, (heading, ranges))
+        let chunks = results.chunks.into_iter().map(|found| {
+            let ranges = results.highlighter.ranges(&found.found.text);
+            item(found, ranges)
         });
         let memories = results.memories.into_iter().map(|found| {
-            let ranges = results.highlighter.ranges(&found.memory.content);
+            let ranges = results.highlighter.ranges(&found.found.content);
             memory_item(found, ranges)
         });
         let mut items: Vec<SearchItemResponse> = chunks.chain(memories).collect();
@@ -278,11 +277,8 @@ impl From<Results> for SearchResponse {
     }
 }
 
-fn item(
-    hit: Hit,
-    found: Found,
-    (heading, ranges): (Option<String>, Vec<(usize, usize)>),
-) -> SearchItemResponse {
+fn item(item: Item<SourceChunk, Hit>, ranges: Vec<(usize, usize)>) -> SearchItemResponse {
+    let (found, hit) = (item.found, item.scores);
     SearchItemResponse {
         rank: 0,
         score: hit.score,
@@ -292,16 +288,16 @@ fn item(
         source_version: Some(found.source_version),
         filename: Some(found.filename),
         path: Some(found.path),
-        heading,
+        heading: found.heading,
         user_id: found.user_id,
-        chunk_id: Some(found.chunk_id),
+        chunk_id: Some(found.id),
         profile: Some(found.profile),
         ordinal: Some(found.ordinal),
         memory_id: None,
         thread_id: None,
         memory_type: None,
         role: None,
-        text_content: found.text,
+        text_content: found.text.to_string(),
         highlights: highlights(ranges),
         token_count: found.token_count,
         start_char: Some(found.start_char),
@@ -311,25 +307,17 @@ fn item(
     }
 }
 
-fn memory_item(found: FoundMemory, ranges: Vec<(usize, usize)>) -> SearchItemResponse {
-    let FoundMemory {
-        memory,
-        hit,
-        neighbours,
-        speaker,
-        time,
-        score,
-        ..
-    } = found;
+fn memory_item(item: MemoryItem, ranges: Vec<(usize, usize)>) -> SearchItemResponse {
+    let (memory, scores) = (item.found, item.scores);
     let tokens = TokenCounter::for_model(None).count(&memory.content);
     SearchItemResponse {
         rank: 0,
-        score,
+        score: scores.score,
         score_parts: ScorePartsResponse {
-            neighbours: Some(neighbours),
-            speaker: Some(speaker),
-            time: Some(time),
-            ..parts(hit)
+            neighbours: Some(scores.neighbours),
+            speaker: Some(scores.speaker),
+            time: Some(scores.time),
+            ..parts(scores.hit)
         },
         owner: "memory",
         source_id: None,

@@ -12,9 +12,10 @@ use crate::queries::budget::{ModeTokens, count_prompt};
 use crate::queries::candidates::LeafReader;
 use crate::queries::input::Mode;
 use crate::queries::result::{PromptEstimate, QueryMemory};
+use crate::retrieval::Retrieval;
+use crate::search::Hit;
 use crate::search::memories::MemoryQuery;
 use crate::search::rank::{self, Kind};
-use crate::search::{Hit, SearchError};
 
 /// Memories that are compared with the budget.
 const RESULTS: usize = 50;
@@ -131,22 +132,14 @@ impl QueryRun<'_> {
         };
         // Not the query's own session: a replay searches no more, so it must not expect this call.
         let session = Session::of_caller(space.clone());
-        let search = &self.inner.search;
-        let found = match search.find_memories(&session, space, query).await {
-            // Words need no embedding model.
-            Err(SearchError::Llm(_)) => {
-                let query = MemoryQuery {
-                    kind: Kind::Keyword,
-                    ..query
-                };
-                search.find_memories(&session, space, query).await
-            }
-            found => found,
-        };
-        let found = found?;
-        let hits: Vec<Hit> = found.items.iter().map(|one| one.hit).collect();
+        // Without the embedding model, words are enough.
+        let retrieval = Retrieval::new(store.clone(), self.inner.search.clone());
+        let found = retrieval.find_memories_or_words(&session, space, query);
+        let (found, _) = found.await?;
+        let hits: Vec<Hit> = found.items.iter().map(|one| one.scores.hit).collect();
         let related = rank::evidence(&hits) >= NOTHING;
-        let items = found.items.into_iter().map(|one| (one.memory, one.score));
+        let items = found.items.into_iter();
+        let items = items.map(|one| (one.found, one.scores.score));
         Ok((items.collect(), related))
     }
 

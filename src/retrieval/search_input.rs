@@ -3,10 +3,9 @@
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 
-use super::SearchError;
-use super::rank::Kind;
 use crate::model::query::QueryScope;
 use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched};
+use crate::search::{Kind, SearchError};
 
 /// Maximum characters of a search query.
 pub const MAX_QUERY_CHARS: usize = 10_000;
@@ -31,7 +30,7 @@ pub struct SearchInput {
     pub searched: Searched,
 }
 
-/// A search request after validation.
+/// A search whose values are checked.
 #[derive(Debug, Clone)]
 pub struct CheckedSearch {
     pub query: String,
