@@ -2,12 +2,11 @@
 
 use memoir_text::framing;
 use memoir_text::text::char_count;
-use strum::IntoStaticStr;
 
-use super::scoring::Scored;
+use super::scoring::ContextItem;
 use super::stages::RetrievalSource;
+use crate::model::memory::Memory;
 use crate::policy::steps::budget::{characters, cut};
-use crate::policy::steps::deduplicate::FirstOfKey;
 
 /// Characters of a memory that are shown.
 const SHOWN_CHARS: usize = 300;
@@ -26,59 +25,41 @@ const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
     (RetrievalSource::Expansion, "User Context & Preferences", 3),
 ];
 
-/// Why a memory is not in the text.
-#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum LeftOut {
-    /// It begins like this memory, which has a better score.
-    Duplicate(String),
-    SectionFull,
-    OverBudget,
-    /// It made room for a memory of the last stage.
-    #[strum(serialize = "replaced_by_expansion")]
-    Replaced,
+/// Why a memory is not in the text: it begins like a better one.
+pub const DUPLICATE: &str = "duplicate";
+/// Its section shows as many memories as it may.
+pub const SECTION_FULL: &str = "section_full";
+pub const OVER_BUDGET: &str = "over_budget";
+
+/// The beginning of a memory; those that begin alike are duplicates.
+pub fn beginning(memory: &Memory) -> String {
+    let prefix: String = memory.content.chars().take(KEY_CHARS).collect();
+    prefix.to_lowercase().trim().to_owned()
 }
 
-/// A composed text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Composed {
-    pub text: String,
-    /// The ids of the memories in it, in order.
-    pub shown: Vec<String>,
-    pub left_out: Vec<(String, LeftOut)>,
-    pub truncated: bool,
+/// The section of a memory among [`SECTIONS`].
+pub fn section(item: &ContextItem) -> usize {
+    let source = item.scores.source;
+    let place = SECTIONS.iter().position(|section| section.0 == source);
+    place.unwrap_or(SECTIONS.len())
 }
 
-/// Keeps the best of memories that begin alike; returns the others with the id of the one kept.
-pub fn deduplicate(scored: &[Scored]) -> (Vec<&Scored>, Vec<(String, LeftOut)>) {
-    let mut seen = FirstOfKey::default();
-    let (mut unique, mut others) = (Vec::new(), Vec::new());
-    for one in scored {
-        let id = one.memory.id.as_str();
-        match seen.before(&prefix_key(&one.memory.content), id) {
-            Some(first) => others.push((id.to_owned(), LeftOut::Duplicate(first))),
-            None => unique.push(one),
-        }
-    }
-
-    (unique, others)
-}
-
-/// Composes the memories that [`deduplicate`] kept.
-pub fn compose(unique: &[&Scored], max_tokens: usize) -> Composed {
-    let mut composed = Composed::default();
-    let mut lines: Vec<(String, usize)> = Vec::new();
+/// Writes the memories that are kept, and drops those that have no place in the text. Returns the
+/// text, and whether its end was cut off.
+pub fn compose(items: &mut [ContextItem], max_tokens: usize) -> (String, bool) {
     let mut parts: Vec<String> = Vec::new();
+    // Where the lines begin, in characters.
+    let mut lines: Vec<(usize, usize)> = Vec::new();
     let mut chars = 0;
     for (source, title, most) in SECTIONS {
-        let section: Vec<&&Scored> = unique.iter().filter(|one| one.source == source).collect();
-        for one in section.iter().skip(most) {
-            composed
-                .left_out
-                .push((one.memory.id.to_string(), LeftOut::SectionFull));
+        let of_section = (0..items.len())
+            .filter(|place| items[*place].is_kept() && items[*place].scores.source == source);
+        let mut of_section: Vec<usize> = of_section.collect();
+        for place in of_section.drain(most.min(of_section.len())..) {
+            items[place].drop("section", SECTION_FULL);
         }
 
-        if section.is_empty() {
+        if of_section.is_empty() {
             continue;
         }
 
@@ -87,36 +68,33 @@ pub fn compose(unique: &[&Scored], max_tokens: usize) -> Composed {
             chars += 2;
         }
 
-        for one in section.iter().take(most) {
+        for place in of_section {
             text.push('\n');
-            lines.push((one.memory.id.to_string(), chars + char_count(&text)));
-            text.push_str(&line(one, source == RetrievalSource::CrossThread));
+            lines.push((place, chars + char_count(&text)));
+            let shows_thread = source == RetrievalSource::CrossThread;
+            text.push_str(&line(&items[place], shows_thread));
         }
 
         chars += char_count(&text);
         parts.push(text);
     }
 
-    let text = parts.join("\n\n");
-    let (text, kept) = fit(text, max_tokens);
-    composed.truncated = kept.is_some();
-    for (id, start) in lines {
-        if kept.is_none_or(|kept| start < kept) {
-            composed.shown.push(id);
-        } else {
-            composed.left_out.push((id, LeftOut::OverBudget));
+    let (text, kept) = fit(parts.join("\n\n"), max_tokens);
+    for (place, start) in lines {
+        if kept.is_some_and(|kept| start >= kept) {
+            items[place].drop("budget", OVER_BUDGET);
         }
     }
 
-    composed.text = text;
-    composed
+    (text, kept.is_some())
 }
 
-fn line(one: &Scored, show_thread: bool) -> String {
-    let content: String = one.memory.content.chars().take(SHOWN_CHARS).collect();
-    let (role, content) = (one.memory.label(), framing::entry(&content));
-    if show_thread {
-        let thread = framing::name(one.thread_title.as_deref().unwrap_or("Untitled"));
+fn line(item: &ContextItem, shows_thread: bool) -> String {
+    let memory = &item.found;
+    let content: String = memory.content.chars().take(SHOWN_CHARS).collect();
+    let (role, content) = (memory.label(), framing::entry(&content));
+    if shows_thread {
+        let thread = framing::name(item.scores.thread_title.as_deref().unwrap_or("Untitled"));
         return format!("- [{role}] (from: {thread}) {content}");
     }
 
@@ -132,10 +110,4 @@ fn fit(text: String, max_tokens: usize) -> (String, Option<usize>) {
 
     let kept = most.saturating_sub(char_count(CUT));
     (cut(&text, most, CUT).unwrap_or_default(), Some(kept))
-}
-
-/// Texts with the same key are duplicates.
-fn prefix_key(content: &str) -> String {
-    let prefix: String = content.chars().take(KEY_CHARS).collect();
-    prefix.to_lowercase().trim().to_owned()
 }

@@ -6,14 +6,15 @@ use memoir_text::tokens::{TokenCounter, quarter_estimate};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::compose::{self, LeftOut};
+use super::compose::{self, DUPLICATE, OVER_BUDGET, SECTION_FULL};
 use super::intent::{Analyzed, check_query};
-use super::scoring::{self, Scored};
-use super::stages::{StageResult, StageScope, Staged};
+use super::scoring::{self, ContextItem};
+use super::stages::{StageResult, StageScope};
 use super::{Conversation, ConversationError};
 use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::Space;
+use crate::base::ids::{MemoryId, Space, ThreadId};
 use crate::llm::Session;
+use crate::retrieval::select::{drop_repeated, kept};
 
 /// Maximum tokens of a context, unless the request sets another.
 pub const DEFAULT_TOKENS: usize = 2000;
@@ -68,12 +69,28 @@ pub struct Context {
     pub estimated_tokens: usize,
     pub truncated: bool,
     pub analyzed: Analyzed,
-    /// Best first.
-    pub memories: Vec<Scored>,
-    /// The ids of the memories in the text.
-    pub shown: Vec<String>,
-    pub left_out: Vec<(String, LeftOut)>,
+    /// Best first; those that are kept are in the text.
+    pub memories: Vec<ContextItem>,
+    /// The ids of memories that made room for the last stage.
+    pub replaced: Vec<MemoryId>,
     pub timings: Timings,
+}
+
+impl Context {
+    /// The memories that were found and are not in the text: duplicates first, then section by
+    /// section.
+    pub fn dropped(&self) -> Vec<&ContextItem> {
+        let mut dropped: Vec<&ContextItem> =
+            self.memories.iter().filter(|one| !one.is_kept()).collect();
+        dropped.sort_by_key(|one| {
+            let reasons = [DUPLICATE, SECTION_FULL, OVER_BUDGET];
+            let place = reasons
+                .iter()
+                .position(|reason| one.decision.reason == *reason);
+            (place, (place != Some(0)).then(|| compose::section(one)))
+        });
+        dropped
+    }
 }
 
 impl ContextInput {
@@ -131,47 +148,40 @@ impl Conversation {
             exclude: input.exclude_message_id.as_deref(),
             now,
         };
-        let (mut staged, mut search_ms) = (StageResult::default(), 0.0);
-        let mut recalled = Vec::new();
+        let (mut found, mut search_ms) = (StageResult::default(), 0.0);
         if input.rank == Rank::Staged {
-            staged = self.retrieve(space, scope, &analyzed.intent).await?;
+            found = self.retrieve(space, scope, &analyzed.intent).await?;
         } else {
-            let begun = Instant::now();
-            let found = self.recall(
-                session,
-                space,
-                scope,
-                &input.query,
-                &analyzed.intent,
-                input.expand,
-            );
-            recalled = found.await?;
+            let (begun, query, expand) = (Instant::now(), &input.query, input.expand);
+            let searched =
+                self.find_by_search(session, space, scope, query, &analyzed.intent, expand);
+            found.found = searched.await?;
             search_ms = milliseconds_since(begun);
         }
 
         let scoring = Instant::now();
-        let mut memories = if input.rank == Rank::Staged {
-            scoring::score(staged.found, &analyzed.intent, now)
-        } else {
-            Self::fuse(recalled, scope, &analyzed.intent)
-        };
+        let mut memories = scoring::score(found.found, &analyzed.intent, now);
         let score_ms = milliseconds_since(scoring);
         self.add_titles(space, &mut memories).await?;
 
         let deduplicating = Instant::now();
-        let (unique, mut left_out) = compose::deduplicate(&memories);
+        drop_repeated(&mut memories, "deduplicate", DUPLICATE, |memory| {
+            (compose::beginning(memory), memory.id.to_string())
+        });
         let dedup_ms = milliseconds_since(deduplicating);
-        let formatting = Instant::now();
-        let composed = compose::compose(&unique, max_tokens);
-        let format_ms = milliseconds_since(formatting);
-        left_out.extend(composed.left_out);
-        left_out.extend(staged.replaced.iter().map(replaced));
 
-        self.count_uses(space, &composed.shown, now).await;
+        let formatting = Instant::now();
+        let (text, truncated) = compose::compose(&mut memories, max_tokens);
+        let format_ms = milliseconds_since(formatting);
+
+        let shown: Vec<String> = kept(&memories)
+            .map(|one| one.found.id.to_string())
+            .collect();
+        self.count_uses(space, &shown, now).await;
         let timings = Timings {
             analyze_ms: analyzed.total_ms,
             parse_ms: analyzed.parse_ms,
-            stage_ms: staged.stage_ms,
+            stage_ms: found.stage_ms,
             search_ms,
             score_ms,
             dedup_ms,
@@ -181,15 +191,14 @@ impl Conversation {
         };
 
         Ok(Context {
-            token_count: TokenCounter::for_model(None).count(&composed.text),
-            estimated_tokens: quarter_estimate(&composed.text),
-            text: composed.text,
+            token_count: TokenCounter::for_model(None).count(&text),
+            estimated_tokens: quarter_estimate(&text),
+            text,
             max_tokens,
-            truncated: composed.truncated,
+            truncated,
             analyzed,
             memories,
-            shown: composed.shown,
-            left_out,
+            replaced: found.replaced,
             timings,
         })
     }
@@ -197,19 +206,19 @@ impl Conversation {
     async fn add_titles(
         &self,
         space: &Space,
-        memories: &mut [Scored],
+        memories: &mut [ContextItem],
     ) -> Result<(), ConversationError> {
-        let mut ids: Vec<String> = memories
+        let threads = memories
             .iter()
-            .filter_map(|one| one.memory.thread_id.as_ref().map(ToString::to_string))
-            .collect();
+            .filter_map(|one| one.found.thread_id.as_ref());
+        let mut ids: Vec<&str> = threads.map(ThreadId::as_str).collect();
         ids.sort_unstable();
         ids.dedup();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let titles = self.store.list_thread_titles(space, &ids).await?;
         for one in memories {
-            let id = one.memory.thread_id.as_ref().map(ToString::to_string);
-            one.thread_title = id.and_then(|id| titles.get(&id).cloned().flatten());
+            let title = one.found.thread_id.as_ref();
+            let title = title.and_then(|id| titles.get(id.as_str()).cloned());
+            one.scores.thread_title = title.flatten();
         }
 
         Ok(())
@@ -230,8 +239,4 @@ impl Conversation {
             tracing::warn!(%error, "cannot count the uses of memories");
         }
     }
-}
-
-fn replaced(one: &Staged) -> (String, LeftOut) {
-    (one.memory.id.to_string(), LeftOut::Replaced)
 }

@@ -5,35 +5,23 @@ use std::collections::{HashMap, HashSet};
 
 use super::intent::Intent;
 use super::lexicon::other_names;
-use super::scoring::{self, Scored};
+use super::scoring::{FoundBy, MAX_SCORE, SEARCH_WEIGHT};
 use super::stages::{BUDGET, RetrievalSource, StageScope, relevance};
 use super::{Conversation, ConversationError};
 use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::memory::Memory;
+use crate::retrieval::{Item, hydrate};
 use crate::search::Kind;
 use crate::search::memories::{MemoryQuery, NEIGHBOUR};
 
-/// The weight of the search in a score; the score of the stages has the rest.
-const SEARCH: f64 = 0.6;
-const MAX_SCORE: f64 = 100.0;
-
-/// A memory found by search.
-#[derive(Debug, Clone)]
-pub struct Recalled {
-    pub memory: Memory,
-    /// Its own score plus the share of its neighbours, from 0 to 1; the best memory has 1.
-    pub score: f64,
-    /// The memory found that it stands next to, if it was not found itself.
-    pub neighbour_of: Option<String>,
-}
-
 impl Conversation {
-    /// The memories of a user that match a question best, best first.
+    /// The memories of a user that match a question best, and on request the messages next to them;
+    /// in the order in which they were stored.
     ///
     /// # Errors
     /// The store's.
-    pub async fn recall(
+    pub(super) async fn find_by_search(
         &self,
         session: &Session,
         space: &Space,
@@ -41,7 +29,7 @@ impl Conversation {
         query: &str,
         intent: &Intent,
         expand: usize,
-    ) -> Result<Vec<Recalled>, ConversationError> {
+    ) -> Result<Vec<Item<Memory, FoundBy>>, ConversationError> {
         // The aliases of terms in the question are searched too.
         let names = other_names(query, &self.lexicon(space).await?);
         let text = std::iter::once(query.to_owned()).chain(names);
@@ -64,88 +52,55 @@ impl Conversation {
             tracing::warn!(%error, "a context is found by keyword only");
         }
 
+        // From 0 to 1: the best memory has 1.
         let best = found.items.first().map_or(0.0, |one| one.scores.standing);
-        let mut recalled: Vec<Recalled> = found
-            .items
-            .into_iter()
-            .map(|one| Recalled {
-                memory: one.found,
-                score: 1.0 / (1.0 + best - one.scores.standing),
-                neighbour_of: None,
-            })
-            .collect();
-
+        let shares = found.items.into_iter().map(|item| {
+            let share = 1.0 / (1.0 + best - item.scores.standing);
+            (item.found, share)
+        });
+        let mut shares: Vec<(Memory, f64)> = shares.collect();
         if expand > 0 {
-            self.add_neighbours(space, scope, &found.around, &mut recalled)
+            self.add_neighbours(space, scope, &found.around, &mut shares)
                 .await?;
         }
 
-        Ok(recalled)
-    }
-
-    /// Scores what a search found like the stages do, and adds the search's share.
-    pub(super) fn fuse(
-        recalled: Vec<Recalled>,
-        scope: StageScope<'_>,
-        intent: &Intent,
-    ) -> Vec<Scored> {
-        let mut scored: Vec<Scored> = recalled
-            .into_iter()
-            .map(|one| {
-                let source = source_of(&one.memory, scope);
-                let mut parts = scoring::parts(&one.memory, source, intent, scope.now);
-                let search = SEARCH * MAX_SCORE * one.score;
-                parts.search = Some(search);
-                Scored {
-                    score: search + (1.0 - SEARCH) * parts.total(),
-                    relevance: Some(relevance(&one.memory, intent, 12.0, None)),
-                    parts,
-                    source,
-                    memory: one.memory,
-                    thread_title: None,
-                }
-            })
-            .collect();
-
-        scored.sort_by(|a, b| {
-            b.score
-                .total_cmp(&a.score)
-                .then_with(|| a.memory.seq.cmp(&b.memory.seq))
+        shares.sort_by_key(|(memory, _)| memory.seq);
+        let found = shares.into_iter().map(|(memory, share)| {
+            let by = FoundBy {
+                source: source_of(&memory, scope),
+                relevance: Some(relevance(&memory, intent, 12.0, None)),
+                search: Some(SEARCH_WEIGHT * MAX_SCORE * share),
+            };
+            Item::new(memory, by)
         });
-        scored
+        Ok(found.collect())
     }
 
+    /// Adds the messages next to those found, each with a part of their share.
     async fn add_neighbours(
         &self,
         space: &Space,
         scope: StageScope<'_>,
         around: &HashMap<i64, Vec<i64>>,
-        recalled: &mut Vec<Recalled>,
+        shares: &mut Vec<(Memory, f64)>,
     ) -> Result<(), ConversationError> {
-        let known: HashSet<i64> = recalled.iter().map(|one| one.memory.seq).collect();
-        let mut wanted: HashMap<i64, (String, f64)> = HashMap::new();
-        for one in recalled.iter() {
-            for seq in around.get(&one.memory.seq).into_iter().flatten() {
+        let known: HashSet<i64> = shares.iter().map(|(memory, _)| memory.seq).collect();
+        let mut wanted: HashMap<i64, f64> = HashMap::new();
+        for (memory, share) in shares.iter() {
+            for seq in around.get(&memory.seq).into_iter().flatten() {
                 if !known.contains(seq) {
-                    let entry = (one.memory.id.to_string(), one.score);
-                    wanted.entry(*seq).or_insert(entry);
+                    wanted.entry(*seq).or_insert(*share * NEIGHBOUR);
                 }
             }
         }
 
-        let seqs: Vec<i64> = wanted.keys().copied().collect();
-        let found = self.store.list_memories_at(space, &seqs).await?;
-        let allowed = found.into_iter().filter(|memory| {
+        let wanted = wanted.into_iter().collect();
+        let found: Vec<Item<Memory, f64>> = hydrate(&self.store, space, None, wanted).await?;
+        let allowed = found.into_iter().filter(|item| {
+            let memory = &item.found;
             memory.superseded_by.is_none() && scope.exclude != Some(memory.id.as_str())
         });
-        recalled.extend(allowed.filter_map(|memory| {
-            let (first, found) = wanted.remove(&memory.seq)?;
-            Some(Recalled {
-                memory,
-                score: found * NEIGHBOUR,
-                neighbour_of: Some(first),
-            })
-        }));
+        shares.extend(allowed.map(|item| (item.found, item.scores)));
         Ok(())
     }
 }

@@ -12,8 +12,11 @@ use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Memory};
 use crate::model::thread::Thread;
-use crate::policy::steps::deduplicate::{self, FirstOfKey};
-use crate::search::Kind;
+use crate::policy::steps::deduplicate;
+use crate::retrieval::Item;
+use crate::retrieval::fit::{Budget, fit};
+use crate::retrieval::select::{drop_each, drop_repeated};
+use crate::search::{Hit, Kind};
 
 /// Maximum tokens of the selection, unless the request sets another.
 pub const DEFAULT_TOKENS: usize = 800;
@@ -34,6 +37,8 @@ const ON_TOPIC: f64 = 0.15;
 const GAP_DAYS: i64 = 7;
 const OLD_DAYS: i64 = 30;
 const DAMPING: f64 = 0.9;
+/// The step that selects.
+const STEP: &str = "episodic";
 const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The question for which older turns are selected.
@@ -44,21 +49,21 @@ pub struct EpisodicInput {
     pub k: Option<i64>,
 }
 
-/// An older turn with its score.
+/// The scores of an older turn.
 #[derive(Debug, Clone)]
-pub struct Episode {
-    pub memory: Memory,
+pub struct EpisodeScores {
     pub turn_distance: i64,
     pub age_seconds: i64,
     /// Weighted: meaning, lexicon, recency, importance.
     pub parts: [f64; 4],
     pub tokens: usize,
-    pub kept: bool,
-    pub reason: &'static str,
 }
 
-impl Episode {
-    pub fn score(&self) -> f64 {
+/// An older turn.
+pub type Episode = Item<Memory, EpisodeScores>;
+
+impl EpisodeScores {
+    pub fn total(&self) -> f64 {
         self.parts.iter().sum()
     }
 }
@@ -100,37 +105,35 @@ impl Conversation {
             .map_or(0, |last| now.as_micros() - last.as_micros());
         let older = found.into_iter().filter(|item| is_older(&item.found));
         let each = older.map(|item| {
-            let (memory, cosine) = (item.found, item.scores.score.max(0.0));
-            let named = others
-                .iter()
-                .filter(|name| mentions(&memory.content, name))
-                .count();
-            let age = now.as_micros() - memory.created_at.as_micros();
-            let distance = distance(&memory, &thread);
-            let damped = gap > GAP_DAYS * DAY_MICROS && age > OLD_DAYS * DAY_MICROS;
-            let fading = fading(&memory, &thread, distance, age);
-            let recency = fading * if damped { DAMPING } else { 1.0 };
-            Episode {
-                parts: [
-                    SEMANTIC * cosine,
-                    LEXICON * f64::from(u8::from(named > 0)),
-                    RECENCY * recency,
-                    IMPORTANCE * memory.importance().unwrap_or(DEFAULT_IMPORTANCE),
-                ],
-                tokens: TokenCounter::for_model(None).count(&memory.content),
-                turn_distance: distance,
-                age_seconds: age / 1_000_000,
-                kept: false,
-                reason: "",
-                memory,
-            }
+            item.scored(|memory, hit: Hit| {
+                let cosine = hit.score.max(0.0);
+                let named = others
+                    .iter()
+                    .filter(|name| mentions(&memory.content, name))
+                    .count();
+                let age = now.as_micros() - memory.created_at.as_micros();
+                let distance = distance(memory, &thread);
+                let damped = gap > GAP_DAYS * DAY_MICROS && age > OLD_DAYS * DAY_MICROS;
+                let fading = fading(memory, &thread, distance, age);
+                let recency = fading * if damped { DAMPING } else { 1.0 };
+                EpisodeScores {
+                    parts: [
+                        SEMANTIC * cosine,
+                        LEXICON * f64::from(u8::from(named > 0)),
+                        RECENCY * recency,
+                        IMPORTANCE * memory.importance().unwrap_or(DEFAULT_IMPORTANCE),
+                    ],
+                    tokens: TokenCounter::for_model(None).count(&memory.content),
+                    turn_distance: distance,
+                    age_seconds: age / 1_000_000,
+                }
+            })
         });
 
         let mut episodes: Vec<Episode> = each.collect();
         episodes.sort_by(|a, b| {
-            b.score()
-                .total_cmp(&a.score())
-                .then_with(|| nearness(&b.memory, &thread).cmp(&nearness(&a.memory, &thread)))
+            let by_score = b.scores.total().total_cmp(&a.scores.total());
+            by_score.then_with(|| nearness(&b.found, &thread).cmp(&nearness(&a.found, &thread)))
         });
         Ok(episodes)
     }
@@ -175,37 +178,29 @@ fn nearness(memory: &Memory, thread: &Thread) -> (bool, i64, i64) {
     (here, time, memory.seq)
 }
 
-/// Keeps the best that fit; a larger budget adds items and removes none. What is barred is dropped
-/// for its reason and takes no room.
-pub fn choose(
-    episodes: &mut [Episode],
-    max_tokens: usize,
-    barred: impl Fn(&Memory) -> Option<&'static str>,
-) {
-    let mut seen = FirstOfKey::default();
-    let mut left = max_tokens;
-    let mut full = false;
-    for episode in episodes {
-        let memory = &episode.memory;
-        let on_topic = episode.parts[0] / SEMANTIC + episode.parts[1] / LEXICON >= ON_TOPIC;
-        let key = deduplicate::key(&memory.content);
-        episode.reason = if let Some(reason) = barred(memory) {
-            reason
-        } else if !on_topic && !memory.important {
-            "dropped: off topic"
-        } else if seen.before(&key, memory.id.as_str()).is_some() {
-            "dropped: duplicate"
-        } else if full || episode.tokens > left {
-            full = true;
-            "dropped: over budget"
-        } else {
-            left -= episode.tokens;
-            episode.kept = true;
-            match (episode.parts[1] > 0.0, memory.important) {
-                (true, _) => "kept: lexicon match",
-                (false, true) => "kept: marked important",
-                (false, false) => "kept: strong semantic match",
-            }
+/// Keeps the best of those that are left and fit; a larger budget adds items and removes none. What
+/// was dropped before takes no room.
+pub fn choose(episodes: &mut [Episode], max_tokens: usize) {
+    drop_each(episodes, STEP, |one| {
+        let [semantic, lexicon, ..] = one.scores.parts;
+        let on_topic = semantic / SEMANTIC + lexicon / LEXICON >= ON_TOPIC;
+        (!on_topic && !one.found.important).then_some("off topic")
+    });
+    drop_repeated(episodes, STEP, "duplicate", |memory| {
+        (deduplicate::key(&memory.content), memory.id.to_string())
+    });
+    let budget = Budget::in_order(max_tokens);
+    fit(episodes, STEP, "over budget", budget, |one| {
+        one.scores.tokens
+    });
+
+    for episode in episodes.iter_mut().filter(|one| one.is_kept()) {
+        let named = episode.scores.parts[1] > 0.0;
+        let reason = match (named, episode.found.important) {
+            (true, _) => "lexicon match",
+            (false, true) => "marked important",
+            (false, false) => "strong semantic match",
         };
+        episode.keep(STEP, reason);
     }
 }

@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 
 use super::intent::Intent;
-use super::stages::{RelevanceParts, RetrievalSource, Staged};
+use super::stages::{RelevanceParts, RetrievalSource};
 use crate::base::clock::Timestamp;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Memory, Tier};
+use crate::retrieval::Item;
 
 /// The highest score.
-const MAX_SCORE: f64 = 100.0;
+pub const MAX_SCORE: f64 = 100.0;
+/// The weight of a search in a score; the score of the stages has the rest.
+pub const SEARCH_WEIGHT: f64 = 0.6;
 /// Hours until recency has decayed, and what stays of it.
 const DECAY_HOURS: f64 = 720.0;
 const MIN_RECENCY: f64 = 0.2;
@@ -22,21 +25,33 @@ pub struct ScoreParts {
     pub importance: f64,
     pub source_factor: f64,
     pub tier_factor: f64,
-    /// The part of the search, if there was one.
+    /// The part of a search, if one found it.
     pub search: Option<f64>,
 }
 
 impl ScoreParts {
-    pub fn total(&self) -> f64 {
+    fn score(&self) -> f64 {
         let sum = self.topic + self.entity + self.recency + self.importance;
-        (sum * self.source_factor * self.tier_factor).min(MAX_SCORE)
+        let own = (sum * self.source_factor * self.tier_factor).min(MAX_SCORE);
+        self.search
+            .map_or(own, |search| search + (1.0 - SEARCH_WEIGHT) * own)
     }
 }
 
-/// A memory with its score.
+/// How a finder came to a memory.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundBy {
+    pub source: RetrievalSource,
+    /// The score of its stage, or the one that the stage of other threads would give it; `None` in
+    /// the last stage, which ranks by importance.
+    pub relevance: Option<RelevanceParts>,
+    /// The part of the search in its score, if a search found it.
+    pub search: Option<f64>,
+}
+
+/// The scores of a memory in a context.
 #[derive(Debug, Clone)]
-pub struct Scored {
-    pub memory: Memory,
+pub struct ContextScores {
     pub source: RetrievalSource,
     pub relevance: Option<RelevanceParts>,
     pub parts: ScoreParts,
@@ -44,44 +59,32 @@ pub struct Scored {
     pub thread_title: Option<String>,
 }
 
-/// Scores memories; best first, then oldest first.
-pub fn score(found: Vec<Staged>, intent: &Intent, now: Timestamp) -> Vec<Scored> {
-    let mut scored: Vec<Scored> = found
-        .into_iter()
-        .map(|one| {
-            let parts = parts(&one.memory, one.source, intent, now);
-            Scored {
-                score: parts.total(),
-                parts,
-                memory: one.memory,
-                source: one.source,
-                relevance: one.relevance,
-                thread_title: None,
-            }
-        })
-        .collect();
+/// A memory that was found for a context.
+pub type ContextItem = Item<Memory, ContextScores>;
 
-    scored.sort_by(|a, b| {
-        b.score
-            .total_cmp(&a.score)
-            .then_with(|| {
-                a.memory
-                    .created_at
-                    .as_micros()
-                    .cmp(&b.memory.created_at.as_micros())
-            })
-            .then_with(|| a.memory.id.cmp(&b.memory.id))
-    });
-    scored
+/// Scores memories; best first, equal ones in the order of their finder.
+pub fn score(
+    found: Vec<Item<Memory, FoundBy>>,
+    intent: &Intent,
+    now: Timestamp,
+) -> Vec<ContextItem> {
+    let score = |memory: &Memory, by: FoundBy| {
+        let parts = parts(memory, by, intent, now);
+        ContextScores {
+            source: by.source,
+            relevance: by.relevance,
+            score: parts.score(),
+            parts,
+            thread_title: None,
+        }
+    };
+    let mut items: Vec<ContextItem> = found.into_iter().map(|item| item.scored(score)).collect();
+    items.sort_by(|a, b| b.scores.score.total_cmp(&a.scores.score));
+    items
 }
 
 /// The parts of one memory's score.
-pub fn parts(
-    memory: &Memory,
-    source: RetrievalSource,
-    intent: &Intent,
-    now: Timestamp,
-) -> ScoreParts {
+fn parts(memory: &Memory, by: FoundBy, intent: &Intent, now: Timestamp) -> ScoreParts {
     let topics = shared(memory.labels.topics.iter(), intent.topics.iter());
     let own = memory.labels.entities.iter().map(|entity| &entity.value);
     let entities = shared(own, intent.entities.iter().map(|entity| &entity.value));
@@ -91,7 +94,7 @@ pub fn parts(
         entity: entities * 25.0,
         recency: (1.0 - hours(memory, now) / DECAY_HOURS).max(MIN_RECENCY) * 20.0,
         importance: memory.importance().unwrap_or(DEFAULT_IMPORTANCE) * 15.0,
-        source_factor: match source {
+        source_factor: match by.source {
             RetrievalSource::CurrentThread => 1.3,
             RetrievalSource::CrossThread => 1.0,
             RetrievalSource::Expansion => 0.9,
@@ -101,7 +104,7 @@ pub fn parts(
             Tier::Mid => 1.0,
             Tier::Long => 0.9,
         },
-        search: None,
+        search: by.search,
     }
 }
 

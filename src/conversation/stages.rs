@@ -7,10 +7,12 @@ use std::time::Instant;
 use strum::IntoStaticStr;
 
 use super::intent::Intent;
+use super::scoring::FoundBy;
 use super::{Conversation, ConversationError};
 use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::{Space, ThreadId};
+use crate::base::ids::{MemoryId, Space, ThreadId};
 use crate::model::memory::{Memory, Tier};
+use crate::retrieval::Item;
 use crate::store::StageQuery;
 
 /// Maximum memories in total.
@@ -43,21 +45,12 @@ impl RelevanceParts {
     }
 }
 
-/// A memory and the stage that found it.
-#[derive(Debug, Clone)]
-pub struct Staged {
-    pub memory: Memory,
-    pub source: RetrievalSource,
-    /// `None` in the last stage, which ranks by importance.
-    pub relevance: Option<RelevanceParts>,
-}
-
 /// What the stages found.
 #[derive(Debug, Clone, Default)]
 pub struct StageResult {
-    pub found: Vec<Staged>,
-    /// Memories that made room for the last stage.
-    pub replaced: Vec<Staged>,
+    pub found: Vec<Item<Memory, FoundBy>>,
+    /// The ids of memories that made room for the last stage.
+    pub replaced: Vec<MemoryId>,
     /// Milliseconds of each stage.
     pub stage_ms: [f64; 3],
 }
@@ -108,27 +101,21 @@ impl Conversation {
             .await?;
         result.stage_ms[0] = milliseconds_since(begun);
         let mut rest = BUDGET - current.len();
-        let current = current.into_iter().map(|memory| Staged {
-            relevance: Some(relevance(
-                &memory,
-                intent,
-                8.0,
-                Some(memory.tier(scope.now)),
-            )),
-            source: RetrievalSource::CurrentThread,
-            memory,
+        let current = current.into_iter().map(|memory| {
+            let tier = Some(memory.tier(scope.now));
+            let relevance = Some(relevance(&memory, intent, 8.0, tier));
+            staged(memory, RetrievalSource::CurrentThread, relevance)
         });
-        let current: Vec<Staged> = current.collect();
+        let current: Vec<Item<Memory, FoundBy>> = current.collect();
 
         let begun = Instant::now();
         let mut others = Vec::new();
         if !only {
             let found = self.store.list_other_threads(space, &query(rest)).await?;
             rest -= found.len();
-            others.extend(found.into_iter().map(|memory| Staged {
-                relevance: Some(relevance(&memory, intent, 12.0, None)),
-                source: RetrievalSource::CrossThread,
-                memory,
+            others.extend(found.into_iter().map(|memory| {
+                let relevance = Some(relevance(&memory, intent, 12.0, None));
+                staged(memory, RetrievalSource::CrossThread, relevance)
             }));
             result.stage_ms[1] = milliseconds_since(begun);
         }
@@ -137,7 +124,7 @@ impl Conversation {
         let seen: HashSet<&str> = current
             .iter()
             .chain(&others)
-            .map(|one| one.memory.id.as_str())
+            .map(|one| one.found.id.as_str())
             .collect();
         let limit = rest.max(ALWAYS);
         let expansion = self
@@ -147,41 +134,53 @@ impl Conversation {
         let expansion = expansion
             .into_iter()
             .filter(|memory| !seen.contains(memory.id.as_str()));
-        let expansion: Vec<Staged> = expansion
+        let expansion = expansion
             .take(limit)
-            .map(|memory| Staged {
-                memory,
-                source: RetrievalSource::Expansion,
-                relevance: None,
-            })
+            .map(|memory| staged(memory, RetrievalSource::Expansion, None))
             .collect();
 
         result.stage_ms[2] = milliseconds_since(begun);
-        let (found, replaced) = fit(current, others, expansion);
-        result.found = found;
-        result.replaced = replaced;
+        (result.found, result.replaced) = make_room(current, others, expansion);
+        // Of equal scores the oldest comes first.
+        result.found.sort_by(|a, b| {
+            let (a, b) = (&a.found, &b.found);
+            let by_time = a.created_at.cmp(&b.created_at);
+            by_time.then_with(|| a.id.cmp(&b.id))
+        });
         Ok(result)
     }
 }
 
+fn staged(
+    memory: Memory,
+    source: RetrievalSource,
+    relevance: Option<RelevanceParts>,
+) -> Item<Memory, FoundBy> {
+    let by = FoundBy {
+        source,
+        relevance,
+        search: None,
+    };
+    Item::new(memory, by)
+}
+
 /// Makes room for the last stage: drops the lowest of the second stage, then of the first.
-fn fit(
-    mut current: Vec<Staged>,
-    mut others: Vec<Staged>,
-    expansion: Vec<Staged>,
-) -> (Vec<Staged>, Vec<Staged>) {
+fn make_room(
+    mut current: Vec<Item<Memory, FoundBy>>,
+    mut others: Vec<Item<Memory, FoundBy>>,
+    expansion: Vec<Item<Memory, FoundBy>>,
+) -> (Vec<Item<Memory, FoundBy>>, Vec<MemoryId>) {
     let mut replaced = Vec::new();
     while current.len() + others.len() + expansion.len() > BUDGET {
         match others.pop().or_else(|| current.pop()) {
-            Some(lowest) => replaced.push(lowest),
+            Some(lowest) => replaced.push(lowest.found.id),
             None => break,
         }
     }
 
-    let mut found = current;
-    found.append(&mut others);
-    found.extend(expansion);
-    (found, replaced)
+    current.append(&mut others);
+    current.extend(expansion);
+    (current, replaced)
 }
 
 /// The score of a stage for one memory.

@@ -121,7 +121,15 @@ pub async fn read(
     history.items = history
         .window
         .iter()
-        .map(|memory| item(memory, "window", None, true, "kept: recency window"))
+        .map(|memory| {
+            item(
+                memory,
+                "window",
+                None,
+                true,
+                "kept: recency window".to_owned(),
+            )
+        })
         .collect();
 
     if !thread.locked {
@@ -160,19 +168,26 @@ async fn select(
     let older = older_turns::choose(tools, &turns, scored, pool, files).await?;
     history.conflicts = older.conflicts;
     for episode in older.episodes {
-        let score = Some(episode.score());
-        let (kept, reason) = (episode.kept, episode.reason);
+        let score = Some(episode.scores.total());
+        let (kept, reason) = (episode.is_kept(), episode.decision.text());
+        let memory = episode.found;
         history
             .items
-            .push(item(&episode.memory, "episodic", score, kept, reason));
+            .push(item(&memory, "episodic", score, kept, reason));
         if kept {
-            history.episodes.push(episode.memory);
+            history.episodes.push(memory);
         }
     }
     Ok(())
 }
 
-fn item(memory: &Memory, layer: &str, score: Option<f64>, kept: bool, reason: &str) -> HistoryItem {
+fn item(
+    memory: &Memory,
+    layer: &str,
+    score: Option<f64>,
+    kept: bool,
+    reason: String,
+) -> HistoryItem {
     HistoryItem {
         memory_id: memory.id.to_string(),
         layer: layer.to_owned(),
@@ -180,6 +195,6 @@ fn item(memory: &Memory, layer: &str, score: Option<f64>, kept: bool, reason: &s
         turn_index: memory.turn_index,
         score,
         kept,
-        reason: reason.to_owned(),
+        reason,
     }
 }

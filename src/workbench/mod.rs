@@ -113,7 +113,7 @@ pub enum WorkbenchError {
     #[error("{0} judged every chunk alike, with a score of 0.5; its judgement is not used")]
     Undecided(String),
     #[error(transparent)]
-    Conversation(#[from] ConversationError),
+    Conversation(ConversationError),
     #[error(transparent)]
     Source(#[from] SourceError),
     #[error(transparent)]
@@ -121,6 +121,17 @@ pub enum WorkbenchError {
     /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// A model that is down must be recognised as such.
+impl From<ConversationError> for WorkbenchError {
+    fn from(error: ConversationError) -> Self {
+        match error {
+            ConversationError::Llm(error) => Self::Llm(error),
+            ConversationError::Search(error) => error.into(),
+            error => Self::Conversation(error),
+        }
+    }
 }
 
 impl From<SearchError> for WorkbenchError {

@@ -10,19 +10,21 @@ use super::stage::Tools;
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
+use crate::conversation::DEFAULT_USER;
 use crate::conversation::episodic::{self, DEFAULT_TOKENS, Episode, EpisodicInput};
-use crate::conversation::{ConversationError, DEFAULT_USER};
 use crate::llm::Session;
 use crate::model::memory::Memory;
 use crate::model::scope::ScopeInput;
 use crate::model::source::Source;
-use crate::search::SearchError;
+use crate::retrieval::select::drop_each;
 use crate::store::SourceState;
 
-const OFF: &str = "dropped: source file is OFF";
-const DUPLICATE: &str = "dropped: duplicate of ❖ FILES";
-const CONFLICT: &str = "dropped: conflicts with ❖ FILES";
-const SUPERSEDED: &str = "dropped: superseded by newer file";
+/// The step that compares older turns with files.
+const STEP: &str = "files";
+const OFF: &str = "source file is OFF";
+const DUPLICATE: &str = "duplicate of ❖ FILES";
+const CONFLICT: &str = "conflicts with ❖ FILES";
+const SUPERSEDED: &str = "superseded by newer file";
 
 /// Whose older turns are wanted, and for what.
 pub struct TurnsOf<'a> {
@@ -83,25 +85,11 @@ impl Workbench {
 /// # Errors
 /// The thread is not found, the embedding model's, or the store's.
 pub async fn score(tools: &Tools<'_>, turns: &TurnsOf<'_>) -> Result<Vec<Episode>, WorkbenchError> {
+    let (session, space, conversation) = (tools.session, tools.space, tools.conversation);
     let (thread_id, user_id) = (turns.thread_id, turns.user_id);
-    let scored = tools
-        .conversation
-        .score_episodes(
-            tools.session,
-            tools.space,
-            thread_id,
-            user_id,
-            &turns.input,
-            tools.now,
-        )
-        .await;
-    // An embedder that is down must be recognised as such.
-    scored.map_err(|error| match error {
-        ConversationError::Search(SearchError::Llm(error)) | ConversationError::Llm(error) => {
-            WorkbenchError::Llm(error)
-        }
-        error => error.into(),
-    })
+    let scored =
+        conversation.score_episodes(session, space, thread_id, user_id, &turns.input, tools.now);
+    Ok(scored.await?)
 }
 
 /// Decides which older turns are kept.
@@ -116,24 +104,20 @@ pub async fn choose(
     files: &[InjectedFile],
 ) -> Result<OlderTurns, WorkbenchError> {
     let hinted = Hinted::read(tools, pool, &episodes, files).await?;
-    let mut barred: HashMap<i64, &'static str> = HashMap::new();
     let mut conflicts = Vec::new();
-    for memory in episodes.iter().map(|episode| &episode.memory) {
-        if hinted.is_off(memory) {
-            barred.insert(memory.seq, OFF);
-        } else if let Some((reason, conflict)) = against_files(memory, files) {
-            barred.insert(memory.seq, reason);
-            conflicts.extend(conflict);
-        } else if let Some(conflict) = hinted.superseding(memory, files) {
-            barred.insert(memory.seq, SUPERSEDED);
-            conflicts.push(conflict);
-        }
-    }
-
-    let max_tokens = turns.max_tokens.unwrap_or(DEFAULT_TOKENS);
-    episodic::choose(&mut episodes, max_tokens, |memory| {
-        barred.get(&memory.seq).copied()
+    drop_each(&mut episodes, STEP, |one| {
+        hinted.is_off(&one.found).then_some(OFF)
     });
+    drop_each(&mut episodes, STEP, |one| {
+        if let Some((reason, conflict)) = against_files(&one.found, files) {
+            conflicts.extend(conflict);
+            return Some(reason);
+        }
+
+        conflicts.push(hinted.superseding(&one.found, files)?);
+        Some(SUPERSEDED)
+    });
+    episodic::choose(&mut episodes, turns.max_tokens.unwrap_or(DEFAULT_TOKENS));
     Ok(OlderTurns {
         episodes,
         conflicts,
@@ -198,7 +182,7 @@ impl Hinted {
         episodes: &[Episode],
         files: &[InjectedFile],
     ) -> Result<Self, WorkbenchError> {
-        let memories = episodes.iter().map(|episode| &episode.memory);
+        let memories = episodes.iter().map(|episode| &episode.found);
         let memories: Vec<&Memory> = memories
             .filter(|memory| memory.file.path.is_some() || memory.file.sha256.is_some())
             .collect();

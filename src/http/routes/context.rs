@@ -10,10 +10,9 @@ use super::memories::{EntityResponse, MemoryResponse};
 use crate::base::clock::Timestamp;
 use crate::base::ids::context_id;
 use crate::config::llm::Caps;
-use crate::conversation::compose::LeftOut;
 use crate::conversation::context::{Context, ContextInput, Rank, Timings};
-use crate::conversation::intent::{Analyzed, Intent};
-use crate::conversation::scoring::Scored;
+use crate::conversation::intent::Intent;
+use crate::conversation::scoring::ContextItem;
 use crate::conversation::stages::RelevanceParts;
 use crate::conversation::{Conversation, checked_user};
 use crate::http::auth::Caller;
@@ -217,7 +216,7 @@ pub struct LeftOutResponse {
     /// `duplicate`: it begins like a memory with a better score; `section_full`: its section has
     /// the maximum number of memories; `over_budget`: it does not fit into `max_tokens`;
     /// `replaced_by_expansion`: it made room for a memory of the last stage.
-    pub reason: &'static str,
+    pub reason: String,
     /// For a duplicate: the memory that is shown instead.
     pub duplicate_of: Option<String>,
 }
@@ -343,63 +342,54 @@ pub fn context_session(
 
 impl ContextResponse {
     pub fn of(id: String, context: Context, session: &Session, now: Timestamp) -> Self {
-        let Context {
-            text,
-            max_tokens,
-            token_count,
-            estimated_tokens,
-            truncated,
-            analyzed,
-            memories,
-            shown,
-            left_out,
-            timings,
-        } = context;
-        let Analyzed {
-            intent,
-            vocabulary_version,
-            fallback,
-            ..
-        } = analyzed;
+        let memories = context.memories.iter();
+        let memories = memories.map(|one| ContextMemoryResponse::of(one, now));
+        let dropped = context.dropped().into_iter().map(|one| LeftOutResponse {
+            memory_id: one.found.id.to_string(),
+            reason: one.decision.reason.to_string(),
+            duplicate_of: one.decision.repeats.clone(),
+        });
+        let replaced = context.replaced.iter().map(|id| LeftOutResponse {
+            memory_id: id.to_string(),
+            reason: "replaced_by_expansion".to_owned(),
+            duplicate_of: None,
+        });
 
         Self {
             id,
-            context: text,
-            max_tokens,
-            token_count,
-            estimated_tokens,
-            truncated,
-            intent: IntentResponse::from(&intent),
-            intent_fallback: fallback.is_some(),
-            intent_fallback_reason: fallback,
-            vocabulary_version,
-            memories: memories
-                .iter()
-                .map(|one| ContextMemoryResponse::of(one, &shown, now))
-                .collect(),
-            left_out: left_out.into_iter().map(Into::into).collect(),
-            timings: timings.into(),
+            memories: memories.collect(),
+            left_out: dropped.chain(replaced).collect(),
+            context: context.text,
+            max_tokens: context.max_tokens,
+            token_count: context.token_count,
+            estimated_tokens: context.estimated_tokens,
+            truncated: context.truncated,
+            intent: IntentResponse::from(&context.analyzed.intent),
+            intent_fallback: context.analyzed.fallback.is_some(),
+            intent_fallback_reason: context.analyzed.fallback,
+            vocabulary_version: context.analyzed.vocabulary_version,
+            timings: context.timings.into(),
             responses: session.calls(),
         }
     }
 }
 
 impl ContextMemoryResponse {
-    fn of(one: &Scored, shown: &[String], now: Timestamp) -> Self {
-        let parts = &one.parts;
+    fn of(one: &ContextItem, now: Timestamp) -> Self {
+        let (scores, parts) = (&one.scores, &one.scores.parts);
         Self {
-            memory: MemoryResponse::of(&one.memory, now),
-            retrieval_source: one.source.into_str(),
-            thread_title: one.thread_title.clone(),
-            relevance_score: one.relevance.as_ref().map(RelevanceParts::total),
-            relevance_parts: one.relevance.map(|parts| RelevancePartsResponse {
+            memory: MemoryResponse::of(&one.found, now),
+            retrieval_source: scores.source.into_str(),
+            thread_title: scores.thread_title.clone(),
+            relevance_score: scores.relevance.as_ref().map(RelevanceParts::total),
+            relevance_parts: scores.relevance.map(|parts| RelevancePartsResponse {
                 topic: parts.topic,
                 category: parts.category,
                 entity: parts.entity,
                 tier: parts.tier,
                 importance: parts.importance,
             }),
-            score: one.score,
+            score: scores.score,
             score_parts: ContextScorePartsResponse {
                 topic: parts.topic,
                 entity: parts.entity,
@@ -409,7 +399,7 @@ impl ContextMemoryResponse {
                 tier_factor: parts.tier_factor,
                 search: parts.search,
             },
-            included: shown.iter().any(|id| id == one.memory.id.as_str()),
+            included: one.is_kept(),
         }
     }
 }
@@ -426,19 +416,6 @@ impl From<&Intent> for IntentResponse {
             time_scope: intent.time_scope.clone(),
             entities: entities.collect(),
             search_current_thread_only: intent.search_current_thread_only,
-        }
-    }
-}
-
-impl From<(String, LeftOut)> for LeftOutResponse {
-    fn from((memory_id, reason): (String, LeftOut)) -> Self {
-        Self {
-            memory_id,
-            reason: reason.into_str(),
-            duplicate_of: match reason {
-                LeftOut::Duplicate(id) => Some(id),
-                _ => None,
-            },
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct EpisodeResponse {
     /// Whether it is part of the selection.
     pub kept: bool,
     /// Why it was kept or dropped.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
 /// The weighted parts of a score.
@@ -137,30 +137,31 @@ pub async fn select_episodic(
         .select_older_turns(&session, &caller.space, &turns, files, off, caller.now)
         .await?;
 
-    let kept = older.episodes.iter().filter(|episode| episode.kept);
+    let kept = older.episodes.iter().filter(|episode| episode.is_kept());
     let items = older.episodes.iter().map(|one| shown(one, &caller));
     Ok(Json(EpisodicResponse {
-        tokens_used: kept.map(|episode| episode.tokens).sum(),
+        tokens_used: kept.map(|episode| episode.scores.tokens).sum(),
         items: items.collect(),
         conflicts: older.conflicts,
     }))
 }
 
 fn shown(episode: &Episode, caller: &Caller) -> EpisodeResponse {
-    let [semantic, lexicon, recency, importance] = episode.parts;
+    let scores = &episode.scores;
+    let [semantic, lexicon, recency, importance] = scores.parts;
     EpisodeResponse {
-        memory: MemoryResponse::of(&episode.memory, caller.now),
-        turn_distance: episode.turn_distance,
-        age_seconds: episode.age_seconds,
-        score: episode.score(),
+        memory: MemoryResponse::of(&episode.found, caller.now),
+        turn_distance: scores.turn_distance,
+        age_seconds: scores.age_seconds,
+        score: scores.total(),
         score_parts: EpisodeScorePartsResponse {
             semantic,
             lexicon,
             recency,
             importance,
         },
-        tokens: episode.tokens,
-        kept: episode.kept,
-        reason: episode.reason,
+        tokens: scores.tokens,
+        kept: episode.is_kept(),
+        reason: episode.decision.text(),
     }
 }
