@@ -35,6 +35,27 @@ pub struct Partly<O> {
     pub error: Option<LlmError>,
 }
 
+impl<O> Answered<O> {
+    /// The model that answered, as `provider:model`.
+    pub fn model(&self) -> String {
+        last_model(&self.calls)
+    }
+}
+
+impl<O> Partly<O> {
+    /// The model that answered, as `provider:model`.
+    pub fn model(&self) -> String {
+        last_model(&self.calls)
+    }
+}
+
+fn last_model(calls: &[LlmCall]) -> String {
+    let last = calls.last();
+    last.map_or_else(String::new, |call| {
+        format!("{}:{}", call.provider, call.model)
+    })
+}
+
 /// The next request for a task.
 struct Round<T> {
     task: T,

@@ -82,10 +82,7 @@ pub async fn condense(
         chunks: judged(candidates),
     };
     let answered = tools.llm.ask(tools.session, task).await?;
-    let model = answered.calls.last();
-    let adapter = model.map_or_else(String::new, |call| {
-        format!("{}:{}", call.provider, call.model)
-    });
+    let adapter = answered.model();
     Ok((checked(answered.value, candidates), adapter))
 }
 

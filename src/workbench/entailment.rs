@@ -84,10 +84,7 @@ pub async fn judge(
                 chunks: judged(candidates),
             };
             let answered = tools.llm.ask_partly(tools.session, task).await?;
-            let model = answered.calls.last();
-            let adapter = model.map_or_else(String::new, |call| {
-                format!("{}:{}", call.provider, call.model)
-            });
+            let adapter = answered.model();
             match (answered.value, answered.error) {
                 (Some(output), _) if is_undecided(&output.verdicts) => {
                     Err(WorkbenchError::Undecided(adapter))

@@ -35,12 +35,9 @@ pub async fn rank(
                 chunks: judged(candidates),
             };
             let answered = tools.llm.ask(tools.session, task).await?;
+            let adapter = answered.model();
             let each = answered.value.ranking.into_iter();
             let scores: HashMap<i64, f64> = each.map(|one| (one.id, one.score)).collect();
-            let model = answered.calls.last();
-            let adapter = model.map_or_else(String::new, |call| {
-                format!("{}:{}", call.provider, call.model)
-            });
             Ok(Ranking { scores, adapter })
         }
         Scorer::Http(server) => {

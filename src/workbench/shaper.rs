@@ -73,10 +73,7 @@ pub async fn shape(
         anchors: Arc::clone(anchors),
     };
     let answered = tools.llm.ask(tools.session, task).await?;
-    let model = answered.calls.last();
-    let model = model.map_or_else(String::new, |call| {
-        format!("{}:{}", call.provider, call.model)
-    });
+    let model = answered.model();
     Ok((safe(answered.value), model))
 }
 
@@ -109,10 +106,7 @@ pub async fn audit(
             .collect(),
     };
     let answered = tools.llm.ask(tools.session, task).await?;
-    let model = answered.calls.last();
-    let model = model.map_or_else(String::new, |call| {
-        format!("{}:{}", call.provider, call.model)
-    });
+    let model = answered.model();
     Ok((answered.value, model))
 }
 
