@@ -243,7 +243,7 @@ async fn load(store: &Store, search: &Search, size: usize) {
             ..SearchInput::default()
         };
 
-        retrieval.search(&session, &space, wish).await.unwrap();
+        retrieval.search(&session, wish).await.unwrap();
         begun.elapsed().as_secs_f64()
     };
 

@@ -128,11 +128,10 @@ impl Conversation {
     pub async fn context(
         &self,
         session: &Session,
-        space: &Space,
         input: &ContextInput,
         now: Timestamp,
     ) -> Result<Context, ConversationError> {
-        let begun = Instant::now();
+        let (begun, space) = (Instant::now(), session.space());
         check_query(&input.query)?;
         input.check_size()?;
         let max_tokens = input.max_tokens.unwrap_or(DEFAULT_TOKENS);
@@ -141,7 +140,7 @@ impl Conversation {
             None => None,
         };
         let context = input.thread_context.as_deref();
-        let analyzed = self.analyze(session, space, &input.query, context).await?;
+        let analyzed = self.analyze(session, &input.query, context).await?;
         let scope = StageScope {
             user_id: &input.user_id,
             thread_id: thread.as_ref().map(|thread| &thread.id),
@@ -153,8 +152,7 @@ impl Conversation {
             found = self.retrieve(space, scope, &analyzed.intent).await?;
         } else {
             let (begun, query, expand) = (Instant::now(), &input.query, input.expand);
-            let searched =
-                self.find_by_search(session, space, scope, query, &analyzed.intent, expand);
+            let searched = self.find_by_search(session, scope, query, &analyzed.intent, expand);
             found.found = searched.await?;
             search_ms = milliseconds_since(begun);
         }

@@ -24,12 +24,12 @@ impl Conversation {
     pub(super) async fn find_by_search(
         &self,
         session: &Session,
-        space: &Space,
         scope: StageScope<'_>,
         query: &str,
         intent: &Intent,
         expand: usize,
     ) -> Result<Vec<Item<Memory, FoundBy>>, ConversationError> {
+        let space = session.space();
         // The aliases of terms in the question are searched too.
         let names = other_names(query, &self.lexicon(space).await?);
         let text = std::iter::once(query.to_owned()).chain(names);
@@ -46,7 +46,7 @@ impl Conversation {
             exclude: scope.exclude,
         };
         let retrieval = &self.retrieval;
-        let found = retrieval.find_memories_or_words(session, space, asked);
+        let found = retrieval.find_memories_or_words(session, asked);
         let (found, failed) = found.await?;
         if let Some(error) = failed {
             tracing::warn!(%error, "a context is found by keyword only");

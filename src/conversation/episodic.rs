@@ -8,7 +8,6 @@ use super::lexicon::{mentions, other_names};
 use super::window::DEFAULT_TURNS;
 use super::{Conversation, ConversationError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Memory};
 use crate::model::thread::Thread;
@@ -76,13 +75,13 @@ impl Conversation {
     pub async fn score_episodes(
         &self,
         session: &Session,
-        space: &Space,
         thread_id: &str,
         user_id: Option<&str>,
         input: &EpisodicInput,
         now: Timestamp,
     ) -> Result<Vec<Episode>, ConversationError> {
         check_query(&input.query)?;
+        let space = session.space();
         let thread = self.thread(space, thread_id, user_id).await?;
         let lexicon = self.lexicon(space).await?;
         let others = other_names(&input.query, &lexicon);
@@ -91,7 +90,7 @@ impl Conversation {
         let asked = (query.as_str(), Kind::Semantic, CANDIDATES);
         let found = self
             .retrieval
-            .find_current_memories(session, space, &thread.user_id, asked)
+            .find_current_memories(session, &thread.user_id, asked)
             .await?;
         let first = thread.turn_count - input.k.unwrap_or(DEFAULT_TURNS) + 1;
         let is_older = |memory: &Memory| {

@@ -8,7 +8,6 @@ use memoir_text::text::char_count;
 
 use super::{Conversation, ConversationError};
 use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::Space;
 use crate::llm::tasks::analyze::{ANY_TIME, Analyze};
 use crate::llm::tasks::enrich::NamedEntity;
 use crate::llm::{LlmError, Session};
@@ -75,13 +74,12 @@ impl Conversation {
     pub async fn analyze(
         &self,
         session: &Session,
-        space: &Space,
         query: &str,
         thread_context: Option<&str>,
     ) -> Result<Analyzed, ConversationError> {
         check_query(query)?;
         let begun = Instant::now();
-        let vocabulary = self.vocabulary(space).await?;
+        let vocabulary = self.vocabulary(session.space()).await?;
         let task = Analyze {
             query: query.into(),
             thread_context: thread_context.map(Into::into),

@@ -175,6 +175,11 @@ impl Session {
         self
     }
 
+    /// The space that it works in.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
     /// What was spent, including earlier attempts.
     pub fn spent(&self) -> Spent {
         self.state().spent

@@ -177,11 +177,10 @@ impl MemoryRetrieval {
     pub async fn retrieve(
         &self,
         session: &Session,
-        space: &Space,
         input: &RetrievalInput,
         now: Timestamp,
     ) -> Result<Retrieved, RetrieveError> {
-        let begun = Instant::now();
+        let (begun, space) = (Instant::now(), session.space());
         let (stored, reachable) = self.policy(space, input).await?;
         let settings = stored.policy.settings().with(&input.overrides);
         let policy = Arc::new(
@@ -210,7 +209,7 @@ impl MemoryRetrieval {
             Way::Fail(failure) => retrieved.failure = Some(failure),
             Way::Search(writes, erasures) => {
                 let state = (writes, erasures);
-                self.look_up(session, space, input, state, now, &mut retrieved)
+                self.look_up(session, input, state, now, &mut retrieved)
                     .await;
             }
         }
@@ -282,12 +281,12 @@ impl MemoryRetrieval {
     async fn look_up(
         &self,
         session: &Session,
-        space: &Space,
         input: &RetrievalInput,
         (writes, erasures): (i64, i64),
         now: Timestamp,
         retrieved: &mut Retrieved,
     ) {
+        let space = session.space();
         let key = Key {
             space: space.clone(),
             user_id: input.user_id.clone(),
@@ -317,7 +316,7 @@ impl MemoryRetrieval {
             return;
         }
 
-        match self.search(session, space, input, &retrieved.policy).await {
+        match self.search(session, input, &retrieved.policy).await {
             Ok(found) => {
                 let found = Arc::new(found);
                 let state = (writes, erasures);
@@ -350,7 +349,6 @@ impl MemoryRetrieval {
     async fn search(
         &self,
         session: &Session,
-        space: &Space,
         input: &RetrievalInput,
         policy: &Arc<Policy>,
     ) -> Result<Found, SearchFault> {
@@ -365,7 +363,7 @@ impl MemoryRetrieval {
         let (user, text) = (&input.user_id, &input.query);
         let items = self
             .retrieval
-            .find_current_memories(session, space, user, (text, kind, k))
+            .find_current_memories(session, user, (text, kind, k))
             .await?;
         let search_ms = milliseconds_since(begun);
 

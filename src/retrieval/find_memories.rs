@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::{Item, Retrieval, hydrate};
-use crate::base::ids::Space;
 use crate::llm::{LlmError, Session};
 use crate::model::memory::Memory;
 use crate::search::memories::{MemoryQuery, MemoryScores};
@@ -32,12 +31,11 @@ impl Retrieval {
     pub async fn find_memories(
         &self,
         session: &Session,
-        space: &Space,
         query: MemoryQuery<'_>,
     ) -> Result<FoundMemories, SearchError> {
-        let ranked = self.search.rank_memories(session, space, query).await?;
+        let ranked = self.search.rank_memories(session, query).await?;
         Ok(FoundMemories {
-            items: hydrate(&self.store, space, None, ranked.ranked).await?,
+            items: hydrate(&self.store, session.space(), None, ranked.ranked).await?,
             around: ranked.around,
             model: ranked.model,
             in_memory: ranked.in_memory,
@@ -53,16 +51,15 @@ impl Retrieval {
     pub async fn find_memories_or_words(
         &self,
         session: &Session,
-        space: &Space,
         query: MemoryQuery<'_>,
     ) -> Result<(FoundMemories, Option<LlmError>), SearchError> {
-        match self.find_memories(session, space, query).await {
+        match self.find_memories(session, query).await {
             Err(SearchError::Llm(error)) => {
                 let words = MemoryQuery {
                     kind: Kind::Keyword,
                     ..query
                 };
-                let found = self.find_memories(session, space, words).await?;
+                let found = self.find_memories(session, words).await?;
                 Ok((found, Some(error)))
             }
             found => Ok((found?, None)),
@@ -77,15 +74,15 @@ impl Retrieval {
     pub async fn find_current_memories(
         &self,
         session: &Session,
-        space: &Space,
         user_id: &str,
         (text, kind, k): (&str, Kind, usize),
     ) -> Result<Vec<Item<Memory, Hit>>, SearchError> {
         let search = &self.search;
-        let found = search.find_entries_of(session, space, user_id, text, kind, k);
+        let found = search.find_entries_of(session, user_id, text, kind, k);
         let found = found.await?.hits.into_iter();
         let found = found.map(|hit| (hit.owner.id, hit)).collect();
-        let mut items: Vec<Item<Memory, Hit>> = hydrate(&self.store, space, None, found).await?;
+        let mut items: Vec<Item<Memory, Hit>> =
+            hydrate(&self.store, session.space(), None, found).await?;
         items.retain(|item| {
             // The group of an entry is only a hash of its user.
             item.found.user_id == user_id && item.found.superseded_by.is_none()

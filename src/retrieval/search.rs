@@ -7,7 +7,6 @@ use super::quoted::{LOOKED_AT, Quoted};
 use super::search_input::CheckedSearch;
 use super::{FoundMemories, Item, MemoryItem, Retrieval, SearchInput, hydrate};
 use crate::base::clock::milliseconds_since;
-use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::model::chunk::SourceChunk;
 use crate::model::search::OwnerKind;
@@ -42,15 +41,12 @@ impl Retrieval {
     pub async fn search(
         &self,
         session: &Session,
-        space: &Space,
         request: SearchInput,
     ) -> Result<Results, SearchError> {
         let begun = Instant::now();
         let input = request.resolve()?;
         let quoted = Quoted::of(&input.query);
-        let memories = self
-            .search_memories(session, space, &input, &quoted)
-            .await?;
+        let memories = self.search_memories(session, &input, &quoted).await?;
 
         let mut results = Results {
             chunks: Vec::new(),
@@ -63,10 +59,10 @@ impl Retrieval {
             provider_ms: memories.provider_ms,
         };
         if input.searched.sources() {
-            let mut found = self.find_chunks(session, space, &input, &quoted).await?;
+            let mut found = self.find_chunks(session, &input, &quoted).await?;
             let hits = std::mem::take(&mut found.hits);
             let hits = hits.into_iter().map(|hit| (hit.owner.id, hit)).collect();
-            let items = hydrate(&self.store, space, None, hits).await?;
+            let items = hydrate(&self.store, session.space(), None, hits).await?;
             results.chunks = with_quoted(items, &input, &quoted);
             results.model = found.model;
             results.in_memory = found.in_memory;
@@ -81,7 +77,6 @@ impl Retrieval {
     async fn find_chunks(
         &self,
         session: &Session,
-        space: &Space,
         input: &CheckedSearch,
         quoted: &Quoted,
     ) -> Result<FoundEntries, SearchError> {
@@ -98,7 +93,7 @@ impl Retrieval {
 
         let mut found = self
             .search
-            .find_in_scope(session, space, query, input.category_id)
+            .find_in_scope(session, query, input.category_id)
             .await?;
         if let Some(least) = self.least_cosine(input, found.model.as_deref()) {
             let is_related = found.hits.iter().any(|hit| rank::is_related(hit, least));
@@ -112,7 +107,6 @@ impl Retrieval {
     async fn search_memories(
         &self,
         session: &Session,
-        space: &Space,
         input: &CheckedSearch,
         quoted: &Quoted,
     ) -> Result<FoundMemories, SearchError> {
@@ -132,7 +126,7 @@ impl Retrieval {
             exclude: None,
         };
 
-        let mut found = self.find_memories(session, space, query).await?;
+        let mut found = self.find_memories(session, query).await?;
         found
             .items
             .retain(|item| quoted.are_in(&item.found.content));

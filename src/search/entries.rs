@@ -26,11 +26,10 @@ impl Search {
     pub(super) async fn find_filtered(
         &self,
         session: &Session,
-        space: &Space,
         ask: EntryQuery<'_>,
         filter: impl Future<Output = Result<Filter, StoreError>>,
     ) -> Result<FoundEntries, SearchError> {
-        let inner = &*self.inner;
+        let (inner, space) = (&*self.inner, session.space());
         let mut provider_ms = 0.0;
         let (opened, filter) = tokio::join!(self.open(space, ask), filter);
         let ((mut location, about), mut filter) = (opened?, filter?);

@@ -10,7 +10,7 @@ use super::rank::falling;
 use super::time_words::TimeWords;
 use super::{EntryQuery, Filter, FoundEntries, Hit, Kind, Search, SearchError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{Space, memory_group};
+use crate::base::ids::memory_group;
 use crate::llm::Session;
 use crate::model::memory::{MemoryKind, MemoryOutline};
 use crate::model::search::OwnerKind;
@@ -81,7 +81,6 @@ impl Search {
     pub async fn find_entries_of(
         &self,
         session: &Session,
-        space: &Space,
         user_id: &str,
         text: &str,
         kind: Kind,
@@ -102,7 +101,7 @@ impl Search {
             groups: Some(HashMap::from([(group.clone(), 0)])),
             ..Filter::default()
         };
-        self.find(session, space, query, filter).await
+        self.find(session, query, filter).await
     }
 
     /// Ranks the memories of a user by how well they match a text, without reading them.
@@ -112,15 +111,14 @@ impl Search {
     pub async fn rank_memories(
         &self,
         session: &Session,
-        space: &Space,
         query: MemoryQuery<'_>,
     ) -> Result<RankedMemories, SearchError> {
         let (user, k) = (query.user_id, CANDIDATES.max(query.k));
-        let found = self.find_entries_of(session, space, user, query.text, query.kind, k);
+        let found = self.find_entries_of(session, user, query.text, query.kind, k);
         let found = found.await?;
         let hits: HashMap<i64, Hit> = found.hits.iter().map(|hit| (hit.owner.id, *hit)).collect();
         let seqs: Vec<i64> = found.hits.iter().map(|hit| hit.owner.id).collect();
-        let store = &self.inner.store;
+        let (store, space) = (&self.inner.store, session.space());
         let mut memories = store.list_memory_outlines(space, &seqs).await?;
         memories.retain(|memory| query.allows(memory));
 

@@ -140,7 +140,6 @@ impl Search {
     pub async fn rank_chunks(
         &self,
         session: &Session,
-        space: &Space,
         (text, kind, k): (&str, Kind, usize),
         scope: &QueryScope,
     ) -> Result<FoundEntries, SearchError> {
@@ -155,7 +154,7 @@ impl Search {
             group: None,
         };
 
-        self.find_in_scope(session, space, query, None).await
+        self.find_in_scope(session, query, None).await
     }
 
     /// Searches the chunks of a scope, or those of a category in it.
@@ -165,7 +164,6 @@ impl Search {
     pub async fn find_in_scope(
         &self,
         session: &Session,
-        space: &Space,
         query: EntryQuery<'_>,
         category_id: Option<i64>,
     ) -> Result<FoundEntries, SearchError> {
@@ -173,9 +171,8 @@ impl Search {
         let scope = query.scope.unwrap_or(&everything);
         self.find_filtered(
             session,
-            space,
             query,
-            self.filter(space, scope, category_id),
+            self.filter(session.space(), scope, category_id),
         )
         .await
     }
@@ -187,11 +184,10 @@ impl Search {
     pub async fn find(
         &self,
         session: &Session,
-        space: &Space,
         query: EntryQuery<'_>,
         filter: Filter,
     ) -> Result<FoundEntries, SearchError> {
-        self.find_filtered(session, space, query, async { Ok(filter) })
+        self.find_filtered(session, query, async { Ok(filter) })
             .await
     }
 
@@ -232,7 +228,7 @@ impl Search {
                 ..Filter::default()
             };
 
-            self.find(&session, space, query, filter)
+            self.find(&session, query, filter)
         };
 
         let (texts, names) = tokio::try_join!(find(OwnerKind::Chunk), find(OwnerKind::Source))?;

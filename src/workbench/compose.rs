@@ -30,7 +30,6 @@ use super::transparency::{self, Transparency};
 use super::workspace::Workspace;
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::llm::tasks::shape::{Anchors, Shaped};
 
@@ -134,7 +133,7 @@ impl Workbench {
         let model = self
             .llm
             .target_name(super::ceiling::SEND, input.model.as_deref())?;
-        let tools = self.tools(session, &run.space, Some(&model), now);
+        let tools = self.tools(session, Some(&model), now);
         let mut composing = Composing::prepare(tools, input, workspace).await?;
         let files_ms = begun.elapsed();
         let mut shaped = composing.shape().await?;
@@ -159,7 +158,6 @@ impl Workbench {
     pub(super) fn tools<'a>(
         &'a self,
         session: &'a Session,
-        space: &'a Space,
         model: Option<&str>,
         now: Timestamp,
     ) -> Tools<'a> {
@@ -171,7 +169,7 @@ impl Workbench {
             conversation: &self.conversation,
             adapters: &self.adapters,
             session,
-            space,
+            space: session.space(),
             counter: TokenCounter::for_model(model),
             now,
         }

@@ -9,7 +9,6 @@ use super::files::{self, InjectedFile, PromptFile};
 use super::stage::Tools;
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
 use crate::conversation::DEFAULT_USER;
 use crate::conversation::episodic::{self, DEFAULT_TOKENS, Episode, EpisodicInput};
 use crate::llm::Session;
@@ -50,18 +49,18 @@ impl Workbench {
     pub async fn select_older_turns(
         &self,
         session: &Session,
-        space: &Space,
         turns: &TurnsOf<'_>,
         files: &[PromptFile],
         off: &[String],
         now: Timestamp,
     ) -> Result<OlderTurns, WorkbenchError> {
+        let space = session.space();
         let scope = ScopeInput {
             user_id: turns.user_id.map(str::to_owned),
             ..ScopeInput::default()
         };
         let (scope, off) = eligibility::check(scope, off)?;
-        let tools = self.tools(session, space, None, now);
+        let tools = self.tools(session, None, now);
         let injected = if files.is_empty() {
             Vec::new()
         } else {
@@ -85,10 +84,9 @@ impl Workbench {
 /// # Errors
 /// The thread is not found, the embedding model's, or the store's.
 pub async fn score(tools: &Tools<'_>, turns: &TurnsOf<'_>) -> Result<Vec<Episode>, WorkbenchError> {
-    let (session, space, conversation) = (tools.session, tools.space, tools.conversation);
+    let (session, conversation) = (tools.session, tools.conversation);
     let (thread_id, user_id) = (turns.thread_id, turns.user_id);
-    let scored =
-        conversation.score_episodes(session, space, thread_id, user_id, &turns.input, tools.now);
+    let scored = conversation.score_episodes(session, thread_id, user_id, &turns.input, tools.now);
     Ok(scored.await?)
 }
 

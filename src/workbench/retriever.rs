@@ -50,14 +50,11 @@ pub async fn retrieve(
     }
 
     let query: String = wanted.query.chars().take(MAX_QUERY_CHARS).collect();
-    let (session, space) = (tools.session, tools.space);
     let found = match &pool.groups {
         None => {
             let asked = (query.as_str(), wanted.kind, wanted.k);
-            tools
-                .search
-                .rank_chunks(session, space, asked, &pool.scope)
-                .await
+            let search = tools.search;
+            search.rank_chunks(tools.session, asked, &pool.scope).await
         }
         Some(groups) => {
             let entries = EntryQuery {
@@ -74,7 +71,7 @@ pub async fn retrieve(
                 groups: Some(groups.clone()),
                 ..Filter::default()
             };
-            tools.search.find(session, space, entries, filter).await
+            tools.search.find(tools.session, entries, filter).await
         }
     };
 

@@ -280,9 +280,7 @@ pub async fn create_context(
     };
 
     let (id, session) = context_session(&caller, &identity, &input.user_id);
-    let context = conversation
-        .context(&session, &caller.space, &input, caller.now)
-        .await?;
+    let context = conversation.context(&session, &input, caller.now).await?;
     Ok(Json(ContextResponse::of(id, context, &session, caller.now)))
 }
 
@@ -309,7 +307,7 @@ pub async fn analyze_context(
     let context = request.thread_context.as_deref();
     let context = context.filter(|text| !text.trim().is_empty());
     let analyzed = conversation
-        .analyze(&session, &caller.space, &request.query, context)
+        .analyze(&session, &request.query, context)
         .await?;
 
     Ok(Json(AnalyzeResponse {

@@ -213,9 +213,7 @@ pub async fn retrieve_memory(
     };
 
     let (_, session) = context_session(&caller, &identity, &input.user_id);
-    let retrieved = memory
-        .retrieve(&session, &caller.space, &input, caller.now)
-        .await?;
+    let retrieved = memory.retrieve(&session, &input, caller.now).await?;
     let retry_after = retrieved.retry_after;
     let response = Json(RetrieveMemoryResponse::of(
         &retrieved,

@@ -208,10 +208,7 @@ pub async fn search(
     let session = Session::of_caller(caller.space.clone()).traced_by(Some(identity.traceparent()));
     let session = session.within(caller.budget());
     Ok(Json(
-        retrieval
-            .search(&session, &caller.space, request.into())
-            .await?
-            .into(),
+        retrieval.search(&session, request.into()).await?.into(),
     ))
 }
 

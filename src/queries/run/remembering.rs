@@ -134,7 +134,7 @@ impl QueryRun<'_> {
         let session = Session::of_caller(space.clone());
         // Without the embedding model, words are enough.
         let retrieval = Retrieval::new(store.clone(), self.inner.search.clone());
-        let found = retrieval.find_memories_or_words(&session, space, query);
+        let found = retrieval.find_memories_or_words(&session, query);
         let (found, _) = found.await?;
         let hits: Vec<Hit> = found.items.iter().map(|one| one.scores.hit).collect();
         let related = rank::evidence(&hits) >= NOTHING;

@@ -214,12 +214,7 @@ impl QueryRun<'_> {
         let session = Session::of_caller(space.clone());
         self.inner
             .search
-            .rank_chunks(
-                &session,
-                space,
-                (&self.ask.query, kind, k),
-                &self.ask.scope(),
-            )
+            .rank_chunks(&session, (&self.ask.query, kind, k), &self.ask.scope())
             .await
     }
 }

@@ -92,7 +92,7 @@ impl Desk {
     async fn found(&self, user: &str, kind: Kind, text: &str) -> Vec<i64> {
         let found = self
             .search
-            .find_entries_of(&self.session, &self.space, user, text, kind, 10);
+            .find_entries_of(&self.session, user, text, kind, 10);
         let found = found.await.unwrap();
         let memory = |hit: &Hit| hit.owner.kind == OwnerKind::Memory;
         assert!(found.hits.iter().all(memory));

@@ -134,7 +134,7 @@ pub async fn select_episodic(
     };
     let (files, off) = (&request.files, &request.off_source_ids);
     let older = workbench
-        .select_older_turns(&session, &caller.space, &turns, files, off, caller.now)
+        .select_older_turns(&session, &turns, files, off, caller.now)
         .await?;
 
     let kept = older.episodes.iter().filter(|episode| episode.is_kept());

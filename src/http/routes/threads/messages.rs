@@ -466,7 +466,7 @@ async fn add_context(
     let (id, session) = context_session(caller, identity, &input.user_id);
     let context = state
         .conversation
-        .context(&session, &caller.space, &input, caller.now)
+        .context(&session, &input, caller.now)
         .await?;
     let context = ContextResponse::of(id, context, &session, caller.now);
     value["context"] =
