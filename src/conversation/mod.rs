@@ -18,12 +18,12 @@ mod enrichment;
 pub mod episodic;
 mod extraction;
 pub mod fact_check;
-mod handing_over;
 pub mod intent;
 pub mod lexicon;
 pub mod memories;
 pub mod messages;
 mod messages_per_call;
+mod reader_jobs;
 mod redacting;
 pub mod rollup;
 pub mod scoring;
@@ -50,7 +50,7 @@ use crate::store::{AsStoreError, Store, StoreError};
 
 pub use correcting::Correction;
 pub use enrichment::KIND as ENRICH;
-pub use handing_over::READING;
+pub use reader_jobs::READER_JOBS;
 pub use threads::ThreadChange;
 
 /// The end user of a request that names none.

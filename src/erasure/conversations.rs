@@ -83,7 +83,10 @@ impl Erasures {
         let part = tx.remove_conversation_part(&space, user_id, scope);
         let (gone, removed, more) = part.await?;
         running.note(removed);
-        let (ended, counts) = self.conversation.hand_over(tx, &space, &gone, now).await?;
+        let (ended, counts) = self
+            .conversation
+            .end_reader_jobs(tx, &space, &gone, now)
+            .await?;
         running.add(&counts);
         Ok((ended, more))
     }
@@ -244,7 +247,9 @@ impl Erasures {
         gone.push(memory);
         let removed = tx.remove_whole_memories(space, &user_id, &gone).await?;
         running.note(removed);
-        let handed = self.conversation.hand_over(tx, space, &gone, order.now);
+        let handed = self
+            .conversation
+            .end_reader_jobs(tx, space, &gone, order.now);
         let (ended, counts) = handed.await?;
         running.add(&counts);
         Ok(ended)

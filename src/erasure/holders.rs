@@ -13,7 +13,7 @@ use super::{Erasures, Running};
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::uses;
 use crate::base::ids::{Space, USER};
-use crate::conversation::READING;
+use crate::conversation::READER_JOBS;
 use crate::model::erasure::{Pending, RowCounts, SubjectKind, add_counts};
 use crate::queries;
 use crate::store::{Holder, HolderKind, JobTexts, StoreError, StoredReceipt, StoredResponse};
@@ -52,7 +52,7 @@ impl Erasures {
             let since = Timestamp::from_micros(pending.since);
             let counts = self
                 .store
-                .erase_user_jobs(&space, user_id, &READING, since)
+                .erase_user_jobs(&space, user_id, &READER_JOBS, since)
                 .await?;
             running.add(&counts);
         }

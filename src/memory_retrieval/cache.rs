@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashlink::LruCache;
 
-use super::retrieve::Found;
+use super::retrieve::Selection;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 
@@ -22,8 +22,8 @@ pub struct Key {
     pub settings: String,
 }
 
-struct Kept {
-    found: Arc<Found>,
+struct Cached {
+    found: Arc<Selection>,
     /// The write counter of the user's memories at that time.
     writes: i64,
     /// How many erasures the space had had: nothing deleted since is in the result.
@@ -31,7 +31,7 @@ struct Kept {
     at: Timestamp,
 }
 
-pub struct ResultCache(Mutex<LruCache<Key, Kept>>);
+pub struct ResultCache(Mutex<LruCache<Key, Cached>>);
 
 impl ResultCache {
     pub fn new() -> Self {
@@ -45,24 +45,30 @@ impl ResultCache {
         key: &Key,
         (writes, erasures): (Option<i64>, i64),
         now: Timestamp,
-    ) -> Option<Arc<Found>> {
+    ) -> Option<Arc<Selection>> {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = results.get(key)?;
-        let age = now.as_micros() - kept.at.as_micros();
+        let cached = results.get(key)?;
+        let age = now.as_micros() - cached.at.as_micros();
         let is_recent = (0..TTL_SECONDS * 1_000_000).contains(&age);
-        let is_same = writes.is_none_or(|writes| writes == kept.writes);
-        let is_same = is_same && kept.erasures == erasures;
-        (is_recent && is_same).then(|| Arc::clone(&kept.found))
+        let is_same = writes.is_none_or(|writes| writes == cached.writes);
+        let is_same = is_same && cached.erasures == erasures;
+        (is_recent && is_same).then(|| Arc::clone(&cached.found))
     }
 
-    pub fn keep(&self, key: Key, found: Arc<Found>, (writes, erasures): (i64, i64), at: Timestamp) {
-        let kept = Kept {
+    pub fn store(
+        &self,
+        key: Key,
+        found: Arc<Selection>,
+        (writes, erasures): (i64, i64),
+        at: Timestamp,
+    ) {
+        let cached = Cached {
             found,
             writes,
             erasures,
             at,
         };
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        results.insert(key, kept);
+        results.insert(key, cached);
     }
 }

@@ -2,16 +2,14 @@
 
 mod cache;
 mod metrics;
+mod permits;
 mod policies;
 mod redaction;
 mod retrieve;
-mod turns;
 
 pub use metrics::RetrievalMetrics;
 pub use policies::{
     MemoryPolicies, PolicyError, PolicyName, PolicyVersion, RETRIEVAL, StoredPolicy,
 };
 pub use redaction::NewText;
-pub use retrieve::{
-    MemoryRetrieval, RetrievalFailure, RetrievalInput, RetrieveError, Retrieved, Skipped,
-};
+pub use retrieve::{MemoryRetrieval, RetrievalFailure, RetrievalInput, Retrieved, Skipped};

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use hashlink::LruCache;
 use memoir_text::field_error::FieldError;
 
-use super::turns::Turns;
+use super::permits::Permits;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::policy::{Policy, Settings, SettingsFault};
@@ -118,7 +118,7 @@ pub struct MemoryPolicies {
     /// By space, name and version, which never changes: only the row's number is read each time,
     /// so that a change made by another process counts at once.
     compiled: Arc<Mutex<Compiled>>,
-    pub(super) turns: Turns,
+    pub(super) permits: Permits,
 }
 
 type Compiled = LruCache<(Space, String, i64), Arc<Policy>>;
@@ -129,7 +129,7 @@ impl MemoryPolicies {
         Self {
             store,
             compiled: Arc::new(Mutex::new(LruCache::new(MAX_COMPILED))),
-            turns: Turns::new(),
+            permits: Permits::new(),
         }
     }
 
@@ -272,7 +272,7 @@ impl MemoryPolicies {
     /// Compiles the patterns of settings.
     async fn compile(&self, settings: Settings) -> Result<Arc<Policy>, PolicyError> {
         let compile = move || Policy::new(settings);
-        let policy = self.turns.of_stored(compile).await?;
+        let policy = self.permits.run_stored(compile).await?;
         Ok(Arc::new(policy?))
     }
 

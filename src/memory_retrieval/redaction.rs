@@ -35,7 +35,7 @@ impl MemoryPolicies {
         candidates: Vec<Candidate>,
     ) -> Result<Outcome, PolicyError> {
         let work = move || run(&policy, candidates, TimeLimit::of(MAX_REDACTION));
-        Ok(self.turns.of_stored(work).await?)
+        Ok(self.permits.run_stored(work).await?)
     }
 
     /// Runs a stored policy as a trial.
@@ -48,7 +48,7 @@ impl MemoryPolicies {
         candidates: Vec<Candidate>,
     ) -> Result<Outcome, PolicyError> {
         let work = move || run(&policy, candidates, TimeLimit::of(MAX_REDACTION));
-        Ok(self.turns.of_trial(work).await?)
+        Ok(self.permits.run_trial(work).await?)
     }
 
     /// Runs settings that are not stored.
@@ -65,7 +65,7 @@ impl MemoryPolicies {
             let outcome = run(&policy, candidates, TimeLimit::of(MAX_REDACTION));
             Ok((Arc::new(policy), outcome))
         };
-        self.turns.of_trial(work).await?
+        self.permits.run_trial(work).await?
     }
 
     /// Redacts texts that are about to be stored, if the current policy of the space wants that:
@@ -85,7 +85,7 @@ impl MemoryPolicies {
 
         let texts: Vec<NewText> = texts.collect();
         let work = move || texts.iter().map(|new| redacted(&policy, new)).collect();
-        self.turns.of_stored(work).await?
+        self.permits.run_stored(work).await?
     }
 }
 

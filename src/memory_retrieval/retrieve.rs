@@ -88,7 +88,7 @@ impl RetrievalFailure {
 
 /// What a search and the policy found.
 #[derive(Debug)]
-pub struct Found {
+pub struct Selection {
     pub outcome: Outcome,
     pub search_ms: f64,
     pub chain_ms: f64,
@@ -97,7 +97,7 @@ pub struct Found {
 /// A retrieval.
 #[derive(Debug, Clone)]
 pub struct Retrieved {
-    pub found: Option<Arc<Found>>,
+    pub found: Option<Arc<Selection>>,
     pub policy: Arc<Policy>,
     /// Name and version: `retrieval@3`.
     pub policy_name: String,
@@ -109,20 +109,11 @@ pub struct Retrieved {
     pub total_ms: f64,
 }
 
-/// Why there is no result at all: the request itself is wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum RetrieveError {
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
-
 /// Why a search has no result.
 #[derive(Debug, thiserror::Error)]
 enum SearchFault {
     #[error(transparent)]
     Search(#[from] SearchError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
     #[error(transparent)]
     Policy(#[from] PolicyError),
 }
@@ -139,7 +130,7 @@ pub struct MemoryRetrieval {
 }
 
 /// The decisions before a search.
-enum Way {
+enum Precheck {
     Skip(Skipped),
     Fail(RetrievalFailure),
     /// The write counter of the user's memories, and the number of erasures in the space.
@@ -179,7 +170,7 @@ impl MemoryRetrieval {
         session: &Session,
         input: &RetrievalInput,
         now: Timestamp,
-    ) -> Result<Retrieved, RetrieveError> {
+    ) -> Result<Retrieved, PolicyError> {
         let (begun, space) = (Instant::now(), session.space());
         let (stored, reachable) = self.policy(space, input).await?;
         let settings = stored.policy.settings().with(&input.overrides);
@@ -199,15 +190,15 @@ impl MemoryRetrieval {
             total_ms: 0.0,
         };
 
-        let way = if reachable {
-            self.way(space, input).await
+        let precheck = if reachable {
+            self.precheck(space, input).await
         } else {
-            Ok(Way::Fail(RetrievalFailure::Unavailable))
+            Ok(Precheck::Fail(RetrievalFailure::Unavailable))
         };
-        match way.unwrap_or_else(|error| unavailable(&error)) {
-            Way::Skip(reason) => retrieved.skipped = Some(reason),
-            Way::Fail(failure) => retrieved.failure = Some(failure),
-            Way::Search(writes, erasures) => {
+        match precheck.unwrap_or_else(|error| unavailable(&error)) {
+            Precheck::Skip(reason) => retrieved.skipped = Some(reason),
+            Precheck::Fail(failure) => retrieved.failure = Some(failure),
+            Precheck::Search(writes, erasures) => {
                 let state = (writes, erasures);
                 self.look_up(session, input, state, now, &mut retrieved)
                     .await;
@@ -241,40 +232,44 @@ impl MemoryRetrieval {
     }
 
     /// The conditions under which memories are searched.
-    async fn way(&self, space: &Space, input: &RetrievalInput) -> Result<Way, StoreError> {
+    async fn precheck(
+        &self,
+        space: &Space,
+        input: &RetrievalInput,
+    ) -> Result<Precheck, StoreError> {
         if !input.use_memory {
-            return Ok(Way::Skip(Skipped::UseMemoryFalse));
+            return Ok(Precheck::Skip(Skipped::UseMemoryFalse));
         }
         let query = &input.query;
         if query.trim().is_empty()
             || char_count(query) > MAX_QUERY_CHARS
             || has_control_but_breaks(query)
         {
-            return Ok(Way::Fail(RetrievalFailure::InvalidQuery));
+            return Ok(Precheck::Fail(RetrievalFailure::InvalidQuery));
         }
         let Some(session_id) = input
             .session_id
             .as_deref()
             .filter(|id| !id.trim().is_empty())
         else {
-            return Ok(Way::Skip(Skipped::SessionMissing));
+            return Ok(Precheck::Skip(Skipped::SessionMissing));
         };
 
         // Before anything is read, so that what is deleted from now on is noticed.
         let erasures = self.store.count_erasures(space).await?;
         let group = memory_group(&input.user_id);
         let Some(writes) = self.store.find_memory_writes(space, &group).await? else {
-            return Ok(Way::Fail(RetrievalFailure::CollectionNotFound));
+            return Ok(Precheck::Fail(RetrievalFailure::CollectionNotFound));
         };
         let thread = match session_id.parse::<ThreadId>() {
             Ok(id) => self.store.find_thread(space, &id).await?,
             Err(_) => None,
         };
         if thread.is_none_or(|thread| thread.user_id != input.user_id) {
-            return Ok(Way::Skip(Skipped::SessionUnknown));
+            return Ok(Precheck::Skip(Skipped::SessionUnknown));
         }
 
-        Ok(Way::Search(writes, erasures))
+        Ok(Precheck::Search(writes, erasures))
     }
 
     /// From the cache or from a search, as the rate limit allows.
@@ -320,7 +315,7 @@ impl MemoryRetrieval {
             Ok(found) => {
                 let found = Arc::new(found);
                 let state = (writes, erasures);
-                self.cache.keep(key, Arc::clone(&found), state, now);
+                self.cache.store(key, Arc::clone(&found), state, now);
                 retrieved.found = Some(found);
             }
             Err(error) => {
@@ -351,7 +346,7 @@ impl MemoryRetrieval {
         session: &Session,
         input: &RetrievalInput,
         policy: &Arc<Policy>,
-    ) -> Result<Found, SearchFault> {
+    ) -> Result<Selection, SearchFault> {
         let begun = Instant::now();
         let retrieval = &policy.settings().retrieval;
         let kind = match retrieval.search_type {
@@ -373,7 +368,7 @@ impl MemoryRetrieval {
             .map(|item| candidate(item.scores.score.clamp(0.0, 1.0), item.found))
             .collect();
         let outcome = self.policies.run(Arc::clone(policy), candidates).await?;
-        Ok(Found {
+        Ok(Selection {
             outcome,
             search_ms,
             chain_ms: milliseconds_since(begun),
@@ -406,9 +401,9 @@ impl MemoryRetrieval {
     }
 }
 
-fn unavailable(error: &StoreError) -> Way {
+fn unavailable(error: &StoreError) -> Precheck {
     tracing::warn!(%error, "cannot prepare a memory retrieval");
-    Way::Fail(RetrievalFailure::Unavailable)
+    Precheck::Fail(RetrievalFailure::Unavailable)
 }
 
 fn candidate(score: f64, memory: Memory) -> Candidate {

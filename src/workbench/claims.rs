@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use memoir_text::text::sentences;
 
-use super::likeness::share;
+use super::word_overlap::share;
 use crate::conversation::fact_check::denies;
 use crate::search::terms;
 

@@ -16,14 +16,13 @@ use super::ceiling::PromptEstimate;
 use super::condenser::{self, CondensedContext};
 use super::eligibility::{self, Pool};
 use super::files::{self, InjectedFile};
-use super::gathering::{Gathered, Gathering};
 use super::history::{self, History, ThreadOf};
 use super::input::ComposeInput;
+use super::pass::{Pass, PassResult};
 use super::runs::PromptRun;
 use super::shaper::{self, AuditReport, Headers};
 use super::stage::{
-    AUDIT, BUILD, CONDENSE, FILES, NLI, Outcome, RERANK, RETRIEVE, SHAPE, Tools, Trace, TraceEntry,
-    within,
+    AUDIT, BUILD, CONDENSE, FILES, NLI, RERANK, RETRIEVE, SHAPE, Tools, Trace, TraceEntry,
 };
 use super::target::{self, Target};
 use super::transparency::{self, Transparency};
@@ -93,7 +92,7 @@ struct Composing<'a> {
     history: History,
     pool: Pool,
     anchors: Arc<Anchors>,
-    trace: Trace,
+    trace: Trace<'a>,
     /// Tokens of the parts that do not depend on what is found.
     base_tokens: usize,
 }
@@ -139,8 +138,8 @@ impl Workbench {
         let mut shaped = composing.shape().await?;
         composing.trace_files(files_ms);
 
-        let (gathered, report, reruns, reverted) = composing.find(&mut shaped).await?;
-        let mut composed = composing.build(&shaped, gathered)?;
+        let (found, report, reruns, reverted) = composing.find(&mut shaped).await?;
+        let mut composed = composing.build(&shaped, found)?;
         composed.run_id = run.id.to_string();
         composed.workspace_version = stored.version;
         (composed.audit, composed.reruns, composed.reverted) = (report, reruns, reverted);
@@ -195,6 +194,7 @@ impl<'a> Composing<'a> {
             Vec::new()
         };
         let mut composing = Self {
+            trace: Trace::new(tools.session),
             pool: eligibility::pool(&tools, scope, off).await?,
             tools,
             input,
@@ -202,7 +202,6 @@ impl<'a> Composing<'a> {
             files: injected,
             history: History::default(),
             anchors: Arc::default(),
-            trace: Trace::default(),
             base_tokens: 0,
         };
 
@@ -292,13 +291,10 @@ impl<'a> Composing<'a> {
             return Ok(Shaped::default());
         }
 
-        let begun = Instant::now();
+        let limit_ms = self.workspace.timeouts.condense_ms;
         let work = shaper::shape(&self.tools, &self.anchors);
-        let outcome = match within(self.workspace.timeouts.condense_ms, work).await? {
-            Ok((shaped, model)) => Outcome::of(shaped, model),
-            Err(reason) => Outcome::fallen_back(Shaped::default(), "no headers", reason),
-        };
-        Ok(self.trace.ran(SHAPE, 1, begun, outcome, self.tools.session))
+        let fallback = |_: &str| (Shaped::default(), "no headers");
+        self.trace.run(SHAPE, 1, limit_ms, work, fallback).await
     }
 
     fn trace_files(&mut self, took: std::time::Duration) {
@@ -315,24 +311,23 @@ impl<'a> Composing<'a> {
         } else {
             "files"
         };
-        let outcome = Outcome::of((), kind);
-        self.trace.ran(FILES, 1, begun, outcome, self.tools.session);
+        self.trace.ran(FILES, 1, begun, kind.to_owned(), None);
     }
 
     /// Everything between the files and the builder.
     async fn find(
         &mut self,
         shaped: &mut Shaped,
-    ) -> Result<(Gathered, AuditReport, u8, bool), WorkbenchError> {
+    ) -> Result<(PassResult, AuditReport, u8, bool), WorkbenchError> {
         if self.input.lock {
             for stage in [RETRIEVE, RERANK, NLI, CONDENSE, AUDIT] {
                 self.trace.skipped(stage, 1, "exact file lock");
             }
-            return Ok((Gathered::default(), AuditReport::default(), 0, false));
+            return Ok((PassResult::default(), AuditReport::default(), 0, false));
         }
 
         let task = self.input.task.clone();
-        let first = self.gather(1, &task).await?;
+        let first = self.pass(1, &task).await?;
         let report = self.audit(shaped, &first.context).await?;
         if !report.scope_changed || !self.workspace.agents.retrieve {
             return Ok((first, report, 0, false));
@@ -341,7 +336,7 @@ impl<'a> Composing<'a> {
         let query = [&task, &shaped.intent, &shaped.domain, &shaped.deliverable];
         let query = query.into_iter().chain(&shaped.artifacts).cloned();
         let query = query.collect::<Vec<_>>().join("\n");
-        let second = self.gather(2, &query).await?;
+        let second = self.pass(2, &query).await?;
         let reverted = second.is_fallback || second.context.is_empty();
         let (mut counting, other) = if reverted {
             (first, second)
@@ -362,19 +357,19 @@ impl<'a> Composing<'a> {
         Ok((counting, report, 1, reverted))
     }
 
-    async fn gather(&mut self, pass: u8, query: &str) -> Result<Gathered, WorkbenchError> {
+    async fn pass(&mut self, number: u8, query: &str) -> Result<PassResult, WorkbenchError> {
         let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
-        let gathering = Gathering {
+        let pass = Pass {
             tools: &self.tools,
             workspace: &self.workspace,
             pool: &self.pool,
             files: &self.files,
             statements: &self.history.statements(),
             kind: self.input.search_type.kind(),
-            pass,
-            room: ceiling.saturating_sub(self.base_tokens + HEADER_TOKENS),
+            number,
+            max_tokens: ceiling.saturating_sub(self.base_tokens + HEADER_TOKENS),
         };
-        gathering.run(query, &mut self.trace).await
+        pass.run(query, &mut self.trace).await
     }
 
     /// The second pass of the shaper (A2): the audit.
@@ -388,13 +383,10 @@ impl<'a> Composing<'a> {
             return Ok(AuditReport::default());
         }
 
-        let begun = Instant::now();
+        let limit_ms = self.workspace.timeouts.condense_ms;
         let work = shaper::audit(&self.tools, &self.anchors, shaped, context);
-        let outcome = match within(self.workspace.timeouts.condense_ms, work).await? {
-            Ok((wanted, model)) => Outcome::of(Some(wanted), model),
-            Err(reason) => Outcome::fallen_back(None, "headers unchanged", reason),
-        };
-        let wanted = self.trace.ran(AUDIT, 1, begun, outcome, self.tools.session);
+        let fallback = |_: &str| (None, "headers unchanged");
+        let wanted = self.trace.run(AUDIT, 1, limit_ms, work, fallback).await?;
         Ok(wanted.map_or_else(AuditReport::default, |wanted| {
             shaper::apply(shaped, &wanted, context)
         }))
@@ -402,7 +394,7 @@ impl<'a> Composing<'a> {
 
     /// The blocks of the prompt, its text and its tokens. The last facts give way if it is over the
     /// ceiling; the rules, files and task of the user do not.
-    fn fit(&self, gathered: &mut Gathered, headers: &Headers) -> (Vec<Block>, String, usize) {
+    fn fit(&self, found: &mut PassResult, headers: &Headers) -> (Vec<Block>, String, usize) {
         let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
         let put_together = |context: &CondensedContext, candidates: &[Candidate]| {
             let blocks = builder::build(&self.parts(context, candidates, headers));
@@ -411,8 +403,8 @@ impl<'a> Composing<'a> {
             (blocks, prompt, tokens)
         };
 
-        let all = gathered.context.facts.len();
-        let whole = put_together(&gathered.context, &gathered.candidates);
+        let all = found.context.facts.len();
+        let whole = put_together(&found.context, &found.candidates);
         if whole.2 <= ceiling || all == 0 {
             return whole;
         }
@@ -421,43 +413,43 @@ impl<'a> Composing<'a> {
         let (mut fits, mut exceeds) = (0, all);
         while exceeds - fits > 1 {
             let middle = usize::midpoint(fits, exceeds);
-            let mut context = gathered.context.clone();
+            let mut context = found.context.clone();
             context.facts.truncate(middle);
-            if put_together(&context, &gathered.candidates).2 <= ceiling {
+            if put_together(&context, &found.candidates).2 <= ceiling {
                 fits = middle;
             } else {
                 exceeds = middle;
             }
         }
 
-        condenser::shorten(&mut gathered.context, &mut gathered.candidates, fits);
+        condenser::shorten(&mut found.context, &mut found.candidates, fits);
         let left_out = all - fits;
-        gathered.notes.push(format!(
+        found.notes.push(format!(
             "{left_out} of {all} facts were left out: over the token ceiling"
         ));
-        put_together(&gathered.context, &gathered.candidates)
+        put_together(&found.context, &found.candidates)
     }
 
     /// The prompt, unless it is over a ceiling.
     fn build(
         mut self,
         shaped: &Shaped,
-        mut gathered: Gathered,
+        mut found: PassResult,
     ) -> Result<ComposedPrompt, WorkbenchError> {
         let begun = Instant::now();
         let headers = Headers::from(shaped);
-        let (blocks, prompt, tokens) = self.fit(&mut gathered, &headers);
+        let (blocks, prompt, tokens) = self.fit(&mut found, &headers);
         let estimate = self.estimate(tokens)?.check()?;
         let compiled = target::compile(&blocks, self.input.target, self.tools.counter);
-        let outcome = Outcome::of((), "fixed order");
-        self.trace.ran(BUILD, 1, begun, outcome, self.tools.session);
+        let adapter = "fixed order".to_owned();
+        self.trace.ran(BUILD, 1, begun, adapter, None);
 
-        let mut notes = gathered.notes;
+        let mut notes = found.notes;
         notes.extend(self.history.note);
-        notes.extend(transparency::neutralised(&gathered.candidates));
-        let mut conflicts = gathered.conflicts;
+        notes.extend(transparency::neutralised(&found.candidates));
+        let mut conflicts = found.conflicts;
         conflicts.extend(self.history.conflicts);
-        let cited = gathered.context.cited();
+        let cited = found.context.cited();
         Ok(ComposedPrompt {
             run_id: String::new(),
             workspace_version: 0,
@@ -465,13 +457,13 @@ impl<'a> Composing<'a> {
             blocks,
             files: self.files,
             transparency: Transparency {
-                candidates: transparency::views(&gathered.candidates, &cited),
+                candidates: transparency::views(&found.candidates, &cited),
                 history: self.history.items,
                 conflicts,
                 notes,
             },
-            s_ctx: gathered.context,
-            s_ctx_fallback: gathered.is_fallback,
+            s_ctx: found.context,
+            s_ctx_fallback: found.is_fallback,
             reruns: 0,
             reverted: false,
             headers,

@@ -76,14 +76,14 @@ pub async fn condense(
     tools: &Tools<'_>,
     query: &str,
     candidates: &[Candidate],
-) -> Result<(CondensedContext, String), WorkbenchError> {
+) -> Result<(Option<CondensedContext>, String), WorkbenchError> {
     let task = Condense {
         query: query.into(),
         chunks: judged(candidates),
     };
     let answered = tools.llm.ask(tools.session, task).await?;
     let adapter = answered.model();
-    Ok((checked(answered.value, candidates), adapter))
+    Ok((Some(checked(answered.value, candidates)), adapter))
 }
 
 /// The model's answer, made safe for a prompt: neutralised, each entry on one line, and without

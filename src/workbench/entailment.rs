@@ -12,8 +12,8 @@ use super::adapters::Scorer;
 use super::candidate::{Candidate, judged};
 use super::files::InjectedFile;
 use super::history::Statement;
-use super::likeness::{shared_words, telling_words};
 use super::stage::Tools;
+use super::word_overlap::{long_words, shared_words};
 use crate::base::ids::SourceId;
 use crate::llm::tasks::judge::{Nli, NliLabel, NliVerdict};
 use crate::retrieval::select::kept;
@@ -27,12 +27,8 @@ const RELATED: f64 = 0.2;
 /// Chunks from which on equal verdicts on all of them show that a model does not judge.
 const TELLING: usize = 3;
 
-/// Labels by chunk, and what gave them.
-#[derive(Debug, Default)]
-pub struct Verdicts {
-    pub labels: HashMap<i64, (NliLabel, f64)>,
-    pub adapter: String,
-}
+/// Labels by chunk.
+pub type Labels = HashMap<i64, (NliLabel, f64)>;
 
 /// Two texts that contradict each other.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -58,7 +54,7 @@ pub struct ConflictSide {
     pub time: Option<String>,
 }
 
-/// Judges the candidates that are kept.
+/// Judges the candidates that are kept. Returns their labels and what gave them.
 ///
 /// # Errors
 /// The model's or the server's; then all are kept and marked.
@@ -67,12 +63,9 @@ pub async fn judge(
     query: &str,
     statements: &[Statement],
     candidates: &[Candidate],
-) -> Result<Verdicts, WorkbenchError> {
+) -> Result<(Labels, String), WorkbenchError> {
     match &tools.adapters.nli {
-        Scorer::Lexical => Ok(Verdicts {
-            labels: HashMap::new(),
-            adapter: "lexical".to_owned(),
-        }),
+        Scorer::Lexical => Ok((Labels::new(), "lexical".to_owned())),
         Scorer::Llm => {
             let cut = |text: &str| -> Arc<str> {
                 let text: String = text.chars().take(MAX_STATEMENT_CHARS).collect();
@@ -89,16 +82,13 @@ pub async fn judge(
                 (Some(output), _) if is_undecided(&output.verdicts) => {
                     Err(WorkbenchError::Undecided(adapter))
                 }
-                (Some(output), _) => Ok(Verdicts {
-                    labels: output
-                        .verdicts
-                        .into_iter()
-                        .map(|one| (one.id, (one.label, one.score)))
-                        .collect(),
-                    adapter,
-                }),
+                (Some(output), _) => {
+                    let each = output.verdicts.into_iter();
+                    let labels = each.map(|one| (one.id, (one.label, one.score)));
+                    Ok((labels.collect(), adapter))
+                }
                 (None, Some(error)) => Err(error.into()),
-                (None, None) => Ok(Verdicts::default()),
+                (None, None) => Ok((Labels::new(), String::new())),
             }
         }
         Scorer::Http(server) => {
@@ -106,10 +96,7 @@ pub async fn judge(
             let texts: Vec<&str> = chosen.iter().map(|one| &*one.found.text).collect();
             let labels = server.classify(&texts, query).await?;
             let each = chosen.iter().map(|one| one.found.id).zip(labels);
-            Ok(Verdicts {
-                labels: each.collect(),
-                adapter: server.name(),
-            })
+            Ok((each.collect(), server.name()))
         }
     }
 }
@@ -155,14 +142,14 @@ pub async fn counter_evidence(
 /// kept and marked.
 pub fn decide(
     candidates: &mut [Candidate],
-    verdicts: &Verdicts,
+    labels: &Labels,
     theta: f64,
     statements: &[Statement],
     files: &[InjectedFile],
 ) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for candidate in candidates.iter_mut().filter(|one| one.is_kept()) {
-        let Some((label, score)) = verdicts.labels.get(&candidate.found.id).copied() else {
+        let Some((label, score)) = labels.get(&candidate.found.id).copied() else {
             candidate.keep("nli", "not checked for entailment");
             continue;
         };
@@ -195,7 +182,7 @@ fn contradicted(
         .scores
         .changed_at
         .unwrap_or(candidate.found.created_at);
-    let related = |one: &Statement| shared_words(&telling_words(&one.text), &candidate.found.text);
+    let related = |one: &Statement| shared_words(&long_words(&one.text), &candidate.found.text);
     let nearest = |newer: bool| {
         statements
             .iter()
@@ -221,7 +208,7 @@ fn contradicted(
         .iter()
         .map(|file| {
             (
-                shared_words(&telling_words(&candidate.found.text), &file.text),
+                shared_words(&long_words(&candidate.found.text), &file.text),
                 file,
             )
         })

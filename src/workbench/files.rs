@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use super::claims::Claims;
-use super::likeness::Compared;
+use super::word_overlap::Compared;
 use super::workspace::Workspace;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;

@@ -2,7 +2,7 @@
 //!
 //! `workspace` holds the rules and defaults of a space, `runs` what is in progress. `compose` is
 //! the fixed order of a run: `shaper` states what the task asks for, `files` injects files,
-//! `gathering` is one pass of `retriever`, `reranker`, `entailment` and `condenser`, the `shaper`
+//! `pass` is one pass of `retriever`, `reranker`, `entailment` and `condenser`, the `shaper`
 //! audits once, and `builder` puts the blocks into the order of their authority; `target` makes
 //! messages of them. `eligibility` bounds what is searched, `history` reads the conversation,
 //! `older_turns` compares it with the files, `safety` neutralises instructions in retrieved text, `ceiling` rejects prompts that are too
@@ -18,11 +18,10 @@ pub mod condenser;
 mod eligibility;
 pub mod entailment;
 pub mod files;
-mod gathering;
 pub mod history;
 pub mod input;
-mod likeness;
 pub mod older_turns;
+mod pass;
 mod reranker;
 mod retriever;
 pub mod runs;
@@ -32,6 +31,7 @@ pub mod shaper;
 pub mod stage;
 pub mod target;
 pub mod transparency;
+mod word_overlap;
 pub mod workspace;
 
 use std::sync::Arc;

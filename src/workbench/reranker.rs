@@ -7,18 +7,15 @@ use std::sync::Arc;
 use super::WorkbenchError;
 use super::adapters::Scorer;
 use super::candidate::{Candidate, judged};
-use super::likeness::{shared_words, telling_words};
-use super::stage::{Outcome, Tools};
+use super::stage::Tools;
+use super::word_overlap::{long_words, shared_words};
 use crate::llm::tasks::judge::Rerank;
 use crate::retrieval::select::kept;
 
-/// Scores by chunk, and what gave them.
-pub struct Ranking {
-    pub scores: HashMap<i64, f64>,
-    pub adapter: String,
-}
+/// Scores by chunk.
+pub type Scores = HashMap<i64, f64>;
 
-/// Scores the candidates that are kept.
+/// Scores the candidates that are kept. Returns the scores and what gave them.
 ///
 /// # Errors
 /// The model's or the server's; the order then stays as it is.
@@ -26,9 +23,9 @@ pub async fn rank(
     tools: &Tools<'_>,
     query: &str,
     candidates: &[Candidate],
-) -> Result<Ranking, WorkbenchError> {
+) -> Result<(Option<Scores>, String), WorkbenchError> {
     match &tools.adapters.reranker {
-        Scorer::Lexical => Ok(lexical(query, candidates)),
+        Scorer::Lexical => Ok((Some(lexical(query, candidates)), "lexical".to_owned())),
         Scorer::Llm => {
             let task = Rerank {
                 query: query.into(),
@@ -37,25 +34,21 @@ pub async fn rank(
             let answered = tools.llm.ask(tools.session, task).await?;
             let adapter = answered.model();
             let each = answered.value.ranking.into_iter();
-            let scores: HashMap<i64, f64> = each.map(|one| (one.id, one.score)).collect();
-            Ok(Ranking { scores, adapter })
+            Ok((Some(each.map(|one| (one.id, one.score)).collect()), adapter))
         }
         Scorer::Http(server) => {
             let chosen: Vec<&Candidate> = kept(candidates).collect();
             let texts: Vec<&str> = chosen.iter().map(|one| &*one.found.text).collect();
             let scores = server.rerank(query, &texts).await?;
             let each = chosen.iter().map(|one| one.found.id).zip(scores);
-            Ok(Ranking {
-                scores: each.collect(),
-                adapter: server.name(),
-            })
+            Ok((Some(each.collect()), server.name()))
         }
     }
 }
 
 /// Scores by shared words and by the semantic score of the search.
-fn lexical(query: &str, candidates: &[Candidate]) -> Ranking {
-    let words = telling_words(query);
+fn lexical(query: &str, candidates: &[Candidate]) -> Scores {
+    let words = long_words(query);
     let each = kept(candidates).map(|one| {
         let meaning = one
             .scores
@@ -65,23 +58,19 @@ fn lexical(query: &str, candidates: &[Candidate]) -> Ranking {
         let score = f64::midpoint(shared_words(&words, &one.found.text), meaning);
         (one.found.id, score)
     });
-    Ranking {
-        scores: each.collect(),
-        adapter: "lexical".to_owned(),
-    }
+    each.collect()
 }
 
 /// Puts the candidates into the order of their scores; equal ones stay in the order of the search.
-pub fn reorder(candidates: &mut [Candidate], ranking: Ranking) -> Outcome<()> {
+pub fn reorder(candidates: &mut [Candidate], scores: &Scores) {
     for candidate in candidates.iter_mut() {
-        candidate.scores.rerank_score = ranking.scores.get(&candidate.found.id).copied();
+        candidate.scores.rerank_score = scores.get(&candidate.found.id).copied();
     }
 
     candidates.sort_by(|a, b| {
         let score = |one: &Candidate| one.scores.rerank_score.unwrap_or(f64::NEG_INFINITY);
         score(b).total_cmp(&score(a))
     });
-    Outcome::of((), ranking.adapter)
 }
 
 /// The text that candidates are ranked and judged by.

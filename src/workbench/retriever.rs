@@ -26,13 +26,7 @@ pub struct Wanted<'a> {
     pub pass: u8,
 }
 
-/// The chunks found, and the embedding model.
-pub struct Retrieved {
-    pub candidates: Vec<Candidate>,
-    pub model: Option<String>,
-}
-
-/// Finds the candidates, best first.
+/// Finds the candidates, best first. Returns them and the embedding model.
 ///
 /// # Errors
 /// The embedding model's, or the store's.
@@ -41,12 +35,10 @@ pub async fn retrieve(
     wanted: &Wanted<'_>,
     pool: &Pool,
     files: &[InjectedFile],
-) -> Result<Retrieved, WorkbenchError> {
+) -> Result<(Vec<Candidate>, String), WorkbenchError> {
+    let model = |model: Option<String>| model.unwrap_or_else(|| "keywords".to_owned());
     if pool.is_empty() {
-        return Ok(Retrieved {
-            candidates: Vec::new(),
-            model: None,
-        });
+        return Ok((Vec::new(), model(None)));
     }
 
     let query: String = wanted.query.chars().take(MAX_QUERY_CHARS).collect();
@@ -76,10 +68,8 @@ pub async fn retrieve(
     };
 
     let found = found?;
-    Ok(Retrieved {
-        candidates: candidates(tools, found.hits, wanted.pass, files).await?,
-        model: found.model,
-    })
+    let candidates = candidates(tools, found.hits, wanted.pass, files).await?;
+    Ok((candidates, model(found.model)))
 }
 
 async fn candidates(

@@ -86,7 +86,7 @@ pub async fn audit(
     anchors: &Arc<Anchors>,
     shaped: &Shaped,
     context: &CondensedContext,
-) -> Result<(Shaped, String), WorkbenchError> {
+) -> Result<(Option<Shaped>, String), WorkbenchError> {
     let facts = context.facts.iter();
     let task = Audit {
         anchors: Arc::clone(anchors),
@@ -107,7 +107,7 @@ pub async fn audit(
     };
     let answered = tools.llm.ask(tools.session, task).await?;
     let model = answered.model();
-    Ok((answered.value, model))
+    Ok((Some(answered.value), model))
 }
 
 /// Headers without instructions against the rules.

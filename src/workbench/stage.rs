@@ -1,4 +1,4 @@
-//! What the stages share: the services they use, what they return, and the trace of a run.
+//! What the stages share: the services they use, and the trace of a run.
 
 use std::time::{Duration, Instant};
 
@@ -30,34 +30,6 @@ pub struct Tools<'a> {
     pub now: Timestamp,
 }
 
-/// What a stage returns.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome<T> {
-    pub value: T,
-    /// The model that ran the stage, or the rules if no model did.
-    pub adapter: String,
-    /// Why the fallback applies, if it does.
-    pub fallback: Option<String>,
-}
-
-impl<T> Outcome<T> {
-    pub fn of(value: T, adapter: impl Into<String>) -> Self {
-        Self {
-            value,
-            adapter: adapter.into(),
-            fallback: None,
-        }
-    }
-
-    pub fn fallen_back(value: T, adapter: &str, reason: String) -> Self {
-        Self {
-            value,
-            adapter: adapter.to_owned(),
-            fallback: Some(reason),
-        }
-    }
-}
-
 /// One stage of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = TraceEntryResponse)]
@@ -80,9 +52,10 @@ pub struct TraceEntry {
 }
 
 /// The stages of a run, in order.
-#[derive(Debug, Default)]
-pub struct Trace {
+pub struct Trace<'a> {
     pub entries: Vec<TraceEntry>,
+    session: &'a Session,
+    /// Model calls of the stages before.
     calls: usize,
 }
 
@@ -99,34 +72,63 @@ pub const CONDENSE: StageName = StageName("condense", "A4");
 pub const AUDIT: StageName = StageName("audit", "A2 audit-2");
 pub const BUILD: StageName = StageName("build", "PromptBuilder");
 
-impl Trace {
-    /// Adds a stage that ran.
-    pub fn ran<T>(
+impl<'a> Trace<'a> {
+    #[must_use]
+    pub fn new(session: &'a Session) -> Self {
+        Self {
+            entries: Vec::new(),
+            session,
+            calls: 0,
+        }
+    }
+
+    /// Runs a stage no longer than its time; its work returns the model, or the rules if no model
+    /// ran. If the stage fails, `fallback` returns what is used instead, and its name.
+    ///
+    /// # Errors
+    /// Errors that no fallback should hide.
+    pub async fn run<T>(
+        &mut self,
+        stage: StageName,
+        pass: u8,
+        limit_ms: u64,
+        work: impl Future<Output = Result<(T, String), WorkbenchError>>,
+        fallback: impl FnOnce(&str) -> (T, &'static str),
+    ) -> Result<T, WorkbenchError> {
+        let begun = Instant::now();
+        let (value, adapter, reason) = match within(limit_ms, work).await? {
+            Ok((value, adapter)) => (value, adapter, None),
+            Err(reason) => {
+                let (value, adapter) = fallback(&reason);
+                (value, adapter.to_owned(), Some(reason))
+            }
+        };
+        self.ran(stage, pass, begun, adapter, reason);
+        Ok(value)
+    }
+
+    /// Adds a stage that ran, with the reason for its fallback if it applied.
+    pub fn ran(
         &mut self,
         stage: StageName,
         pass: u8,
         begun: Instant,
-        outcome: Outcome<T>,
-        session: &Session,
-    ) -> T {
-        let calls = session.calls().len();
-        let status = if outcome.fallback.is_some() {
-            "fallback"
-        } else {
-            "ok"
-        };
+        adapter: String,
+        fallback: Option<String>,
+    ) {
+        let calls = self.session.calls().len();
+        let status = if fallback.is_some() { "fallback" } else { "ok" };
         self.entries.push(TraceEntry {
             stage: stage.0.to_owned(),
             agent: stage.1.to_owned(),
             pass,
             status: status.to_owned(),
-            model: Some(outcome.adapter),
+            model: Some(adapter),
             calls: calls.saturating_sub(self.calls),
             latency_ms: milliseconds_since(begun),
-            note: outcome.fallback,
+            note: fallback,
         });
         self.calls = calls;
-        outcome.value
     }
 
     /// Adds a stage that did not run.

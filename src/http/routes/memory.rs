@@ -17,9 +17,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 use crate::http::trace::RequestIdentity;
-use crate::memory_retrieval::{
-    MemoryRetrieval, RetrievalFailure, RetrievalInput, RetrieveError, Retrieved,
-};
+use crate::memory_retrieval::{MemoryRetrieval, RetrievalFailure, RetrievalInput, Retrieved};
 use crate::policy::prompt_text::prompt_text;
 use crate::policy::settings::{Overrides, SearchType};
 
@@ -290,14 +288,6 @@ impl From<RetrievalFailure> for RetrievalErrorResponse {
             code: failure.code(),
             message: failure.message(),
             fallback: failure.fallback(),
-        }
-    }
-}
-
-impl From<RetrieveError> for ApiError {
-    fn from(error: RetrieveError) -> Self {
-        match error {
-            RetrieveError::Policy(error) => error.into(),
         }
     }
 }

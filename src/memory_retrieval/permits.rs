@@ -1,6 +1,6 @@
 //! Computes what takes long away from the threads that serve requests: to compile patterns, and to
-//! run them over texts. A few computations run at once, and the others wait for their turn. Trials
-//! have a turn of their own: whoever may only read must not delay what is stored and retrieved.
+//! run them over texts. A few computations run at once, and the others wait for a permit. Trials
+//! have a permit of their own: whoever may only read must not delay what is stored and retrieved.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::store::StoreError;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Turns {
+pub struct Permits {
     stored: Arc<Semaphore>,
     trials: Arc<Semaphore>,
 }
 
-impl Turns {
+impl Permits {
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Self {
@@ -26,7 +26,7 @@ impl Turns {
     }
 
     /// Computes with a stored policy.
-    pub async fn of_stored<T: Send + 'static>(
+    pub async fn run_stored<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -34,7 +34,7 @@ impl Turns {
     }
 
     /// Computes for a trial.
-    pub async fn of_trial<T: Send + 'static>(
+    pub async fn run_trial<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -43,14 +43,14 @@ impl Turns {
 }
 
 async fn apart<T: Send + 'static>(
-    turns: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
     let stopped = || StoreError::Broken {
         // A panic message may quote the text.
         cause: "a policy failed because of an internal error".to_owned(),
     };
-    let turn = Arc::clone(turns)
+    let permit = Arc::clone(permits)
         .acquire_owned()
         .await
         .map_err(|_| stopped())?;
@@ -61,7 +61,7 @@ async fn apart<T: Send + 'static>(
     )]
     let done = tokio::task::spawn_blocking(move || {
         // A caller that goes away must not let in another one before this has ended.
-        let _turn = turn;
+        let _permit = permit;
         work()
     });
     done.await.map_err(|_| stopped())

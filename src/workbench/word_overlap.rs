@@ -52,9 +52,9 @@ pub fn shared_words(query: &HashSet<String>, text: &str) -> f64 {
     share(query.intersection(&has).count(), query.len())
 }
 
-/// The words of a query, without stop words.
+/// The words of a query that are longer than most stop words.
 #[must_use]
-pub fn telling_words(query: &str) -> HashSet<String> {
+pub fn long_words(query: &str) -> HashSet<String> {
     let words = all_words(query).into_iter();
     words.filter(|word| word.chars().count() > 3).collect()
 }

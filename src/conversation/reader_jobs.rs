@@ -13,7 +13,7 @@ use crate::model::memory::Memory;
 use crate::store::{AsStoreError as _, StoreError, Tx};
 
 /// The kinds of jobs that read messages; their records quote them.
-pub const READING: [&str; 2] = [enrichment::KIND, extraction::KIND];
+pub const READER_JOBS: [&str; 2] = [enrichment::KIND, extraction::KIND];
 
 impl Conversation {
     /// Ends the unfinished jobs that worked on these deleted messages of one user, empties them, and queues new
@@ -21,7 +21,7 @@ impl Conversation {
     ///
     /// # Errors
     /// The store's.
-    pub async fn hand_over(
+    pub async fn end_reader_jobs(
         &self,
         tx: &mut Tx,
         space: &Space,
@@ -29,14 +29,14 @@ impl Conversation {
         now: Timestamp,
     ) -> Result<(Vec<Job>, RowCounts), StoreError> {
         let mut counts = RowCounts::new();
-        let enriching = self.hand_over_enrichment(tx, space, gone, now, &mut counts);
+        let enriching = self.end_enrichment(tx, space, gone, now, &mut counts);
         let mut ended = enriching.await?;
-        let extracting = self.hand_over_extraction(tx, space, gone, now, &mut counts);
+        let extracting = self.end_extraction(tx, space, gone, now, &mut counts);
         ended.extend(extracting.await?);
         Ok((ended, counts))
     }
 
-    async fn hand_over_enrichment(
+    async fn end_enrichment(
         &self,
         tx: &mut Tx,
         space: &Space,
@@ -74,7 +74,7 @@ impl Conversation {
         Ok(ended)
     }
 
-    async fn hand_over_extraction(
+    async fn end_extraction(
         &self,
         tx: &mut Tx,
         space: &Space,
