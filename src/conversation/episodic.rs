@@ -2,6 +2,8 @@
 //! its score and a reason.
 
 use memoir_text::tokens::TokenCounter;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::intent::check_query;
 use super::lexicon::{mentions, other_names};
@@ -53,9 +55,22 @@ pub struct EpisodicInput {
 pub struct EpisodeScores {
     pub turn_distance: i64,
     pub age_seconds: i64,
-    /// Weighted: meaning, lexicon, recency, importance.
-    pub parts: [f64; 4],
+    pub parts: EpisodeParts,
     pub tokens: usize,
+}
+
+/// The weighted parts of a score.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[schema(as = EpisodeScorePartsResponse)]
+pub struct EpisodeParts {
+    /// By meaning.
+    pub semantic: f64,
+    /// By the words of the question and their aliases in the lexicon.
+    pub lexicon: f64,
+    /// By the number of turns since then.
+    pub recency: f64,
+    /// By importance.
+    pub importance: f64,
 }
 
 /// An older turn.
@@ -63,7 +78,8 @@ pub type Episode = Item<Memory, EpisodeScores>;
 
 impl EpisodeScores {
     pub fn total(&self) -> f64 {
-        self.parts.iter().sum()
+        let parts = &self.parts;
+        parts.semantic + parts.lexicon + parts.recency + parts.importance
     }
 }
 
@@ -116,12 +132,12 @@ impl Conversation {
                 let fading = fading(memory, &thread, distance, age);
                 let recency = fading * if damped { DAMPING } else { 1.0 };
                 EpisodeScores {
-                    parts: [
-                        SEMANTIC * cosine,
-                        LEXICON * f64::from(u8::from(named > 0)),
-                        RECENCY * recency,
-                        IMPORTANCE * memory.importance().unwrap_or(DEFAULT_IMPORTANCE),
-                    ],
+                    parts: EpisodeParts {
+                        semantic: SEMANTIC * cosine,
+                        lexicon: LEXICON * f64::from(u8::from(named > 0)),
+                        recency: RECENCY * recency,
+                        importance: IMPORTANCE * memory.importance().unwrap_or(DEFAULT_IMPORTANCE),
+                    },
                     tokens: TokenCounter::for_model(None).count(&memory.content),
                     turn_distance: distance,
                     age_seconds: age / 1_000_000,
@@ -181,8 +197,8 @@ fn nearness(memory: &Memory, thread: &Thread) -> (bool, i64, i64) {
 /// was dropped before takes no room.
 pub fn choose(episodes: &mut [Episode], max_tokens: usize) {
     drop_each(episodes, STEP, |one| {
-        let [semantic, lexicon, ..] = one.scores.parts;
-        let on_topic = semantic / SEMANTIC + lexicon / LEXICON >= ON_TOPIC;
+        let parts = &one.scores.parts;
+        let on_topic = parts.semantic / SEMANTIC + parts.lexicon / LEXICON >= ON_TOPIC;
         (!on_topic && !one.found.important).then_some("off topic")
     });
     drop_repeated(episodes, STEP, "duplicate", |memory| {
@@ -194,7 +210,7 @@ pub fn choose(episodes: &mut [Episode], max_tokens: usize) {
     });
 
     for episode in episodes.iter_mut().filter(|one| one.is_kept()) {
-        let named = episode.scores.parts[1] > 0.0;
+        let named = episode.scores.parts.lexicon > 0.0;
         let reason = match (named, episode.found.important) {
             (true, _) => "lexicon match",
             (false, true) => "marked important",

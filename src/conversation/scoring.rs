@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::intent::Intent;
 use super::stages::{RelevanceParts, RetrievalSource};
 use crate::base::clock::Timestamp;
@@ -16,16 +19,24 @@ pub const SEARCH_WEIGHT: f64 = 0.6;
 const DECAY_HOURS: f64 = 720.0;
 const MIN_RECENCY: f64 = 0.2;
 
-/// The parts of a score, before its factors.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// The parts of a score. It is the sum of `topic`, `entity`, `recency` and `importance`, multiplied
+/// by both factors; with `rank: search`, it is 40 % of that plus `search`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = ContextScorePartsResponse)]
 pub struct ScoreParts {
+    /// 0 to 30, by shared topics.
     pub topic: f64,
+    /// 0 to 25, by shared entities.
     pub entity: f64,
+    /// 0 to 20; falls with age.
     pub recency: f64,
+    /// 0 to 15.
     pub importance: f64,
+    /// 1.3 in the current thread, 1.0 in other threads, 0.9 in the last stage.
     pub source_factor: f64,
+    /// By age: 1.2 up to a day, 1.0 up to 30 days, 0.9 beyond.
     pub tier_factor: f64,
-    /// The part of a search, if one found it.
+    /// 0 to 60 by relevance to the query; the best match gets 60. Null with `rank: staged`.
     pub search: Option<f64>,
 }
 

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use serde::Serialize;
 use strum::IntoStaticStr;
+use utoipa::ToSchema;
 
 use super::intent::Intent;
 use super::scoring::FoundBy;
@@ -29,8 +31,9 @@ pub enum RetrievalSource {
     Expansion,
 }
 
-/// The score by which a stage chose a memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// The parts of `relevance_score`: points for each match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = RelevancePartsResponse)]
 pub struct RelevanceParts {
     pub topic: f64,
     pub category: f64,

@@ -12,7 +12,7 @@ use crate::base::ids::context_id;
 use crate::config::llm::Caps;
 use crate::conversation::context::{Context, ContextInput, Rank, Timings};
 use crate::conversation::intent::Intent;
-use crate::conversation::scoring::ContextItem;
+use crate::conversation::scoring::{ContextItem, ScoreParts};
 use crate::conversation::stages::RelevanceParts;
 use crate::conversation::{Conversation, checked_user};
 use crate::http::auth::Caller;
@@ -171,42 +171,12 @@ pub struct ContextMemoryResponse {
     /// The score that its stage ranked it by, or that the stage of other threads would have; null in
     /// the last stage, which ranks by importance.
     pub relevance_score: Option<f64>,
-    pub relevance_parts: Option<RelevancePartsResponse>,
+    pub relevance_parts: Option<RelevanceParts>,
     /// The final score, at most 100: memories with higher scores come first in the text.
     pub score: f64,
-    pub score_parts: ContextScorePartsResponse,
+    pub score_parts: ScoreParts,
     /// Whether the memory is in `context`.
     pub included: bool,
-}
-
-/// The parts of `relevance_score`: points for each match.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct RelevancePartsResponse {
-    pub topic: f64,
-    pub category: f64,
-    pub entity: f64,
-    pub tier: f64,
-    pub importance: f64,
-}
-
-/// The parts of a score. It is the sum of `topic`, `entity`, `recency` and `importance`, multiplied
-/// by both factors; with `rank: search`, it is 40 % of that plus `search`.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ContextScorePartsResponse {
-    /// 0 to 30, by shared topics.
-    pub topic: f64,
-    /// 0 to 25, by shared entities.
-    pub entity: f64,
-    /// 0 to 20; falls with age.
-    pub recency: f64,
-    /// 0 to 15.
-    pub importance: f64,
-    /// 1.3 in the current thread, 1.0 in other threads, 0.9 in the last stage.
-    pub source_factor: f64,
-    /// By age: 1.2 up to a day, 1.0 up to 30 days, 0.9 beyond.
-    pub tier_factor: f64,
-    /// 0 to 60 by relevance to the query; the best match gets 60. Null with `rank: staged`.
-    pub search: Option<f64>,
 }
 
 /// A memory that is not in the text.
@@ -374,29 +344,15 @@ impl ContextResponse {
 
 impl ContextMemoryResponse {
     fn of(one: &ContextItem, now: Timestamp) -> Self {
-        let (scores, parts) = (&one.scores, &one.scores.parts);
+        let scores = &one.scores;
         Self {
             memory: MemoryResponse::of(&one.found, now),
             retrieval_source: scores.source.into_str(),
             thread_title: scores.thread_title.clone(),
             relevance_score: scores.relevance.as_ref().map(RelevanceParts::total),
-            relevance_parts: scores.relevance.map(|parts| RelevancePartsResponse {
-                topic: parts.topic,
-                category: parts.category,
-                entity: parts.entity,
-                tier: parts.tier,
-                importance: parts.importance,
-            }),
+            relevance_parts: scores.relevance,
             score: scores.score,
-            score_parts: ContextScorePartsResponse {
-                topic: parts.topic,
-                entity: parts.entity,
-                recency: parts.recency,
-                importance: parts.importance,
-                source_factor: parts.source_factor,
-                tier_factor: parts.tier_factor,
-                search: parts.search,
-            },
+            score_parts: scores.parts,
             included: one.is_kept(),
         }
     }

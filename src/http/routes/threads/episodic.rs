@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::UserQuery;
 use crate::conversation::Conversation;
-use crate::conversation::episodic::{Episode, EpisodicInput};
+use crate::conversation::episodic::{Episode, EpisodeParts, EpisodicInput};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
@@ -68,26 +68,13 @@ pub struct EpisodeResponse {
     pub age_seconds: i64,
     /// The sum of `score_parts`.
     pub score: f64,
-    pub score_parts: EpisodeScorePartsResponse,
+    pub score_parts: EpisodeParts,
     /// Token count of the turn.
     pub tokens: usize,
     /// Whether it is part of the selection.
     pub kept: bool,
     /// Why it was kept or dropped.
     pub reason: String,
-}
-
-/// The weighted parts of a score.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EpisodeScorePartsResponse {
-    /// By meaning.
-    pub semantic: f64,
-    /// By the words of the question and their aliases in the lexicon.
-    pub lexicon: f64,
-    /// By the number of turns since then.
-    pub recency: f64,
-    /// By importance.
-    pub importance: f64,
 }
 
 /// Select older turns
@@ -148,18 +135,12 @@ pub async fn select_episodic(
 
 fn shown(episode: &Episode, caller: &Caller) -> EpisodeResponse {
     let scores = &episode.scores;
-    let [semantic, lexicon, recency, importance] = scores.parts;
     EpisodeResponse {
         memory: MemoryResponse::of(&episode.found, caller.now),
         turn_distance: scores.turn_distance,
         age_seconds: scores.age_seconds,
         score: scores.total(),
-        score_parts: EpisodeScorePartsResponse {
-            semantic,
-            lexicon,
-            recency,
-            importance,
-        },
+        score_parts: scores.parts,
         tokens: scores.tokens,
         kept: episode.is_kept(),
         reason: episode.decision.text(),
