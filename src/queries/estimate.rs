@@ -9,7 +9,9 @@ use std::sync::Arc;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::one_line;
 use memoir_text::tokens::TokenCounter;
+use serde::Serialize;
 use strum::VariantArray as _;
+use utoipa::ToSchema;
 
 use super::auto::decide::{OFFERED_LEAVES, PICKS, Reach};
 use super::candidates::LeafReader;
@@ -24,42 +26,53 @@ use crate::llm::{Hint, Task};
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
 
-/// The upper bounds of a query, by strategy.
-#[derive(Debug, Clone)]
+/// Upper bounds for a query.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = QueryEstimateResponse)]
 pub struct Estimates {
-    /// `provider:model` for the answer.
+    /// The model that would generate the answer.
+    #[schema(example = "local:embedded")]
     pub model: String,
+    /// The encoding used to count tokens.
     pub tokenizer: &'static str,
+    /// Whether this is the model's own encoding.
     pub exact: bool,
     pub strategies: Vec<Bound>,
 }
 
-/// The upper bounds of a query with one strategy.
-#[derive(Debug, Clone)]
+/// Upper bounds for a query with one strategy.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StrategyEstimateResponse)]
 pub struct Bound {
+    #[schema(value_type = String, example = "one_shot")]
     pub strategy: StrategyName,
     pub n: u64,
     pub n2: u64,
+    /// Upper bounds for each level.
     pub levels: Vec<LevelBound>,
     pub select_calls: i64,
     pub summarize_calls: i64,
     pub answer_calls: i64,
-    /// Without repeated calls.
+    /// Total number of calls if every first attempt succeeds.
     pub calls: i64,
-    /// With every answer requested again as often as the settings allow.
+    /// Total number of calls if every call uses all retries that the settings allow.
     pub calls_with_retries: i64,
+    /// Maximum tokens sent by `calls`.
     pub tokens_prompt: i64,
+    /// Maximum tokens received by `calls`, assuming the longest allowed output each time.
     pub tokens_completion: i64,
-    /// `null` if a price is unknown.
+    /// Cost in US dollars, based on the configured prices; null if a price is unknown.
     pub cost_usd: Option<f64>,
 }
 
-/// One level at its widest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Upper bounds for one level.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LevelEstimateResponse)]
 pub struct LevelBound {
     pub level: i64,
     pub options: i64,
     pub max_selectable: i64,
+    /// Maximum tokens sent; 0 if there is nothing to choose, so that no call is needed.
     pub tokens_prompt: i64,
 }
 

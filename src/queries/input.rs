@@ -29,31 +29,97 @@ pub enum Mode {
     Retrieve,
 }
 
-/// A query as the caller sent it; omitted fields use the settings.
-#[derive(Debug, Clone, Default)]
+/// A query. Omitted fields use the settings (`GET /v1/info`, section `query`).
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = QueryRequest, example = json!({"query": "What did we decide about refunds?", "max_token_budget": 4000}))]
 pub struct QueryInput {
+    /// The question to ask.
+    #[schema(min_length = 1, max_length = 100_000, pattern = "\\S")]
     pub query: String,
-    pub mode: Mode,
+    /// Whether to generate an answer (`answer`, the default) or return only the chunks
+    /// (`retrieve`).
+    pub mode: Option<Mode>,
+    /// How to find chunks; `auto` if omitted.
     pub strategy: Option<StrategyName>,
+    /// Number of categories to select on level 1.
+    #[schema(minimum = 1, maximum = 100)]
     pub n: Option<i64>,
+    /// By how much that number falls (`zoom_in`) or rises (`branch_out`) from level to level.
+    #[schema(minimum = 0, maximum = 100)]
     pub n2: Option<i64>,
+    /// Maximum number of categories that `branch_out` selects on a level.
+    #[schema(minimum = 1, maximum = 100)]
     pub per_level_max: Option<i64>,
+    /// What to do if the chunks do not fit the budget.
     pub prompt_limiting_strategy: Option<PromptLimiting>,
+    /// Maximum tokens of the final prompt: instruction, query, helpers, frame and chunks. Must be
+    /// more than `ingestion.chunk_min_tokens` + 100 (400 by default) and, with `SUMMARIZE`, more
+    /// than `query.summarization_instruction_headroom_tokens` (1,024 by default). With
+    /// `mode: retrieve` it applies only if you set it here, or with the strategy `auto`.
+    #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_token_budget: Option<i64>,
+    /// With `PRUNE`: whether to drop the path with the lowest rank first, rather than the last
+    /// path.
     pub use_rankings: Option<bool>,
+    /// With `PRUNE`: what to do if the last remaining path alone exceeds the budget.
     pub overflow: Option<Overflow>,
-    pub scope: ScopeInput,
-    pub per_path_limit: Option<i64>,
-    pub limit: Option<i64>,
-    pub cursor: Option<String>,
-    pub model: Option<String>,
-    pub deterministic: bool,
-    pub max_calls: Option<i64>,
-    pub max_cost_usd: Option<f64>,
-    pub timeout_s: Option<i64>,
-    pub reuse: Option<bool>,
+    /// With `PRUNE`: whether dropped paths are put back, best first, if they fit after all. Without
+    /// it, dropping one large path can leave much of the budget unused (warning `budget_unused`).
+    #[serde(default)]
     pub refill: bool,
-    pub searched: Searched,
+    /// Only these sources.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub source_ids: Vec<String>,
+    /// Only sources that have all of these tags.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub tags: Vec<String>,
+    /// Only sources and memories of this end user.
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+    #[schema(max_length = 128)]
+    pub user_id: Option<String>,
+    /// Uses the source versions that were current at this time.
+    #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
+    pub as_of: Option<String>,
+    /// Which versions of the sources to read; `latest` if omitted.
+    pub version_scope: Option<VersionScope>,
+    /// Maximum number of chunks from one category.
+    #[schema(minimum = 1, maximum = 500)]
+    pub per_path_limit: Option<i64>,
+    /// Maximum number of chunks in total; use `next_cursor` to get more.
+    #[schema(minimum = 1, maximum = 500)]
+    pub limit: Option<i64>,
+    /// `next_cursor` from the same query; resumes pagination without repeating the walk.
+    pub cursor: Option<String>,
+    /// The model for every stage of this query, as `provider:model`.
+    #[schema(example = "openai:gpt-4o-mini")]
+    pub model: Option<String>,
+    /// Requests the same output every time, as far as the model supports it: temperature 0, a fixed
+    /// seed.
+    #[serde(default)]
+    pub deterministic: bool,
+    /// Maximum number of model calls. A query that may need more is rejected before its first call;
+    /// `auto` skips tiers instead, as long as the calls for the answer are within the limit.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub max_calls: Option<i64>,
+    /// Maximum cost in US dollars, based on the configured prices. A query that may cost more is
+    /// rejected before its first call.
+    #[schema(exclusive_minimum = 0)]
+    pub max_cost_usd: Option<f64>,
+    /// Whether to wait for the answer (true, the default) or return a job.
+    pub wait: Option<bool>,
+    /// Timeout in seconds.
+    #[schema(minimum = 1, maximum = 3600)]
+    pub timeout_s: Option<i64>,
+    /// With `auto`: whether the result of the same query may be returned again without a model
+    /// call, if it is recent (`query.reuse_ttl`) and nothing was written to the space since; true
+    /// if omitted.
+    pub reuse: Option<bool>,
+    /// What to answer from: sources (`sources`, the default), the memories of the end user `user_id`
+    /// (`memories`), or both. With `both`, memories take at most a third of the budget.
+    pub scope: Option<Searched>,
 }
 
 /// A query with all parameters in force.
@@ -171,17 +237,25 @@ impl QueryInput {
     ) -> Result<QuerySettings, QueryError> {
         let mut faults = Faults::default();
         faults.check_query(&self.query);
-        if self.searched.memories() && self.scope.user_id.is_none() {
+        let searched = self.scope.unwrap_or_default();
+        if searched.memories() && self.user_id.is_none() {
             faults.add("user_id", MEMORIES_NEED_A_USER.to_owned());
         }
 
-        if self.searched == Searched::Memories && !self.scope.source_ids.is_empty() {
+        if searched == Searched::Memories && !self.source_ids.is_empty() {
             let rule = "filters sources; use it with the scope sources or both";
             faults.add("source_ids", rule.to_owned());
         }
 
-        let version_scope = self.scope.version_scope;
-        let scope = self.scope.resolve("", &mut faults.0);
+        let version_scope = self.version_scope.unwrap_or_default();
+        let filters = ScopeInput {
+            source_ids: self.source_ids,
+            tags: self.tags,
+            user_id: self.user_id,
+            as_of: self.as_of,
+            version_scope,
+        };
+        let scope = filters.resolve("", &mut faults.0);
         let strategy = self.strategy.unwrap_or(settings.strategy);
         let n = faults
             .number("n", self.n, 1..=MAX_N)
@@ -215,8 +289,8 @@ impl QueryInput {
         {
             faults.add("max_cost_usd", "must be greater than 0".to_owned());
         }
-        let ask = QuerySettings {
-            mode: self.mode,
+        let query = QuerySettings {
+            mode: self.mode.unwrap_or_default(),
             strategy,
             n: if strategy == StrategyName::OneShot {
                 1
@@ -255,20 +329,20 @@ impl QueryInput {
                 .unwrap_or(settings.timeout_s),
             reuse: self.reuse.unwrap_or(true),
             refill: self.refill,
-            searched: self.searched,
+            searched,
             query: self.query,
         };
 
-        faults.into_result().map(|()| ask)
+        faults.into_result().map(|()| query)
     }
 }
 
 /// The errors found so far.
 #[derive(Default)]
-struct Faults(Vec<FieldError>);
+pub struct Faults(Vec<FieldError>);
 
 impl Faults {
-    fn add(&mut self, field: &str, message: String) {
+    pub fn add(&mut self, field: &str, message: String) {
         self.0.push(FieldError::new(field, message));
     }
 
@@ -285,7 +359,7 @@ impl Faults {
         }
     }
 
-    fn number(
+    pub fn number(
         &mut self,
         field: &str,
         given: Option<i64>,
@@ -309,7 +383,7 @@ impl Faults {
         number
     }
 
-    fn into_result(self) -> Result<(), QueryError> {
+    pub fn into_result(self) -> Result<(), QueryError> {
         if self.0.is_empty() {
             Ok(())
         } else {

@@ -57,7 +57,7 @@ pub use input::{QueryInput, QuerySettings};
 pub use job::{KIND, QueryWork};
 pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
 pub use receipts::Remembered;
-pub use replay::{Replay, ReplayInput};
+pub use replay::{Differences, Replay, ReplayInput, ReplayMode};
 pub use result::{
     DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
     QueryChunk, QueryMemory, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization,
@@ -154,8 +154,8 @@ impl Queries {
     ///
     /// # Errors
     /// [`QueryError::Invalid`], or the model is unknown.
-    pub fn resolve(&self, wish: QueryInput) -> Result<QuerySettings, QueryError> {
-        let ask = wish.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
+    pub fn resolve(&self, input: QueryInput) -> Result<QuerySettings, QueryError> {
+        let ask = input.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
         for stage in ["select", "summarize", "answer"] {
             self.inner.llm.target_name(stage, ask.model.as_deref())?;
         }

@@ -3,6 +3,7 @@
 
 use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::auto::AutoRecord;
 use super::budget::ModeTokens;
@@ -56,8 +57,9 @@ pub struct PathRecord {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How chunks were summarised, without their texts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// How chunks were summarised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = QuerySummarizationResponse)]
 pub struct SummaryRecord {
     pub ratio: f64,
     pub part_token_cap: i64,
@@ -67,14 +69,16 @@ pub struct SummaryRecord {
 }
 
 /// The totals of a query: calls, tokens, cost and time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = QueryTotalsResponse)]
 pub struct Totals {
     /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
-    /// Missing if a price is unknown.
+    /// Null if a price is unknown.
     pub cost_usd: Option<f64>,
+    /// Total time of all model calls and retrievals in milliseconds.
     pub total_latency: f64,
 }
 

@@ -2,7 +2,6 @@
 
 mod receipts;
 mod streaming;
-mod wire;
 
 use std::time::Duration;
 
@@ -27,12 +26,11 @@ use crate::http::trace::RequestIdentity;
 use crate::llm::Llm;
 use crate::model::job::{Lane, NewJob};
 use crate::model::query::StoredQuery;
-use crate::queries::{KIND, Queries, QueryResult, QuerySettings, ReplayInput, Who};
-use crate::store::QueryPage;
-pub use receipts::{
-    QueryListResponse, QueryReceiptResponse, QueryReplayResponse, ReplayQueryRequest,
+use crate::queries::{
+    Estimates, KIND, Queries, QueryInput, QueryResult, QuerySettings, ReplayInput, ReplayMode, Who,
 };
-pub use wire::{QueryEstimateResponse, QueryRequest};
+use crate::store::QueryPage;
+pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse};
 
 /// The idempotency scope of synchronous queries: their responses contain chunks and are kept only
 /// briefly.
@@ -93,7 +91,7 @@ pub struct ListQueriesQuery {
 /// `character_budget_not_met`, `final_prompt_over_budget`, `spend_cap_reached`,
 /// `llm_invalid_output`, `llm_unavailable`, `query_timeout`.
 #[utoipa::path(
-    post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryRequest,
+    post, path = "/v1/queries", tag = "queries", operation_id = "create_query", request_body = QueryInput,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body returns the first response: a job \
          for 24 hours, an answer for one hour.")),
     responses(
@@ -118,10 +116,10 @@ pub async fn create_query(
         value: request,
         bytes,
         ..
-    }: JsonBody<QueryRequest>,
+    }: JsonBody<QueryInput>,
 ) -> Result<Response, ApiError> {
     let wait = request.wait.unwrap_or(true);
-    let ask = state.queries.resolve(request.into())?;
+    let ask = state.queries.resolve(request)?;
     caller.check_model(&state.llm, "model", ask.model.as_deref())?;
     if !wait {
         let idempotency = Idempotency::of(&headers, "create_query", &bytes)?;
@@ -185,16 +183,16 @@ async fn queue(
 /// hierarchy. Calls no model. A query whose `max_calls` or `max_cost_usd` is below these numbers is
 /// rejected before its first call.
 #[utoipa::path(
-    post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryRequest,
-    responses((status = 200, description = "Upper bounds, by strategy.", body = QueryEstimateResponse))
+    post, path = "/v1/queries/estimate", tag = "queries", operation_id = "estimate_query", request_body = QueryInput,
+    responses((status = 200, description = "Upper bounds, by strategy.", body = Estimates))
 )]
 pub async fn estimate_query(
     caller: Caller,
     State(queries): State<Queries>,
-    JsonBody { value: request, .. }: JsonBody<QueryRequest>,
-) -> Result<Json<QueryEstimateResponse>, ApiError> {
-    let ask = queries.resolve(request.into())?;
-    Ok(Json(queries.estimate(&caller.space, &ask).await?.into()))
+    JsonBody { value: request, .. }: JsonBody<QueryInput>,
+) -> Result<Json<Estimates>, ApiError> {
+    let ask = queries.resolve(request)?;
+    Ok(Json(queries.estimate(&caller.space, &ask).await?))
 }
 
 /// List receipts
@@ -257,7 +255,7 @@ pub async fn get_query(
 /// with another strategy or model, and stores a new receipt; `differences` shows what changed.
 /// `live` requires the role `user`.
 #[utoipa::path(
-    post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayQueryRequest,
+    post, path = "/v1/queries/{id}/replay", tag = "queries", operation_id = "replay_query", request_body = ReplayInput,
     params(("id" = String, Path, description = "The query's id.")),
     responses(
         (status = 200, description = "The query and its replay.", body = QueryReplayResponse),
@@ -272,12 +270,12 @@ pub async fn replay_query(
     State(llm): State<Llm>,
     Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
-    JsonBody { value: request, .. }: JsonBody<ReplayQueryRequest>,
+    JsonBody { value: input, .. }: JsonBody<ReplayInput>,
 ) -> Result<Json<QueryReplayResponse>, ApiError> {
-    let input = request.input()?;
-    if let ReplayInput::Live { model, .. } = &input {
+    input.check()?;
+    if input.mode() == ReplayMode::Live {
         caller.require(Role::User)?;
-        let model = match model {
+        let model = match &input.model {
             Some(model) => Some(model.clone()),
             // Uses the model that the original query specified.
             None => queries.find(&caller.space, &id).await?.stored.request["model"]

@@ -1,17 +1,14 @@
 //! The wire format of receipts and replays.
 
-use memoir_text::field_error::FieldError;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::config::query::{MAX_N, StrategyName};
-use crate::http::error::ApiError;
 use crate::model::llm_call::LlmCall;
 use crate::model::query::StoredQuery;
 use crate::queries::{
-    DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord, PromptEstimate,
-    QueryResult, QuerySettings, QueryWarning, Receipt, Remembered, Replay, ReplayInput,
-    SummaryPart, Tier, Totals,
+    Differences, DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord,
+    PromptEstimate, QueryResult, QuerySettings, QueryWarning, Receipt, Remembered, Replay,
+    ReplayMode, SummaryRecord, Tier, Totals,
 };
 
 /// A past query.
@@ -31,23 +28,10 @@ pub struct QuerySummaryResponse {
     pub error: Option<String>,
     /// Length of the answer in characters.
     pub answer_chars: i64,
-    pub totals: QueryTotalsResponse,
+    pub totals: Totals,
     pub elapsed_ms: f64,
     #[schema(format = DateTime)]
     pub created_at: String,
-}
-
-/// The totals of a query: calls, tokens, cost and time.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct QueryTotalsResponse {
-    /// Number of attempted calls, including failed ones.
-    pub calls: i64,
-    pub tokens_prompt: i64,
-    pub tokens_completion: i64,
-    /// Null if a price is unknown.
-    pub cost_usd: Option<f64>,
-    /// Total time of all model calls and retrievals in milliseconds.
-    pub total_latency: f64,
 }
 
 /// A page of receipts, newest first.
@@ -82,7 +66,7 @@ pub struct QueryReceiptResponse {
     pub warnings: Vec<QueryWarning>,
     pub estimate: Option<PromptEstimate>,
     /// How chunks were summarised, if they were.
-    pub summarization: Option<QuerySummarizationResponse>,
+    pub summarization: Option<SummaryRecord>,
     /// The chunks that the answer is based on.
     pub used_chunk_ids: Vec<i64>,
     /// All model call attempts, in order.
@@ -131,48 +115,6 @@ pub struct QueryPathResponse {
     pub chunk_ids: Vec<i64>,
 }
 
-/// How chunks were summarised.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct QuerySummarizationResponse {
-    pub ratio: f64,
-    pub part_token_cap: i64,
-    pub parts: Vec<SummaryPart>,
-    pub combined_char_count: i64,
-    pub allowed_char_count: i64,
-}
-
-/// How to replay the query.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"mode": "live", "strategy": "wide_branch"}))]
-pub struct ReplayQueryRequest {
-    /// How to replay; `recorded` if omitted.
-    #[serde(default)]
-    pub mode: Option<ReplayMode>,
-    /// `live` only: another strategy.
-    #[serde(default)]
-    pub strategy: Option<StrategyName>,
-    /// `live` only: number of categories to select on level 1.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 100)]
-    pub n: Option<i64>,
-    /// `live` only: by how much that number falls or rises from level to level.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 100)]
-    pub n2: Option<i64>,
-    /// `live` only: another model, as `provider:model`.
-    #[serde(default)]
-    pub model: Option<String>,
-}
-
-/// How to replay: with the recorded model outputs (`recorded`), or with new model calls (`live`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplayMode {
-    Recorded,
-    Live,
-}
-
 /// A query and its replay, side by side.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryReplayResponse {
@@ -180,86 +122,11 @@ pub struct QueryReplayResponse {
     /// `recorded`: whether everything but times is the same. Null for `live`.
     pub identical: Option<bool>,
     pub original: QuerySummaryResponse,
-    pub differences: QueryDifferencesResponse,
+    pub differences: Differences,
     /// The problem code if the replay failed.
     pub error: Option<String>,
     /// The result of the replay.
     pub result: QueryResult,
-}
-
-/// What the replay changed; each number is the replay's value minus the original's.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct QueryDifferencesResponse {
-    pub leaves: QueryLeavesResponse,
-    pub calls: i64,
-    pub tokens_prompt: i64,
-    pub tokens_completion: i64,
-    /// Null if a price is unknown.
-    pub cost_usd: Option<f64>,
-    /// Difference in milliseconds.
-    pub total_latency: f64,
-}
-
-/// Leaves, by path.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct QueryLeavesResponse {
-    /// Leaves that both read.
-    pub kept: Vec<Vec<String>>,
-    /// Leaves that only the replay read.
-    pub added: Vec<Vec<String>>,
-    /// Leaves that only the original query read.
-    pub removed: Vec<Vec<String>>,
-}
-
-impl ReplayQueryRequest {
-    /// Converts and checks the request.
-    pub fn input(self) -> Result<ReplayInput, ApiError> {
-        let mut faults = Vec::new();
-        let mut number = |field: &str, given: Option<i64>, least: u64| {
-            let number = u64::try_from(given?)
-                .ok()
-                .filter(|number| (least..=MAX_N).contains(number));
-            if number.is_none() {
-                faults.push(FieldError::new(
-                    field,
-                    format!("must be a whole number from {least} to {MAX_N}"),
-                ));
-            }
-
-            number
-        };
-
-        let (n, n2) = (number("n", self.n, 1), number("n2", self.n2, 0));
-        let live = self.mode == Some(ReplayMode::Live);
-        for (field, given) in [
-            ("strategy", self.strategy.is_some()),
-            ("n", self.n.is_some()),
-            ("n2", self.n2.is_some()),
-            ("model", self.model.is_some()),
-        ] {
-            if given && !live {
-                faults.push(FieldError::new(
-                    field,
-                    "applies only to mode live: a recorded replay uses the recorded parameters",
-                ));
-            }
-        }
-
-        if !faults.is_empty() {
-            return Err(ApiError::invalid(faults));
-        }
-
-        Ok(if live {
-            ReplayInput::Live {
-                strategy: self.strategy,
-                n,
-                n2,
-                model: self.model,
-            }
-        } else {
-            ReplayInput::Recorded
-        })
-    }
 }
 
 impl From<&StoredQuery> for QuerySummaryResponse {
@@ -275,28 +142,9 @@ impl From<&StoredQuery> for QuerySummaryResponse {
             state: stored.state.clone(),
             error: receipt.error,
             answer_chars: stored.answer_chars,
-            totals: receipt.totals.into(),
+            totals: receipt.totals,
             elapsed_ms: stored.elapsed_ms,
             created_at: stored.created_at.to_string(),
-        }
-    }
-}
-
-impl From<Totals> for QueryTotalsResponse {
-    fn from(totals: Totals) -> Self {
-        let Totals {
-            calls,
-            tokens_prompt,
-            tokens_completion,
-            cost_usd,
-            total_latency,
-        } = totals;
-        Self {
-            calls,
-            tokens_prompt,
-            tokens_completion,
-            cost_usd,
-            total_latency,
         }
     }
 }
@@ -308,16 +156,6 @@ impl From<Remembered> for QueryReceiptResponse {
             receipt,
             calls,
         } = remembered;
-
-        let summarization = receipt
-            .summarization
-            .map(|record| QuerySummarizationResponse {
-                ratio: record.ratio,
-                part_token_cap: record.part_token_cap,
-                parts: record.parts,
-                combined_char_count: record.combined_char_count,
-                allowed_char_count: record.allowed_char_count,
-            });
 
         Self {
             summary: QuerySummaryResponse::from(&stored),
@@ -333,7 +171,7 @@ impl From<Remembered> for QueryReceiptResponse {
             path_errors: receipt.path_errors,
             warnings: receipt.warnings,
             estimate: receipt.estimate,
-            summarization,
+            summarization: receipt.summarization,
             used_chunk_ids: receipt.used_chunk_ids,
             responses: calls,
             result_sha256: receipt.result_sha256,
@@ -412,30 +250,11 @@ impl From<PathRecord> for QueryPathResponse {
 
 impl From<Replay> for QueryReplayResponse {
     fn from(replay: Replay) -> Self {
-        let (before, after) = (replay.original.receipt.totals, replay.totals);
         Self {
-            mode: if replay.identical.is_some() {
-                ReplayMode::Recorded
-            } else {
-                ReplayMode::Live
-            },
+            mode: replay.mode,
             identical: replay.identical,
             original: QuerySummaryResponse::from(&replay.original.stored),
-            differences: QueryDifferencesResponse {
-                leaves: QueryLeavesResponse {
-                    kept: replay.kept,
-                    added: replay.added,
-                    removed: replay.removed,
-                },
-                calls: after.calls - before.calls,
-                tokens_prompt: after.tokens_prompt - before.tokens_prompt,
-                tokens_completion: after.tokens_completion - before.tokens_completion,
-                cost_usd: after
-                    .cost_usd
-                    .zip(before.cost_usd)
-                    .map(|(after, before)| after - before),
-                total_latency: after.total_latency - before.total_latency,
-            },
+            differences: replay.differences,
             error: replay.error,
             result: *replay.result,
         }
