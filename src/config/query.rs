@@ -35,6 +35,7 @@ pub struct Query {
     Debug,
     Clone,
     Copy,
+    Default,
     PartialEq,
     Eq,
     Hash,
@@ -48,6 +49,7 @@ pub struct Query {
 #[schema(as = QueryStrategy)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum StrategyName {
+    #[default]
     Auto,
     OneShot,
     WideBranch,
@@ -56,19 +58,21 @@ pub enum StrategyName {
 }
 
 /// Drop chunks or whole category paths (`PRUNE`), or summarise every chunk (`SUMMARIZE`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schema(as = QueryPromptLimiting)]
 pub enum PromptLimiting {
+    #[default]
     Prune,
     Summarize,
 }
 
 /// Keep the chunks that match best (`trim`), or fail with `budget_exceeded` (`error`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = QueryOverflow)]
 pub enum Overflow {
+    #[default]
     Trim,
     Error,
 }

@@ -33,40 +33,19 @@ impl QueryScope {
     }
 }
 
-/// A chunk that a query found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    pub id: i64,
-    pub source_id: SourceId,
-    pub source_version: i64,
-    pub text: String,
-    /// In characters; the end is exclusive.
-    pub start_char: i64,
-    pub end_char: i64,
-    pub category_id: i64,
-    pub created_at: Timestamp,
-    pub token_count: i64,
-    /// The tokenizer that counted its tokens.
-    pub tokenizer: String,
-    /// The version whose text it is a part of.
-    pub version_id: i64,
-    pub filename: String,
-    pub path: String,
-}
-
-/// Where a chunk lies, without its text.
+/// The range of a chunk in the text of its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlacedChunk {
+pub struct ChunkRange {
     pub chunk_id: i64,
     pub version_id: i64,
     /// Whether it is filed in the hierarchy; otherwise it was cut for search.
-    pub filed: bool,
+    pub is_filed: bool,
     /// In characters; the end is exclusive.
     pub start_char: i64,
     pub end_char: i64,
     pub token_count: i64,
     /// Its leaf; 0 if it is not filed.
-    pub category_id: i64,
+    pub leaf: i64,
 }
 
 /// The current helper of a source.

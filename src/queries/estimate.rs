@@ -6,25 +6,24 @@
 
 use std::sync::Arc;
 
-use memoir_text::field_error::FieldError;
-use memoir_text::text::one_line;
-use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use strum::VariantArray as _;
 use utoipa::ToSchema;
 
 use super::auto::decide::{OFFERED_LEAVES, PICKS, Reach};
-use super::candidates::LeafReader;
+use super::auto::picking::PICK_LEVEL;
 use super::input::{Mode, QuerySettings};
-use super::run::PICK_LEVEL;
 use super::strategy::Strategy;
-use super::{Inner, Queries, QueryError};
+use super::{Inner, Queries, QueryError, sources};
 use crate::base::ids::Space;
 use crate::config::query::{PromptLimiting, StrategyName};
 use crate::llm::tasks::select::Select;
 use crate::llm::{Hint, Task};
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
+use memoir_text::field_error::FieldError;
+use memoir_text::text::one_line;
+use memoir_text::tokens::TokenCounter;
 
 /// Upper bounds for a query.
 #[derive(Debug, Serialize, ToSchema)]
@@ -102,24 +101,24 @@ impl Queries {
     pub async fn estimate(
         &self,
         space: &Space,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
     ) -> Result<Estimates, QueryError> {
         let inner = &*self.inner;
-        let counter = inner.counter(ask);
-        let tree = self.tree(space, ask).await?;
+        let counter = inner.counter(settings);
+        let tree = self.tree(space, settings).await?;
         let families = families(&tree, counter);
-        let frame = self.level_frame(space, ask, counter).await?;
+        let frame = self.level_frame(space, settings, counter).await?;
         let bounds = StrategyName::VARIANTS.iter().map(|name| {
-            let ask = if *name == ask.strategy {
-                ask.clone()
+            let settings = if *name == settings.strategy {
+                settings.clone()
             } else {
-                ask.with_strategy(*name)
+                settings.with_strategy(*name)
             };
-            inner.bound(&ask, Reach::Walk, &families, &tree, &frame)
+            inner.bound(&settings, Reach::Walk, &families, &tree, &frame)
         });
 
         Ok(Estimates {
-            model: inner.llm.target_name("answer", ask.model.as_deref())?,
+            model: inner.llm.target_name("answer", settings.model.as_deref())?,
             tokenizer: counter.name(),
             exact: counter.is_exact(),
             strategies: bounds.collect::<Result<_, _>>()?,
@@ -131,53 +130,47 @@ impl Queries {
     pub(super) async fn check_bound(
         &self,
         space: &Space,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
     ) -> Result<Reach, QueryError> {
-        if ask.max_calls.is_none() && ask.max_cost_usd.is_none() {
+        if settings.max_calls.is_none() && settings.max_cost_usd.is_none() {
             return Ok(Reach::Walk);
         }
 
-        let counter = self.inner.counter(ask);
-        let tree = self.tree(space, ask).await?;
-        let frame = self.level_frame(space, ask, counter).await?;
+        let counter = self.inner.counter(settings);
+        let tree = self.tree(space, settings).await?;
+        let frame = self.level_frame(space, settings, counter).await?;
         let families = families(&tree, counter);
-        let shorter: &[Reach] = match ask.strategy {
+        let shorter: &[Reach] = match settings.strategy {
             StrategyName::Auto => &[Reach::Walk, Reach::Pick],
             _ => &[],
         };
 
         for reach in shorter {
-            let bound = self.inner.bound(ask, *reach, &families, &tree, &frame)?;
-            if within(ask, &bound).is_ok() {
+            let bound = self
+                .inner
+                .bound(settings, *reach, &families, &tree, &frame)?;
+            if within(settings, &bound).is_ok() {
                 return Ok(*reach);
             }
         }
 
         let bound = self
             .inner
-            .bound(ask, Reach::Search, &families, &tree, &frame)?;
-        within(ask, &bound).map(|()| Reach::Search)
+            .bound(settings, Reach::Search, &families, &tree, &frame)?;
+        within(settings, &bound).map(|()| Reach::Search)
     }
 
     /// Instruction, query and helpers.
     async fn level_frame(
         &self,
         space: &Space,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         counter: TokenCounter,
     ) -> Result<LevelFrame, QueryError> {
-        let (store, scope) = (self.inner.store.clone(), ask.scope());
-        let helper = LeafReader::Stored {
-            store,
-            space: space.clone(),
-            scope,
-        }
-        .described()
-        .await?;
-
+        let helper = sources::described(&self.inner.store, space, &settings.scope()).await?;
         let task = Select {
             contextual_helper: helper.clone(),
-            query: ask.query.as_str().into(),
+            query: settings.query.as_str().into(),
             level: 1,
             depth: 1,
             options: Arc::default(),
@@ -185,11 +178,11 @@ impl Queries {
             at_most: 1,
         };
 
-        let additions = self.inner.llm.additions(ask.model.as_deref(), &task);
+        let additions = self.inner.llm.additions(settings.model.as_deref(), &task);
         let schema = additions.iter().map(|text| whole(counter.count(text)));
         let texts = [
             Select::SYSTEM,
-            &one_line(&ask.query),
+            &one_line(&settings.query),
             helper.as_deref().unwrap_or("none"),
         ];
 
@@ -209,9 +202,9 @@ impl Queries {
     async fn tree(
         &self,
         space: &Space,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
     ) -> Result<Arc<[Category]>, QueryError> {
-        if let Some(part) = self.inner.visible.of(space, &ask.scope()).await? {
+        if let Some(part) = self.inner.visible.of(space, &settings.scope()).await? {
             return Ok(part);
         }
 
@@ -228,17 +221,17 @@ impl Queries {
 impl Inner {
     fn bound(
         &self,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         reach: Reach,
         families: &[Family],
         tree: &[Category],
         frame: &LevelFrame,
     ) -> Result<Bound, QueryError> {
-        let auto = ask.strategy == StrategyName::Auto;
+        let auto = settings.strategy == StrategyName::Auto;
         let levels = if auto {
-            self.auto_levels(ask, reach, families, frame)
+            self.auto_levels(settings, reach, families, frame)
         } else {
-            self.levels(ask, (1, 1), families, frame)
+            self.levels(settings, (1, 1), families, frame)
         };
         let select_calls = whole(levels.iter().filter(|level| level.options > 1).count());
         let leaves = levels
@@ -248,16 +241,16 @@ impl Inner {
 
         // The search may find chunks in any leaf.
         let leaves = if auto { i64::MAX } else { leaves };
-        let chunks = self.chunks(ask, leaves, tree);
+        let chunks = self.chunks(settings, leaves, tree);
         let output = i64::try_from(self.llm.max_output_tokens()).unwrap_or(i64::MAX);
-        let budget = i64::try_from(ask.max_token_budget).unwrap_or(i64::MAX);
-        let limited = ask.mode == Mode::Answer || ask.budget_named || auto;
+        let budget = i64::try_from(settings.max_token_budget).unwrap_or(i64::MAX);
+        let limited = settings.mode == Mode::Answer || settings.budget_named || auto;
         let summarizing =
-            limited && ask.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
+            limited && settings.prompt_limiting_strategy == PromptLimiting::Summarize && leaves > 0;
 
         // Each call takes at least one chunk, and at most the whole budget.
         let summarize_calls = if summarizing { chunks } else { 0 };
-        let answer_calls = i64::from(ask.mode == Mode::Answer && (chunks > 0 || auto));
+        let answer_calls = i64::from(settings.mode == Mode::Answer && (chunks > 0 || auto));
         let stages = [
             (
                 "select",
@@ -276,7 +269,7 @@ impl Inner {
         for (stage, calls, prompt) in stages {
             let cost = self.llm.cost_of(
                 stage,
-                ask.model.as_deref(),
+                settings.model.as_deref(),
                 prompt,
                 calls.saturating_mul(output),
             )?;
@@ -287,7 +280,7 @@ impl Inner {
 
         let calls = select_calls + summarize_calls + answer_calls;
         let retries = i64::try_from(self.llm.validation_retries()).unwrap_or(i64::MAX);
-        let Strategy { name, n, n2, .. } = ask.strategy();
+        let Strategy { name, n, n2, .. } = settings.strategy();
         Ok(Bound {
             strategy: name,
             n,
@@ -310,7 +303,7 @@ impl Inner {
     /// Each level at its widest: the largest groups of children that the level above can lead to.
     fn levels(
         &self,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         (first, mut parents): (i64, usize),
         families: &[Family],
         frame: &LevelFrame,
@@ -340,7 +333,7 @@ impl Inner {
                 top(&|family| family.name_tokens)
             };
 
-            let max_selectable = whole(ask.strategy().n(level)).min(options);
+            let max_selectable = whole(settings.strategy().n(level)).min(options);
             let lines = if frame.twice { lines * 2 } else { lines };
             let tokens_prompt = if options > 1 { frame.tokens + lines } else { 0 };
             levels.push(LevelBound {
@@ -359,7 +352,7 @@ impl Inner {
     /// The pick of `auto` at its widest, and the walk from it.
     fn auto_levels(
         &self,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         reach: Reach,
         families: &[Family],
         frame: &LevelFrame,
@@ -398,7 +391,7 @@ impl Inner {
         }];
 
         if reach >= Reach::Walk && self.depth > 1 {
-            let wide = ask.with_strategy(StrategyName::WideBranch);
+            let wide = settings.with_strategy(StrategyName::WideBranch);
             let parents = usize::try_from(most).unwrap_or(1);
             levels.extend(self.levels(&wide, (2, parents), families, frame));
         }
@@ -407,18 +400,18 @@ impl Inner {
     }
 
     /// The maximum number of chunks in this many leaves.
-    fn chunks(&self, ask: &QuerySettings, leaves: i64, tree: &[Category]) -> i64 {
-        let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
-        let per_path = if ask.per_path_limit == 0 {
+    fn chunks(&self, settings: &QuerySettings, leaves: i64, tree: &[Category]) -> i64 {
+        let limit = i64::try_from(settings.limit).unwrap_or(i64::MAX);
+        let per_path = if settings.per_path_limit == 0 {
             i64::MAX
         } else {
-            i64::try_from(ask.per_path_limit).unwrap_or(i64::MAX)
+            i64::try_from(settings.per_path_limit).unwrap_or(i64::MAX)
         };
 
         let leaf = tree.iter().filter(|category| category.level == self.depth);
         // Counts cover current versions; with other versions there may be more.
         let count = |category: &Category| {
-            if ask.scope().all_versions || ask.as_of.is_some() {
+            if settings.scope().all_versions || settings.as_of.is_some() {
                 limit
             } else {
                 category.chunk_count
@@ -435,7 +428,7 @@ impl Inner {
 }
 
 /// Whether the upper bound of a query keeps its own limits.
-fn within(ask: &QuerySettings, bound: &Bound) -> Result<(), QueryError> {
+fn within(settings: &QuerySettings, bound: &Bound) -> Result<(), QueryError> {
     let over = |unit, limit, needed| QueryError::MayCostMore {
         unit,
         limit,
@@ -443,12 +436,12 @@ fn within(ask: &QuerySettings, bound: &Bound) -> Result<(), QueryError> {
     };
 
     #[expect(clippy::cast_precision_loss, reason = "shown to people")]
-    if let Some(most) = ask.max_calls
+    if let Some(most) = settings.max_calls
         && u64::try_from(bound.calls).unwrap_or(0) > most
     {
         return Err(over("calls", most as f64, bound.calls as f64));
     }
-    if let Some(most) = ask.max_cost_usd {
+    if let Some(most) = settings.max_cost_usd {
         let Some(cost) = bound.cost_usd else {
             let message = "cannot be enforced: the price of a model is not configured \
                  (llm.providers.<name>.prices)";

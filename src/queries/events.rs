@@ -33,17 +33,11 @@ impl Events {
         self.0.is_some()
     }
 
-    /// Passes a step on. A watcher that has gone away misses nothing.
-    pub fn tell(&self, event: QueryEvent) {
+    /// Passes a step on, which is made only if somebody watches. A watcher that has gone away misses
+    /// nothing.
+    pub fn send(&self, event: impl FnOnce() -> QueryEvent) {
         if let Some(sender) = &self.0 {
-            let _ = sender.send(event);
-        }
-    }
-
-    /// Tells a step that is made only if somebody watches.
-    pub fn tell_with(&self, event: impl FnOnce() -> QueryEvent) {
-        if self.are_watched() {
-            self.tell(event());
+            let _ = sender.send(event());
         }
     }
 }

@@ -123,7 +123,7 @@ pub struct QueryInput {
 }
 
 /// A query with all parameters in force.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = QueryParameters)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -30,16 +30,17 @@ impl Work for QueryWork {
 }
 
 async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobError> {
-    let ask: QuerySettings = serde_json::from_value(context.take_request()).map_err(|error| {
-        JobError::fail(Failure::new(problems::INVALID_REQUEST, error.to_string()))
-    })?;
+    let settings: QuerySettings =
+        serde_json::from_value(context.take_request()).map_err(|error| {
+            JobError::fail(Failure::new(problems::INVALID_REQUEST, error.to_string()))
+        })?;
 
     // The query has the job's id: an interrupted attempt has left its calls under it.
     let id = QueryId::from_stored(context.id().to_string());
     let store = &queries.inner.store;
     // Its last calls may still wait to be written.
     queries.inner.llm.flush().await?;
-    let told = store
+    let earlier_calls = store
         .list_calls_of(context.space(), &Payer::Query(id.to_string()))
         .await?;
     let erasures = store.count_erasures(context.space()).await?;
@@ -52,7 +53,7 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
     };
 
     let result = queries
-        .answer_as(id, &who, &ask, Some(told), &Events::default())
+        .run(id, &who, &settings, Some(earlier_calls), &Events::default())
         .await?;
     finish(queries, context, &result, erasures).await
 }

@@ -1,31 +1,36 @@
-//! Queries: a model walks the hierarchy, the chunks are fitted to a budget, a model answers from
-//! them, and a receipt is stored.
+//! Queries: finds chunks, fits them to a budget, answers from them, and records how.
 //!
-//! `input` completes and checks a request; `run` takes one query through its steps: `traversal`
-//! chooses the paths, `candidates` reads their chunks, `budget` makes them fit. `result` is what
-//! the caller gets, `receipt` what is stored (by `receipts`), `replay` proves it, `estimate` computes upper bounds
-//! in advance, `job` runs it in the background.
+//! `steps` is the list of steps: find, hydrate, select, fit, answer. A `finder` reads the store or a
+//! record; it finds by a walk (`traversal`, `leaves`), by the tiers of `auto`, or where a `cursor`
+//! ended. `budget` fits the prompt, `answering` sends it, `rendering` shows the chunks. `input` is what
+//! a caller sends, `result` what it gets, `receipt` what is stored (by `receipts`), `replay` proves it,
+//! `estimate` computes upper bounds in advance, `job` runs it in the background.
 
+mod answering;
 mod auto;
 mod budget;
-mod candidates;
 mod citations;
-mod contents;
+mod cursor;
 mod error;
 mod estimate;
 mod events;
+mod finder;
+mod hints;
 pub mod input;
 mod job;
-mod page;
-mod recalling;
+mod leaves;
+mod memories;
 mod receipt;
 mod receipts;
+mod rendering;
 mod replay;
 mod result;
-mod run;
+mod reuse;
+mod sources;
+mod steps;
 mod strategy;
 mod traversal;
-mod visible;
+mod visible_categories;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +46,6 @@ use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
-use crate::config::query::StrategyName;
 use crate::llm::{Llm, Session};
 use crate::model::llm_call::{KeyBudget, LlmCall};
 use crate::model::query::QueryScope;
@@ -55,27 +59,25 @@ pub use estimate::{Bound, Estimates, LevelBound};
 pub use events::{Events, QueryEvent};
 pub use input::{QueryInput, QuerySettings};
 pub use job::{KIND, QueryWork};
-pub use receipt::{PathRecord, Receipt, SummaryRecord, Totals};
-pub use receipts::Remembered;
+pub use receipt::{Receipt, SummaryRecord, Totals};
+pub use receipts::RecordedQuery;
 pub use replay::{Differences, Replay, ReplayInput, ReplayMode};
 pub use result::{
     DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
     QueryChunk, QueryMemory, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization,
     SummarizedChunk, SummaryPart, UsedChunk,
 };
-pub use traversal::{Choice, Level, Offer};
+pub use traversal::{Choice, Level, Offer, Path};
 
-use auto::layouts::Layouts;
-use auto::page::RankedCursor;
+use auto::cuts::Cuts;
 use auto::result_cache::RecentResults;
-use candidates::{LeafReader, milliseconds};
-use page::Cursor;
-use recalling::Reuse;
-use receipt::RunRecord;
-use receipts::Forget;
-use run::{Known, QueryRun};
+use cursor::Page;
+use finder::{Finder, Live};
+use receipts::OutputGuard;
+use reuse::Reuse;
+use steps::{Progress, QueryContext};
 use traversal::Hierarchy;
-use visible::VisibleCache;
+use visible_categories::VisibleCache;
 
 /// Entry point of queries; cheap to clone.
 #[derive(Clone)]
@@ -88,7 +90,7 @@ struct Inner {
     llm: Llm,
     search: Search,
     recent: RecentResults,
-    layouts: Layouts,
+    cuts: Cuts,
     samples: SampleCache,
     options: OptionCache,
     visible: VisibleCache,
@@ -112,7 +114,7 @@ pub struct Who {
 
 /// How a query was started.
 #[derive(Debug, Clone, Copy)]
-struct Course {
+struct Start {
     begun: Instant,
     of_job: bool,
     /// How many erasures the space had had.
@@ -132,7 +134,7 @@ impl Queries {
         let inner = Inner {
             search,
             recent: RecentResults::default(),
-            layouts: Layouts::default(),
+            cuts: Cuts::default(),
             samples,
             options: OptionCache::new(store.clone()),
             visible: VisibleCache::new(store.clone(), depth),
@@ -155,12 +157,12 @@ impl Queries {
     /// # Errors
     /// [`QueryError::Invalid`], or the model is unknown.
     pub fn resolve(&self, input: QueryInput) -> Result<QuerySettings, QueryError> {
-        let ask = input.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
+        let query = input.resolve(&self.inner.settings, self.inner.chunk_min_tokens)?;
         for stage in ["select", "summarize", "answer"] {
-            self.inner.llm.target_name(stage, ask.model.as_deref())?;
+            self.inner.llm.target_name(stage, query.model.as_deref())?;
         }
 
-        Ok(ask)
+        Ok(query)
     }
 
     /// Whether queries are recorded.
@@ -168,162 +170,116 @@ impl Queries {
         self.inner.audit.persist
     }
 
-    /// Runs a query through all its steps.
+    /// Runs a query.
     ///
     /// # Errors
     /// Every way in which a query can fail, with what was done for it.
-    pub async fn answer(&self, who: &Who, ask: &QuerySettings) -> Result<QueryResult, Failed> {
+    pub async fn answer(&self, who: &Who, settings: &QuerySettings) -> Result<QueryResult, Failed> {
         let events = Events::default();
-        self.answer_as(QueryId::new(), who, ask, None, &events)
-            .await
+        self.run(QueryId::new(), who, settings, None, &events).await
     }
 
-    /// The same under a given id, and tells every step while it happens.
+    /// Runs a query under a given id, and sends every step while it happens.
     ///
     /// # Errors
     /// As [`Queries::answer`].
-    pub async fn answer_aloud(
+    pub async fn answer_streaming(
         &self,
         id: QueryId,
         who: &Who,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         events: &Events,
     ) -> Result<QueryResult, Failed> {
-        self.answer_as(id, who, ask, None, events).await
+        self.run(id, who, settings, None, events).await
     }
 
-    /// The same for a job under its own id, resuming with the answers of an earlier attempt.
-    async fn answer_as(
+    /// Runs a query. A job passes the calls of its earlier attempts, which are not repeated.
+    async fn run(
         &self,
         id: QueryId,
         who: &Who,
-        ask: &QuerySettings,
-        told: Option<Vec<LlmCall>>,
+        settings: &QuerySettings,
+        earlier_calls: Option<Vec<LlmCall>>,
         events: &Events,
     ) -> Result<QueryResult, Failed> {
-        let inner = &*self.inner;
-        let course = Course {
+        let (inner, space) = (&*self.inner, &who.space);
+        let start = Start {
             begun: Instant::now(),
-            of_job: told.is_some(),
+            of_job: earlier_calls.is_some(),
             // Before anything is read, so that what is deleted from now on is noticed.
-            erasures: inner.store.count_erasures(&who.space).await?,
+            erasures: inner.store.count_erasures(space).await?,
         };
-        let (cursor, page) = inner.cursors(ask)?;
-        let reach = self.check_bound(&who.space, ask).await?;
-        let reuse = self.reuse(who, ask).await?;
+        let page = Page::of(settings, inner.depth())?;
+        let reach = self.check_bound(space, settings).await?;
+        let reuse = self.reuse(who, settings).await?;
         if let Some(Reuse {
             earlier: Some(earlier),
             ..
         }) = reuse
         {
-            let recalled = self.recall(who, ask, id, *earlier, course).await;
-            recalled.tell(events);
+            let recalled = self.recall(who, settings, id, *earlier, start).await;
+            recalled.send(events);
             return Ok(recalled);
         }
 
-        let session = Session::of_query(who.space.clone(), id.to_string(), inner.caps(ask))
-            .with_model(ask.model.clone())
-            .deterministic(ask.deterministic)
+        let session = Session::of_query(space.clone(), id.to_string(), inner.caps(settings))
+            .with_model(settings.model.clone())
+            .deterministic(settings.deterministic)
             .traced_by(who.traceparent.clone())
             .within(who.budget.clone())
-            .resuming(told.unwrap_or_default());
+            .resuming(earlier_calls.unwrap_or_default());
 
-        let mut forget = Forget {
+        let mut guard = OutputGuard {
             queries: self.clone(),
-            space: who.space.clone(),
+            space: space.clone(),
             id: id.clone(),
             // An interrupted job goes on with its calls.
-            has_receipt: !inner.audit.persist || course.of_job,
+            has_receipt: !inner.audit.persist || start.of_job,
         };
 
-        let scope = ask.scope();
-        let (map, paths) = match &cursor {
-            Some(cursor) => (None, self.paths_of(&who.space, cursor).await?),
-            None if ask.strategy == StrategyName::Auto || !ask.searched.sources() => {
-                (None, Vec::new())
-            }
-            None => (Some(inner.map(&who.space, &scope).await?), Vec::new()),
-        };
-
-        let mut run = QueryRun {
+        let query = QueryContext {
             inner,
-            ask,
+            settings,
             session: &session,
-            leaf_reader: LeafReader::Stored {
-                store: inner.store.clone(),
-                space: who.space.clone(),
-                scope,
-            },
-            map,
-            known: Known {
-                paths,
-                page,
+            finder: Finder::Live(Live {
+                inner,
+                space,
+                settings,
+                session: &session,
+                scope: settings.scope(),
                 reach,
-                ..Known::default()
-            },
-            cursor,
-            counter: inner.counter(ask),
+            }),
+            page,
             events,
-            result: QueryResult::new(id.to_string(), ask),
-            record: RunRecord::default(),
-            reserved: 0,
+            counter: inner.counter(settings),
         };
 
-        let limit = Duration::from_secs(ask.timeout_s);
-        let outcome = tokio::time::timeout(limit, run.run()).await;
+        let mut progress = Progress::new(id.to_string(), settings);
+        let limit = Duration::from_secs(settings.timeout_s);
+        let outcome = tokio::time::timeout(limit, steps::run(&query, &mut progress)).await;
         let outcome = outcome.unwrap_or(Err(QueryError::Timeout {
-            seconds: ask.timeout_s,
+            seconds: settings.timeout_s,
         }));
-        let QueryRun {
-            mut result, record, ..
-        } = run;
-        result.account(session.calls(), &record.levels);
-        result.elapsed_ms = milliseconds(course.begun);
+
+        let (result, receipt) = progress.finish(&session, start.begun, &outcome);
         count(&result, outcome.as_ref().err());
-        let receipt = Receipt::new(
-            &result,
-            record,
-            outcome.as_ref().err().map(QueryError::code),
-        );
-
-        forget.has_receipt = true;
-        self.keep(who, ask, id, &result, &receipt, course).await;
-        match outcome {
-            Ok(()) => {
-                if let Some(reuse) = reuse {
-                    inner
-                        .recent
-                        .keep(&who.space, ask, reuse.writes, who.now, &result);
-                }
-
-                Ok(result)
-            }
-            Err(error) => Err(Failed {
+        guard.has_receipt = true;
+        self.record(who, settings, id, &result, &receipt, start)
+            .await;
+        if let Err(error) = outcome {
+            return Err(Failed {
                 error,
                 result: Some(Box::new(result)),
-            }),
+            });
         }
-    }
 
-    /// The paths that a cursor names, with their names.
-    async fn paths_of(
-        &self,
-        space: &Space,
-        cursor: &Cursor,
-    ) -> Result<Vec<traversal::Path>, QueryError> {
-        let names = self
-            .inner
-            .store
-            .find_category_paths(space, &cursor.leaves())
-            .await?;
+        if let Some(Reuse { writes, .. }) = reuse {
+            inner
+                .recent
+                .store(space, settings, writes, who.now, &result);
+        }
 
-        let name = |leaf| {
-            names
-                .get(&leaf)
-                .map(|path| path.iter().map(|(_, name)| name.clone()).collect())
-        };
-
-        Ok(cursor.paths(name))
+        Ok(result)
     }
 
     /// Waits for receipts that are being written.
@@ -334,58 +290,39 @@ impl Queries {
 }
 
 impl Inner {
-    /// Where a query with filters finds its options.
-    pub(super) async fn map(
-        &self,
-        space: &Space,
-        scope: &QueryScope,
-    ) -> Result<Hierarchy, QueryError> {
+    /// The number of levels.
+    fn depth(&self) -> usize {
+        usize::try_from(self.depth).unwrap_or(1).max(1)
+    }
+
+    /// The part of the hierarchy that a query may see.
+    async fn hierarchy(&self, space: &Space, scope: &QueryScope) -> Result<Hierarchy, QueryError> {
         if let Some(part) = self.visible.of(space, scope).await? {
-            return Ok(Hierarchy::part(&part));
+            return Ok(Hierarchy::visible(&part));
         }
 
-        let whole = || Hierarchy::Whole {
+        let whole = || Hierarchy::Stored {
             store: self.store.clone(),
             space: space.clone(),
         };
 
-        Ok(self
-            .options
-            .of(space)
-            .await?
-            .map_or_else(whole, Hierarchy::Known))
-    }
-
-    /// The cursor of a query: of a walk, or of a ranking.
-    fn cursors(
-        &self,
-        ask: &QuerySettings,
-    ) -> Result<(Option<Cursor>, Option<RankedCursor>), QueryError> {
-        let Some(text) = &ask.cursor else {
-            return Ok((None, None));
-        };
-
-        if ask.strategy == StrategyName::Auto {
-            return Ok((None, Some(RankedCursor::decode(text, ask)?)));
-        }
-
-        let depth = usize::try_from(self.depth).unwrap_or(0);
-        Ok((Some(Cursor::decode(text, ask, depth)?), None))
+        let cached = self.options.of(space).await?;
+        Ok(cached.map_or_else(whole, Hierarchy::Cached))
     }
 
     /// The token counter of the answering model.
-    fn counter(&self, ask: &QuerySettings) -> TokenCounter {
+    fn counter(&self, settings: &QuerySettings) -> TokenCounter {
         TokenCounter::for_model(
             self.llm
-                .target_name("answer", ask.model.as_deref())
+                .target_name("answer", settings.model.as_deref())
                 .ok()
                 .as_deref(),
         )
     }
 
     /// The lower of the settings' caps and the query's own.
-    fn caps(&self, ask: &QuerySettings) -> Caps {
-        let settings = self.llm.query_caps();
+    fn caps(&self, settings: &QuerySettings) -> Caps {
+        let caps = self.llm.query_caps();
         let least = |one: u64, other: u64| {
             if one == 0 || other == 0 {
                 one.max(other)
@@ -394,14 +331,14 @@ impl Inner {
             }
         };
 
-        let usd = match (settings.usd, ask.max_cost_usd) {
+        let usd = match (caps.usd, settings.max_cost_usd) {
             (usd, Some(own)) if usd > 0.0 => usd.min(own),
             (usd, own) => own.unwrap_or(usd),
         };
 
         Caps {
-            calls: least(settings.calls, ask.max_calls.unwrap_or(0)),
-            tokens: settings.tokens,
+            calls: least(caps.calls, settings.max_calls.unwrap_or(0)),
+            tokens: caps.tokens,
             usd,
         }
     }

@@ -1,27 +1,27 @@
 //! The stored record of a query: options and choices, what was dropped and why, and the cost. It
 //! contains no chunk text.
 
-use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::auto::AutoRecord;
 use super::budget::ModeTokens;
+use super::cursor::LeafPlace;
 use super::input::QuerySettings;
-use super::page::Place;
 use super::result::{
     DroppedChunk, DroppedPath, PathError, PromptEstimate, QueryResult, QueryWarning, SummaryPart,
 };
 use super::traversal::{Level, Path};
-use crate::base::ids::SourceId;
 use crate::model::query::StoredQuery;
+use memoir_text::hash::sha256_hex;
 
 /// The stored record of a query.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Receipt {
     pub levels: Vec<Level>,
-    pub paths: Vec<PathRecord>,
+    /// The paths, and the chunks read from them.
+    pub paths: Vec<Path>,
     pub dropped_paths: Vec<DroppedPath>,
     pub dropped_chunks: Vec<DroppedChunk>,
     pub path_errors: Vec<PathError>,
@@ -33,7 +33,7 @@ pub struct Receipt {
     pub memories: Vec<(String, f64)>,
     /// The helpers in the prompt: source and version.
     pub helpers: Vec<(String, i64)>,
-    pub next: Option<Place>,
+    pub next: Option<LeafPlace>,
     pub mode_tokens: ModeTokens,
     pub totals: Totals,
     /// What `auto` decided and found.
@@ -45,16 +45,6 @@ pub struct Receipt {
     pub error: Option<String>,
     /// A hash of the whole result except times; a replay must produce the same one.
     pub result_sha256: String,
-}
-
-/// A path and the chunks read from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathRecord {
-    pub ids: Vec<i64>,
-    pub names: Vec<String>,
-    /// For each level: the rank, and the best rank there.
-    pub ranks: Vec<(i64, i64)>,
-    pub chunk_ids: Vec<i64>,
 }
 
 /// How chunks were summarised.
@@ -99,83 +89,44 @@ impl Totals {
     }
 }
 
-/// Details of a run that the result does not contain.
-#[derive(Debug, Default)]
-pub struct RunRecord {
-    pub levels: Vec<Level>,
-    pub paths: Vec<Path>,
-    /// By path.
-    pub chunk_ids: Vec<Vec<i64>>,
-    pub helpers: Vec<(SourceId, i64)>,
-    pub next: Option<Place>,
-    pub mode: ModeTokens,
-    /// For `auto`.
-    pub auto: AutoRecord,
-}
-
 impl Receipt {
-    pub fn new(result: &QueryResult, record: RunRecord, error: Option<&str>) -> Self {
-        let path_record = |(path, chunk_ids): (Path, Vec<i64>)| PathRecord {
-            ids: path.ids,
-            names: path.names,
-            ranks: path.ranks,
-            chunk_ids,
-        };
-
-        let mut chunk_ids = record.chunk_ids;
-        chunk_ids.resize(record.paths.len(), Vec::new());
-        let summary = result
-            .summarization
-            .as_ref()
-            .map(|summarization| SummaryRecord {
-                ratio: summarization.ratio,
-                part_token_cap: summarization.part_token_cap,
-                parts: summarization.parts.clone(),
-                combined_char_count: summarization.combined_char_count,
-                allowed_char_count: summarization.allowed_char_count,
-            });
+    /// Completes it with what the result contains.
+    #[must_use]
+    pub fn complete(self, result: &mut QueryResult, error: Option<&str>) -> Self {
+        let summarization = result.summarization.as_ref();
+        let summarization = summarization.map(|summarization| SummaryRecord {
+            ratio: summarization.ratio,
+            part_token_cap: summarization.part_token_cap,
+            parts: summarization.parts.clone(),
+            combined_char_count: summarization.combined_char_count,
+            allowed_char_count: summarization.allowed_char_count,
+        });
+        let result_sha256 = fingerprint(result);
+        let used = result.used_chunks.iter();
+        let memories = result.memories.iter();
 
         Self {
-            paths: record
-                .paths
-                .into_iter()
-                .zip(chunk_ids)
-                .map(path_record)
-                .collect(),
-            levels: record.levels,
             dropped_paths: result.dropped_paths.clone(),
             dropped_chunks: result.dropped_chunks.clone(),
             path_errors: result.path_errors.clone(),
             warnings: result.warnings.clone(),
             estimate: result.estimate.clone(),
-            summarization: summary,
-            used_chunk_ids: result
-                .used_chunks
-                .iter()
-                .map(|chunk| chunk.chunk_id)
-                .collect(),
-            memories: result
-                .memories
-                .iter()
+            summarization,
+            used_chunk_ids: used.map(|chunk| chunk.chunk_id).collect(),
+            memories: memories
                 .map(|memory| (memory.memory_id.clone(), memory.relevance))
                 .collect(),
-            helpers: record
-                .helpers
-                .iter()
-                .map(|(id, version)| (id.to_string(), *version))
-                .collect(),
-            next: record.next,
-            mode_tokens: record.mode,
             totals: Totals::of(result),
             tier: result.tier.clone(),
             found: Some(result.found),
             confidence: result.confidence.clone(),
             auto: result.tier.is_some().then(|| AutoRecord {
                 tiers: result.tiers.clone(),
-                ..record.auto
+                ..self.auto.unwrap_or_default()
             }),
             error: error.map(ToOwned::to_owned),
-            result_sha256: fingerprint(result),
+            result_sha256,
+            ..self
         }
     }
 
@@ -185,23 +136,16 @@ impl Receipt {
     }
 
     /// The query with its parameters, if it can still be parsed.
-    pub fn ask(stored: &StoredQuery) -> Option<QuerySettings> {
+    pub fn settings(stored: &StoredQuery) -> Option<QuerySettings> {
         serde_json::from_value(stored.request.clone()).ok()
-    }
-
-    pub fn paths(&self) -> Vec<Path> {
-        let path = |record: &PathRecord| Path {
-            ids: record.ids.clone(),
-            names: record.names.clone(),
-            ranks: record.ranks.clone(),
-        };
-        self.paths.iter().map(path).collect()
     }
 }
 
 /// A hash of a result except times.
-pub fn fingerprint(result: &QueryResult) -> String {
-    let mut timeless = result.without_chunks();
+pub fn fingerprint(result: &mut QueryResult) -> String {
+    // The chunks are by far the largest part, so they are not copied for this.
+    let chunks = std::mem::take(&mut result.chunks);
+    let mut timeless = result.clone();
     (timeless.elapsed_ms, timeless.total_latency) = (0.0, 0.0);
     for call in &mut timeless.responses {
         call.latency_ms = 0.0;
@@ -212,7 +156,7 @@ pub fn fingerprint(result: &QueryResult) -> String {
         retrieval.latency_ms = 0.0;
     }
 
-    // The chunks are by far the largest part, so they are not copied for this.
-    let bytes = serde_json::to_vec(&(timeless, &result.chunks)).unwrap_or_default();
+    let bytes = serde_json::to_vec(&(timeless, &chunks)).unwrap_or_default();
+    result.chunks = chunks;
     sha256_hex(&bytes)
 }

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use memoir_text::text::char_count;
-
-use super::{Course, Queries, QueryError, QueryResult, QuerySettings, Receipt, Who};
+use super::{Queries, QueryError, QueryResult, QuerySettings, Receipt, Start, Who};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryUses, StoredPart, StoredQuery};
 use crate::store::{ERASED_STATE, QueryPage, StoreError};
+use memoir_text::text::char_count;
 
 /// How long an answer waits for its receipt to be written. A busy database does not delay it any
 /// longer.
@@ -22,13 +21,17 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// A receipt with its calls.
 #[derive(Debug, Clone)]
-pub struct Remembered {
+pub struct RecordedQuery {
     pub stored: StoredQuery,
     pub receipt: Receipt,
     pub calls: Vec<LlmCall>,
 }
 
-impl Remembered {
+impl RecordedQuery {
+    pub fn id(&self) -> &QueryId {
+        &self.stored.id
+    }
+
     /// Whether something that the query used was deleted, and its texts with it.
     pub fn is_erased(&self) -> bool {
         self.stored.state == ERASED_STATE
@@ -37,14 +40,14 @@ impl Remembered {
 
 impl Queries {
     /// Writes the receipt, unless recording is disabled.
-    pub(super) async fn keep(
+    pub(super) async fn record(
         &self,
         who: &Who,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         id: QueryId,
         result: &QueryResult,
         receipt: &Receipt,
-        course: Course,
+        start: Start,
     ) {
         if !self.inner.audit.persist {
             return;
@@ -52,8 +55,8 @@ impl Queries {
 
         let stored = NewQuery {
             id,
-            user_id: ask.user_id.clone().unwrap_or_default(),
-            request: serde_json::to_string(ask).unwrap_or_default(),
+            user_id: settings.user_id.clone().unwrap_or_default(),
+            request: serde_json::to_string(settings).unwrap_or_default(),
             receipt: serde_json::to_string(receipt).unwrap_or_default(),
             state: if receipt.error.is_none() {
                 "succeeded"
@@ -67,11 +70,11 @@ impl Queries {
             created_at: who.now,
         };
 
-        let uses = result.uses(course.erasures, &receipt.helpers);
+        let uses = result.uses(start.erasures, &receipt.helpers);
         let (queries, space) = (self.clone(), who.space.clone());
         let writing = self.inner.writes.spawn(async move {
             if let Err(error) = queries
-                .store_receipt(&space, &stored, &uses, course.of_job)
+                .store_receipt(&space, &stored, &uses, start.of_job)
                 .await
             {
                 tracing::warn!(%error, "cannot store the receipt of a query");
@@ -137,7 +140,7 @@ impl Queries {
     ///
     /// # Errors
     /// [`QueryError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: &str) -> Result<Remembered, QueryError> {
+    pub async fn find(&self, space: &Space, id: &str) -> Result<RecordedQuery, QueryError> {
         let unknown = || QueryError::NotFound(id.chars().take(64).collect());
         let parsed: QueryId = id.parse().map_err(|_| unknown())?;
 
@@ -160,7 +163,7 @@ impl Queries {
         let calls = store
             .list_calls_of(space, &Payer::Query(parsed.to_string()))
             .await?;
-        Ok(Remembered {
+        Ok(RecordedQuery {
             receipt: Receipt::of(&stored),
             stored,
             calls,
@@ -183,7 +186,7 @@ impl Queries {
 }
 
 /// Deletes the outputs of a query's calls if it ends without a receipt, by which they would be found.
-pub(super) struct Forget {
+pub(super) struct OutputGuard {
     pub queries: Queries,
     pub space: Space,
     pub id: QueryId,
@@ -191,7 +194,7 @@ pub(super) struct Forget {
     pub has_receipt: bool,
 }
 
-impl Drop for Forget {
+impl Drop for OutputGuard {
     fn drop(&mut self) {
         if self.has_receipt {
             return;

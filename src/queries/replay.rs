@@ -2,20 +2,18 @@
 //! shows the differences.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::cursor::Page;
+use super::finder::{Finder, Record};
 use super::input::Faults;
-use super::recalling::recalled;
-use super::receipt::{PathRecord, Receipt, Totals, fingerprint};
-use super::run::{Known, QueryRun};
-use super::traversal::Hierarchy;
-use super::{
-    Events, Failed, LeafReader, Queries, QueryError, QueryResult, QuerySettings, Remembered,
-    RunRecord, Who,
-};
-use crate::base::ids::QueryId;
+use super::receipt::{Receipt, Totals, fingerprint};
+use super::reuse::recalled;
+use super::steps::{self, Progress, QueryContext};
+use super::{Events, Failed, Queries, QueryError, QueryResult, QuerySettings, RecordedQuery, Who};
 use crate::config::query::{MAX_N, StrategyName};
 use crate::llm::Session;
 
@@ -77,7 +75,7 @@ pub struct LeafDifferences {
 #[derive(Debug)]
 pub struct Replay {
     pub mode: ReplayMode,
-    pub original: Remembered,
+    pub original: RecordedQuery,
     /// Whether everything except times is identical; only for a recorded replay.
     pub identical: Option<bool>,
     pub differences: Differences,
@@ -182,7 +180,7 @@ impl Queries {
             return Err(QueryError::Erased(id.to_owned()).into());
         }
 
-        let Some(settings) = Receipt::ask(&original.stored) else {
+        let Some(settings) = Receipt::settings(&original.stored) else {
             return Err(QueryError::NotFound(id.to_owned()).into());
         };
 
@@ -196,7 +194,7 @@ impl Queries {
             }
         };
 
-        let (result, error) = match outcome {
+        let (mut result, error) = match outcome {
             Ok(result) => (Box::new(result), None),
             Err(Failed {
                 error,
@@ -205,14 +203,13 @@ impl Queries {
             Err(failed) => return Err(failed),
         };
 
-        let is_identical = || {
-            original.receipt.error == error
-                && fingerprint(&result) == original.receipt.result_sha256
-        };
+        let receipt = &original.receipt;
+        let identical = (mode == ReplayMode::Recorded)
+            .then(|| receipt.error == error && fingerprint(&mut result) == receipt.result_sha256);
 
         Ok(Replay {
             mode,
-            identical: (mode == ReplayMode::Recorded).then(is_identical),
+            identical,
             differences: Differences::between(&original.receipt, &result),
             error,
             result,
@@ -224,7 +221,7 @@ impl Queries {
     async fn replay_recorded(
         &self,
         who: &Who,
-        original: &Remembered,
+        original: &RecordedQuery,
         settings: &QuerySettings,
     ) -> Result<QueryResult, Failed> {
         let auto = original.receipt.auto.as_ref();
@@ -245,84 +242,30 @@ impl Queries {
     async fn recorded(
         &self,
         who: &Who,
-        original: &Remembered,
-        ask: &QuerySettings,
+        original: &RecordedQuery,
+        settings: &QuerySettings,
     ) -> Result<QueryResult, Failed> {
-        let inner = &*self.inner;
-        let (stored, receipt) = (&original.stored, &original.receipt);
-        let session = Session::of_record(
-            who.space.clone(),
-            stored.id.to_string(),
-            original.calls.clone(),
-        );
-
-        let (cursor, page) = inner.cursors(ask)?;
-
-        let empty = receipt.path_errors.iter().filter_map(|error| {
-            let path = receipt.paths.iter().find(|path| path.names == error.path)?;
-            path.ids.last().copied()
-        });
-
-        let leaves = |path: &PathRecord| {
-            let leaf = path.ids.last().copied().unwrap_or_default();
-            path.chunk_ids
-                .iter()
-                .map(move |id| (*id, leaf))
-                .collect::<Vec<_>>()
-        };
-
-        let helpers = receipt
-            .helpers
-            .iter()
-            .filter_map(|(id, version)| Some((id.parse().ok()?, *version)));
-
-        let books = LeafReader::Recorded {
-            store: inner.store.clone(),
-            space: who.space.clone(),
-            leaves: receipt.paths.iter().flat_map(leaves).collect(),
-            helpers: helpers.collect(),
-            next: receipt.next.clone(),
-        };
-
-        let auto = ask.strategy == StrategyName::Auto;
-        let map = (cursor.is_none() && !auto).then(|| Hierarchy::Recorded(receipt.levels.clone()));
-        let events = Events::default();
-        let mut run = QueryRun {
+        let (inner, space) = (&*self.inner, &who.space);
+        let id = original.id().to_string();
+        let session = Session::of_record(space.clone(), id.clone(), original.calls.clone());
+        let query = QueryContext {
             inner,
-            ask,
+            settings,
             session: &session,
-            leaf_reader: books,
-            known: Known {
-                paths: if map.is_none() {
-                    receipt.paths()
-                } else {
-                    Vec::new()
-                },
-                mode: Some(receipt.mode_tokens),
-                empty: Some(empty.collect()),
-                auto: receipt.auto.clone(),
-                levels: auto.then(|| receipt.levels.clone()),
-                page,
-                memories: Some(receipt.memories.clone()),
-                ..Known::default()
-            },
-            map,
-            cursor,
-            counter: inner.counter(ask),
-            events: &events,
-            result: QueryResult::new(stored.id.to_string(), ask),
-            record: RunRecord::default(),
-            reserved: 0,
+            finder: Finder::Recorded(Record {
+                inner,
+                space,
+                receipt: &original.receipt,
+            }),
+            page: Page::of(settings, inner.depth())?,
+            events: &Events::default(),
+            counter: inner.counter(settings),
         };
 
-        let begun = std::time::Instant::now();
-        let outcome = run.run().await;
-        let QueryRun {
-            mut result, record, ..
-        } = run;
-        result.account(session.calls(), &record.levels);
-        result.elapsed_ms = super::milliseconds(begun);
-
+        let begun = Instant::now();
+        let mut progress = Progress::new(id, settings);
+        let outcome = steps::run(&query, &mut progress).await;
+        let (result, _) = progress.finish(&session, begun, &outcome);
         match outcome {
             Ok(()) => Ok(result),
             Err(error) => Err(Failed {
@@ -330,12 +273,5 @@ impl Queries {
                 result: Some(Box::new(result)),
             }),
         }
-    }
-}
-
-impl Remembered {
-    /// The id of the query.
-    pub fn id(&self) -> &QueryId {
-        &self.stored.id
     }
 }

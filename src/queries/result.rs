@@ -14,7 +14,7 @@ use crate::model::query::QueryUses;
 
 /// The result of a query: the answer, the chunks it is based on, what was dropped and why, and
 /// every model call.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct QueryResult {
     /// The id of the receipt.
     pub id: String,
@@ -366,33 +366,13 @@ impl QueryResult {
     }
 
     /// An empty result.
-    pub fn new(id: String, ask: &QuerySettings) -> Self {
+    pub fn new(id: String, settings: &QuerySettings) -> Self {
         Self {
             id,
-            strategy: ask.strategy.into_str().to_owned(),
-            tier: None,
-            tiers: Vec::new(),
+            strategy: settings.strategy.into_str().to_owned(),
             found: true,
-            confidence: None,
-            parameters: ask.clone(),
-            warnings: Vec::new(),
-            answer: None,
-            citations: Vec::new(),
-            used_chunks: Vec::new(),
-            chunks: Vec::new(),
-            nearest: Vec::new(),
-            memories: Vec::new(),
-            next_cursor: None,
-            paths: Vec::new(),
-            dropped_paths: Vec::new(),
-            dropped_chunks: Vec::new(),
-            path_errors: Vec::new(),
-            estimate: None,
-            summarization: None,
-            retrievals: Vec::new(),
-            responses: Vec::new(),
-            total_latency: 0.0,
-            elapsed_ms: 0.0,
+            parameters: settings.clone(),
+            ..Self::default()
         }
     }
 
@@ -434,38 +414,6 @@ impl QueryResult {
 
         // The sum of an empty list is -0.0, which would be displayed.
         self.total_latency = asking + reading + 0.0;
-    }
-
-    /// A copy without the chunks.
-    #[must_use]
-    pub fn without_chunks(&self) -> Self {
-        Self {
-            id: self.id.clone(),
-            strategy: self.strategy.clone(),
-            tier: self.tier.clone(),
-            tiers: self.tiers.clone(),
-            found: self.found,
-            confidence: self.confidence.clone(),
-            parameters: self.parameters.clone(),
-            warnings: self.warnings.clone(),
-            answer: self.answer.clone(),
-            citations: self.citations.clone(),
-            used_chunks: self.used_chunks.clone(),
-            chunks: Vec::new(),
-            nearest: self.nearest.clone(),
-            memories: self.memories.clone(),
-            next_cursor: self.next_cursor.clone(),
-            paths: self.paths.clone(),
-            dropped_paths: self.dropped_paths.clone(),
-            dropped_chunks: self.dropped_chunks.clone(),
-            path_errors: self.path_errors.clone(),
-            estimate: self.estimate.clone(),
-            summarization: self.summarization.clone(),
-            retrievals: self.retrievals.clone(),
-            responses: self.responses.clone(),
-            total_latency: self.total_latency,
-            elapsed_ms: self.elapsed_ms,
-        }
     }
 }
 

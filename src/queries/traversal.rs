@@ -9,13 +9,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::contents::Contents;
+use super::auto::picking::PICK_LEVEL;
+use super::hints::Hints;
+use super::steps::QueryContext;
 use super::strategy::Strategy;
-use super::{Events, QueryError, QueryEvent};
+use super::{QueryError, QueryEvent};
 use crate::base::ids::Space;
 use crate::categories::options::Options;
 use crate::llm::tasks::select::Select;
-use crate::llm::{Llm, Session};
 use crate::model::category::{Category, CategoryOption};
 use crate::store::Store;
 
@@ -52,12 +53,14 @@ pub struct Choice {
 }
 
 /// A path: to a leaf, or to where it ended.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     pub ids: Vec<i64>,
     pub names: Vec<String>,
     /// On each level: the rank, and the best rank there.
     pub ranks: Vec<(i64, i64)>,
+    /// The chunks read from its leaf.
+    pub chunk_ids: Vec<i64>,
 }
 
 impl Path {
@@ -125,76 +128,72 @@ pub struct Walk {
 /// Where the options come from.
 pub enum Hierarchy {
     /// The whole hierarchy, from memory.
-    Known(Arc<Options>),
+    Cached(Arc<Options>),
     /// The whole hierarchy, read level by level.
-    Whole { store: Store, space: Space },
-    /// The part of it with chunks that the query may see, by parent.
-    Part(HashMap<i64, Vec<Category>>),
-    /// As recorded.
-    Recorded(Vec<Level>),
+    Stored { store: Store, space: Space },
+    /// A part of it, by parent.
+    Part(HashMap<i64, Vec<CategoryOption>>),
 }
 
 impl Hierarchy {
-    /// The part of the hierarchy formed by these categories.
-    pub fn part(categories: &[Category]) -> Self {
-        let mut by_parent: HashMap<i64, Vec<Category>> = HashMap::new();
-        for category in categories {
-            by_parent
-                .entry(category.parent_id.unwrap_or(0))
-                .or_default()
-                .push(category.clone());
+    fn part(options: impl Iterator<Item = CategoryOption>) -> Self {
+        let mut by_parent: HashMap<i64, Vec<CategoryOption>> = HashMap::new();
+        for option in options {
+            by_parent.entry(option.parent_id).or_default().push(option);
         }
 
         Self::Part(by_parent)
     }
 
-    pub async fn children(
-        &self,
-        level: i64,
-        parents: &[i64],
-    ) -> Result<Vec<CategoryOption>, QueryError> {
-        let child = |category: &Category| CategoryOption {
+    /// The part with chunks that a query may see.
+    pub fn visible(categories: &[Category]) -> Self {
+        Self::part(categories.iter().map(|category| CategoryOption {
             id: category.id,
             parent_id: category.parent_id.unwrap_or(0),
             name: category.name.clone(),
-        };
+        }))
+    }
+
+    /// The options of a recorded walk; those of a pick repeat some of them by their whole path.
+    pub fn recorded(levels: &[Level]) -> Self {
+        let of_walk = levels.iter().filter(|level| level.level != PICK_LEVEL);
+        let name = |label: &str| label.rsplit(MARK).next().unwrap_or(label).to_owned();
+        let offers = of_walk.flat_map(|level| &level.options);
+        Self::part(offers.map(|offer| CategoryOption {
+            id: offer.id,
+            parent_id: offer.parent_id,
+            name: name(&offer.label),
+        }))
+    }
+
+    pub async fn children(&self, parents: &[i64]) -> Result<Vec<CategoryOption>, QueryError> {
         Ok(match self {
-            Self::Known(options) => options.children(parents),
-            Self::Whole { store, space } => store.list_options(space, parents).await?,
+            Self::Cached(options) => options.children(parents),
+            Self::Stored { store, space } => store.list_options(space, parents).await?,
             Self::Part(by_parent) => parents
                 .iter()
                 .filter_map(|parent| by_parent.get(parent))
                 .flatten()
-                .map(child)
+                .cloned()
                 .collect(),
-            Self::Recorded(levels) => {
-                let recorded = levels.iter().filter(|recorded| recorded.level == level);
-                let name = |label: &str| label.rsplit(MARK).next().unwrap_or(label).to_owned();
-                recorded
-                    .flat_map(|recorded| &recorded.options)
-                    .map(|offer| CategoryOption {
-                        id: offer.id,
-                        parent_id: offer.parent_id,
-                        name: name(&offer.label),
-                    })
-                    .collect()
-            }
         })
     }
 }
 
-/// What a walk needs to know.
-pub struct Walker<'a> {
-    pub llm: &'a Llm,
-    pub session: &'a Session,
-    pub map: Hierarchy,
-    pub query: Arc<str>,
+/// What a model sees when it selects categories.
+pub struct CategoryView {
+    pub hierarchy: Hierarchy,
+    /// The helpers of the sources to which the query is limited.
     pub contextual_helper: Option<Arc<str>>,
-    pub strategy: Strategy,
-    pub depth: i64,
     /// What categories contain, if the embedded model selects.
-    pub contents: Contents,
-    pub events: &'a Events,
+    pub hints: Hints,
+}
+
+/// Walks down the hierarchy.
+pub struct Walker<'a> {
+    pub query: &'a QueryContext<'a>,
+    pub view: CategoryView,
+    pub strategy: Strategy,
 }
 
 impl Walker<'_> {
@@ -203,14 +202,14 @@ impl Walker<'_> {
         self.run_from(1, vec![Path::default()], walk).await
     }
 
-    /// The same from categories above a level.
+    /// Walks down from categories above a level.
     pub async fn run_from(
         &self,
         first: i64,
         mut frontier: Vec<Path>,
         walk: &mut Walk,
     ) -> Result<(), QueryError> {
-        for level in first..=self.depth {
+        for level in first..=self.query.inner.depth {
             frontier = self.step(level, frontier, walk).await?;
             if frontier.is_empty() {
                 break;
@@ -240,7 +239,7 @@ impl Walker<'_> {
         walk: &mut Walk,
     ) -> Result<Vec<Path>, QueryError> {
         let parents: Vec<i64> = frontier.iter().map(Path::leaf).collect();
-        let children = self.map.children(level, &parents).await?;
+        let children = self.view.hierarchy.children(&parents).await?;
         let of = |path: &Path| {
             children
                 .iter()
@@ -285,30 +284,7 @@ impl Walker<'_> {
                 label: label.clone(),
             });
 
-        let most = self.strategy.n(level).min(options.len());
-        walk.levels.push(Level {
-            level,
-            options: offers.collect(),
-            max_selectable: i64::try_from(most).unwrap_or(i64::MAX),
-            chosen: Vec::new(),
-            asked: options.len() > 1,
-        });
-
-        let ids: Vec<i64> = options.iter().map(|(_, child)| child.id).collect();
-        let chosen = self.choose(level, &labels, &ids, most).await?;
-        let best = i64::try_from(most).unwrap_or(i64::MAX);
-
-        if let Some(record) = walk.levels.last_mut() {
-            record.chosen = chosen
-                .iter()
-                .map(|(at, rank)| Choice {
-                    id: options[*at].1.id,
-                    ranked_relevance: *rank,
-                })
-                .collect();
-            self.events.tell_with(|| QueryEvent::Level(record.clone()));
-        }
-
+        let (chosen, best) = self.choose(level, offers.collect(), &labels, walk).await?;
         let led_on: HashSet<i64> = chosen
             .iter()
             .map(|(at, _)| options[*at].1.parent_id)
@@ -333,31 +309,9 @@ impl Walker<'_> {
         offers: &[(Path, Offer)],
         walk: &mut Walk,
     ) -> Result<Vec<Path>, QueryError> {
-        let labels: Arc<[String]> = offers
-            .iter()
-            .map(|(_, offer)| offer.label.clone())
-            .collect();
-        let most = self.strategy.n(level).min(offers.len());
-        let best = i64::try_from(most).unwrap_or(i64::MAX);
-        walk.levels.push(Level {
-            level,
-            options: offers.iter().map(|(_, offer)| offer.clone()).collect(),
-            max_selectable: best,
-            chosen: Vec::new(),
-            asked: offers.len() > 1,
-        });
-
-        let ids: Vec<i64> = offers.iter().map(|(_, offer)| offer.id).collect();
-        let chosen = self.choose(level, &labels, &ids, most).await?;
-        if let Some(record) = walk.levels.last_mut() {
-            let choice = |(at, rank): &(usize, i64)| Choice {
-                id: offers[*at].1.id,
-                ranked_relevance: *rank,
-            };
-            record.chosen = chosen.iter().map(choice).collect();
-            self.events.tell_with(|| QueryEvent::Level(record.clone()));
-        }
-
+        let options: Vec<Offer> = offers.iter().map(|(_, offer)| offer.clone()).collect();
+        let labels: Arc<[String]> = options.iter().map(|offer| offer.label.clone()).collect();
+        let (chosen, best) = self.choose(level, options, &labels, walk).await?;
         let ranked = |(at, rank): &(usize, i64)| {
             let path = offers[*at].0.clone();
             Path {
@@ -369,8 +323,41 @@ impl Walker<'_> {
         Ok(chosen.iter().map(ranked).collect())
     }
 
-    /// The indexes of the selected options with their ranks, best first, each once.
+    /// Selects among options, and records the level. Returns the indexes of the selected options with
+    /// their ranks, best first, and the best rank.
     async fn choose(
+        &self,
+        level: i64,
+        options: Vec<Offer>,
+        labels: &Arc<[String]>,
+        walk: &mut Walk,
+    ) -> Result<(Vec<(usize, i64)>, i64), QueryError> {
+        let most = self.strategy.n(level).min(options.len());
+        let best = i64::try_from(most).unwrap_or(i64::MAX);
+        let ids: Vec<i64> = options.iter().map(|offer| offer.id).collect();
+        walk.levels.push(Level {
+            level,
+            asked: options.len() > 1,
+            options,
+            max_selectable: best,
+            chosen: Vec::new(),
+        });
+
+        let chosen = self.ask(level, labels, &ids, most).await?;
+        if let Some(record) = walk.levels.last_mut() {
+            let choice = |(at, rank): &(usize, i64)| Choice {
+                id: ids[*at],
+                ranked_relevance: *rank,
+            };
+            record.chosen = chosen.iter().map(choice).collect();
+            self.query.events.send(|| QueryEvent::Level(record.clone()));
+        }
+
+        Ok((chosen, best))
+    }
+
+    /// The indexes of the selected options with their ranks, best first, each once.
+    async fn ask(
         &self,
         level: i64,
         labels: &Arc<[String]>,
@@ -381,17 +368,18 @@ impl Walker<'_> {
             return Ok(vec![(0, 1)]);
         }
 
+        let query = self.query;
         let task = Select {
-            contextual_helper: self.contextual_helper.clone(),
-            query: Arc::clone(&self.query),
+            contextual_helper: self.view.contextual_helper.clone(),
+            query: query.text(),
             level: u32::try_from(level).unwrap_or(u32::MAX),
-            depth: u32::try_from(self.depth).unwrap_or(u32::MAX),
+            depth: u32::try_from(query.inner.depth).unwrap_or(u32::MAX),
             options: Arc::clone(labels),
-            hint: self.contents.hint(ids),
+            hint: self.view.hints.of(ids),
             at_most: most,
         };
 
-        let answered = self.llm.ask(self.session, task).await?;
+        let answered = query.inner.llm.ask(query.session, task).await?;
         let places: HashMap<&str, usize> = labels
             .iter()
             .enumerate()

@@ -9,14 +9,13 @@ use sqlx::any::AnyRow;
 
 use super::chunks::ChunkPlace;
 use super::dialect::Statement;
+use super::source_chunks::{COLUMNS, TABLES, read_source_chunk};
 use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::category::{Category, CategoryOption};
-use crate::model::query::{Candidate, QueryScope, SourceHelper};
-
-const COLUMNS: &str = "c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, c.created_at, c.token_count, \
-     c.tokenizer, c.version_id, s.filename, s.path";
+use crate::model::chunk::SourceChunk;
+use crate::model::query::{QueryScope, SourceHelper};
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;
@@ -131,9 +130,6 @@ impl StatementBuilder {
     }
 }
 
-const OF_CHUNK: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
-                        JOIN sources s ON s.space = c.space AND s.id = c.source_id";
-
 /// Chunks `c` of the newest version of each source at a time. A version without new content names
 /// the one whose chunks it shares. `source_id` is the column with the source.
 pub(super) fn of_then(source_id: &str) -> String {
@@ -161,7 +157,7 @@ impl Store {
         if scope.names_sources() {
             // From the sources to their chunks, because the sources are few.
             statement.text(
-                &format!("SELECT DISTINCT c.category_id{OF_CHUNK} WHERE s.space = ?"),
+                &format!("SELECT DISTINCT c.category_id{TABLES} WHERE s.space = ?"),
                 space.as_str(),
             );
 
@@ -177,7 +173,7 @@ impl Store {
             statement.number(" AND k.level = ?", depth);
             let _ = write!(
                 statement.sql,
-                " AND EXISTS (SELECT 1{OF_CHUNK} WHERE c.space = k.space AND c.category_id = k.id"
+                " AND EXISTS (SELECT 1{TABLES} WHERE c.space = k.space AND c.category_id = k.id"
             );
 
             statement.scope(scope);
@@ -275,12 +271,12 @@ impl Store {
     }
 
     /// Chunks of leaves, each in order of arrival.
-    pub async fn list_candidates(
+    pub async fn list_leaf_chunks(
         &self,
         space: &Space,
         scope: &QueryScope,
         parts: &[LeafPart],
-    ) -> Result<Vec<Candidate>, StoreError> {
+    ) -> Result<Vec<SourceChunk>, StoreError> {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -288,7 +284,7 @@ impl Store {
         let mut statement = StatementBuilder::default();
         for (number, part) in parts.iter().enumerate() {
             statement.push(if number == 0 { "" } else { " UNION ALL " });
-            let select = format!("SELECT * FROM (SELECT {COLUMNS}{OF_CHUNK} WHERE c.space = ?");
+            let select = format!("SELECT * FROM (SELECT {COLUMNS}{TABLES} WHERE c.space = ?");
             statement.text(&select, space.as_str());
             statement.number(" AND c.category_id = ?", part.leaf);
             statement.scope(scope);
@@ -305,44 +301,14 @@ impl Store {
 
         let kept =
             parts.len() <= KEPT_LEAVES && scope.source_ids.len() <= 1 && scope.tags.len() <= 1;
-        self.retry("list_candidates", || async {
+        self.retry("list_leaf_chunks", || async {
             self.fetch_all(self.put_together(&statement, kept))
                 .await?
                 .iter()
-                .map(read_candidate)
+                .map(read_source_chunk)
                 .collect()
         })
         .await
-    }
-
-    /// Chunks by id; deleted ones are missing.
-    pub async fn list_chunks_by_id(
-        &self,
-        space: &Space,
-        ids: &[i64],
-    ) -> Result<Vec<Candidate>, StoreError> {
-        // By id only: if its index could be used, SQLite would scan the whole space.
-        let sql = "SELECT c.id, c.source_id, v.version, c.text_content, c.start_char, c.end_char, c.category_id, \
-                   c.created_at, c.token_count, c.tokenizer, c.version_id, s.filename, s.path FROM chunks c \
-                   JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
-                   JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE COALESCE(c.space, '') = ? AND c.category_id IS NOT NULL AND c.id IN (??)";
-        let mut found = Vec::new();
-        for some in ids.chunks(AT_ONCE) {
-            let rows = self.retry("list_chunks_by_id", || async {
-                let query = self
-                    .backend
-                    .dialect
-                    .query_list(sql, some.len())
-                    .bind(space.as_str());
-                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
-                    .await
-            });
-            for row in rows.await? {
-                found.push(read_candidate(&row)?);
-            }
-        }
-
-        Ok(found)
     }
 
     /// The helpers of sources, current or as of a time.
@@ -454,24 +420,6 @@ fn read_option(row: &AnyRow) -> Result<CategoryOption, StoreError> {
         id: row.try_get("id")?,
         parent_id: row.try_get("parent_key")?,
         name: row.try_get("name")?,
-    })
-}
-
-pub(super) fn read_candidate(row: &AnyRow) -> Result<Candidate, StoreError> {
-    Ok(Candidate {
-        id: row.try_get("id")?,
-        source_id: SourceId::from_stored(row.try_get("source_id")?),
-        source_version: row.try_get("version")?,
-        text: row.try_get("text_content")?,
-        start_char: row.try_get("start_char")?,
-        end_char: row.try_get("end_char")?,
-        category_id: row.try_get("category_id")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        token_count: row.try_get("token_count")?,
-        tokenizer: row.try_get("tokenizer")?,
-        version_id: row.try_get("version_id")?,
-        filename: row.try_get("filename")?,
-        path: row.try_get("path")?,
     })
 }
 

@@ -23,6 +23,7 @@ mod catalog;
 mod categories;
 mod category_changes;
 mod category_counts;
+mod chunk_ranges;
 mod chunks;
 mod connection;
 mod contextual_helpers;
@@ -60,7 +61,7 @@ mod old_holders;
 mod pgvector;
 mod policies;
 mod queries;
-mod ranked_chunks;
+
 mod reindexing;
 mod retry;
 mod search;

@@ -1,15 +1,18 @@
 //! The strategy `auto`: search first, and ask a model to choose categories only where the search
 //! leaves doubt. Chunks are ranked one by one.
 //!
-//! `decide` is the rule that chooses the next tier, `ranking` orders chunks by what the tiers
-//! found, `layouts` knows where filed chunks begin and end, `result_cache` keeps recent results, `page`
-//! is its cursor. `run/auto.rs` takes the steps.
+//! `tiers` runs `searching`, then, if the rule in `decide` says so, `picking`; `ranking` orders what
+//! they found, `cuts` maps chunks cut for searching onto those that are filed, `cursor` carries the
+//! rest of a ranking to the next page, `result_cache` holds recent results.
 
+pub mod cursor;
+pub mod cuts;
 pub mod decide;
-pub mod layouts;
-pub mod page;
+pub mod picking;
 pub mod ranking;
 pub mod result_cache;
+pub mod searching;
+pub mod tiers;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -4,11 +4,21 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::decide::{OWN_WORDS_LOSS, PICK_WEIGHT, SIBLING_LOSS, WORDS_LOSS};
-use crate::model::query::{Candidate, PlacedChunk};
+use super::cursor::MAX_CARRIED;
+use super::decide::{NEAREST, OWN_WORDS_LOSS, PICK_WEIGHT, SIBLING_LOSS, WORDS_LOSS};
+use super::searching::SUMMARIZED_BUDGETS;
+use crate::config::query::PromptLimiting;
+use crate::model::chunk::SourceChunk;
+use crate::queries::QuerySettings;
 use crate::queries::budget::keywords;
 
-/// A chunk with the place at which the search found it.
+/// How many times the budget is read, so that the best chunks of each result can be chosen.
+const READ_BUDGETS: i64 = 2;
+/// If the order of the chunks does not depend on their texts, this part of the budget is read besides
+/// it.
+const SPARE_SHARE: i64 = 4;
+
+/// A chunk with the position at which the search found it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RankedChunk {
     pub chunk_id: i64,
@@ -31,59 +41,9 @@ impl RankedChunk {
     }
 }
 
-/// The filed chunks that share text with the results of a search, in the order of the results. A
-/// result without filed chunks stands for itself.
-pub fn filed(
-    results: &[(i64, f64)],
-    places: &[PlacedChunk],
-    filed: &[PlacedChunk],
-) -> Vec<RankedChunk> {
-    let places: HashMap<i64, &PlacedChunk> =
-        places.iter().map(|place| (place.chunk_id, place)).collect();
-
-    let mut by_version: HashMap<i64, Vec<&PlacedChunk>> = HashMap::new();
-    for chunk in filed {
-        by_version.entry(chunk.version_id).or_default().push(chunk);
-    }
-
-    for chunks in by_version.values_mut() {
-        chunks.sort_by_key(|chunk| (chunk.start_char, chunk.chunk_id));
-    }
-
-    let mut seen = HashSet::new();
-    let mut ranked = Vec::new();
-    for (result, (chunk_id, score)) in (0..).zip(results) {
-        let Some(place) = places.get(chunk_id) else {
-            continue;
-        };
-
-        let shared = match by_version.get(&place.version_id) {
-            Some(chunks) if !place.filed => {
-                let first = chunks.partition_point(|chunk| chunk.end_char <= place.start_char);
-                let after = chunks.partition_point(|chunk| chunk.start_char < place.end_char);
-                &chunks[first.min(after)..after]
-            }
-            _ => &[*place][..],
-        };
-
-        for chunk in shared.iter().filter(|chunk| seen.insert(chunk.chunk_id)) {
-            ranked.push(RankedChunk {
-                chunk_id: chunk.chunk_id,
-                leaf: chunk.category_id,
-                result,
-                search: *score,
-                pick: 0.0,
-                tokens: chunk.token_count,
-            });
-        }
-    }
-
-    ranked
-}
-
 /// Adds what a model picked: raises the chunks of picked leaves, and adds those that the search did
 /// not find.
-pub fn add_picks(ranked: &mut Vec<RankedChunk>, picks: &[(i64, f64)], chunks: &[Candidate]) {
+pub fn add_picks(ranked: &mut Vec<RankedChunk>, picks: &[(i64, f64)], chunks: &[SourceChunk]) {
     let shares: HashMap<i64, f64> = picks.iter().copied().collect();
     for chunk in ranked.iter_mut() {
         let share = shares.get(&chunk.leaf).copied().unwrap_or(0.0);
@@ -96,10 +56,10 @@ pub fn add_picks(ranked: &mut Vec<RankedChunk>, picks: &[(i64, f64)], chunks: &[
         if !known.contains(&chunk.id) {
             ranked.push(RankedChunk {
                 chunk_id: chunk.id,
-                leaf: chunk.category_id,
+                leaf: chunk.leaf(),
                 result: number,
                 search: 0.0,
-                pick: shares.get(&chunk.category_id).copied().unwrap_or(0.0),
+                pick: shares.get(&chunk.leaf()).copied().unwrap_or(0.0),
                 tokens: chunk.token_count,
             });
         }
@@ -110,6 +70,83 @@ pub fn add_picks(ranked: &mut Vec<RankedChunk>, picks: &[(i64, f64)], chunks: &[
 pub fn sort(ranked: &mut [RankedChunk]) {
     // Stable: of equals, the one found first.
     ranked.sort_by(|one, other| other.relevance().total_cmp(&one.relevance()));
+}
+
+/// How many chunks are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Maximum chunks, in total and of one leaf; 0 of a leaf means no limit.
+    chunks: usize,
+    per_leaf: u64,
+    /// The budget of tokens, and how often it is read if the chunks are to be summarised.
+    budget: i64,
+    summarized: bool,
+}
+
+impl Limits {
+    /// For a query; without an answer, only the nearest chunks are shown.
+    pub fn of(settings: &QuerySettings, budget: i64, is_answerless: bool) -> Self {
+        let limit = usize::try_from(settings.limit).unwrap_or(usize::MAX);
+        Self {
+            chunks: if is_answerless {
+                limit.min(NEAREST)
+            } else {
+                limit
+            },
+            per_leaf: settings.per_path_limit,
+            budget,
+            summarized: settings.prompt_limiting_strategy == PromptLimiting::Summarize,
+        }
+    }
+
+    /// How many tokens of these chunks are read.
+    fn tokens(&self, ranked: &[RankedChunk]) -> i64 {
+        if self.summarized {
+            return self.budget.saturating_mul(SUMMARIZED_BUDGETS);
+        }
+
+        let fits = |chunk: &RankedChunk| chunk.tokens <= self.budget;
+        if is_in_order(ranked.iter()) && ranked.iter().all(fits) {
+            // Some may be too long for what is left of the budget.
+            return self.budget.saturating_add(self.budget / SPARE_SHARE);
+        }
+
+        self.budget.saturating_mul(READ_BUDGETS)
+    }
+}
+
+/// Which chunks are read, and which are left for further pages, with their relevance in thousandths:
+/// enough to fill the budget a few times, and not too many of one leaf.
+pub fn choose(ranked: Vec<RankedChunk>, limits: Limits) -> (Vec<RankedChunk>, Vec<(i64, u32)>) {
+    let mut room = limits.tokens(&ranked);
+    let mut of_leaf: HashMap<i64, u64> = HashMap::new();
+    let (mut read, mut rest) = (Vec::new(), Vec::new());
+    for chunk in ranked {
+        let count = of_leaf.entry(chunk.leaf).or_default();
+        *count += 1;
+        if limits.per_leaf > 0 && *count > limits.per_leaf {
+            continue;
+        }
+
+        if read.len() < limits.chunks && (room > 0 || read.is_empty()) {
+            room -= chunk.tokens;
+            read.push(chunk);
+        } else {
+            rest.push((chunk.chunk_id, thousandths(chunk.relevance())));
+        }
+    }
+
+    rest.truncate(MAX_CARRIED);
+    (read, rest)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share from 0 to 1"
+)]
+pub fn thousandths(share: f64) -> u32 {
+    (share.clamp(0.0, 1.0) * 1000.0).round() as u32
 }
 
 /// Chunks that share a result of the search, or, without one, a leaf.
@@ -171,43 +208,6 @@ pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn place(chunk_id: i64, version_id: i64, filed: bool, from: i64, to: i64) -> PlacedChunk {
-        PlacedChunk {
-            chunk_id,
-            version_id,
-            filed,
-            start_char: from,
-            end_char: to,
-            token_count: 10,
-            category_id: if filed { 7 } else { 0 },
-        }
-    }
-
-    #[test]
-    fn a_result_stands_for_the_filed_chunks_that_share_its_text() {
-        let results = [(21, 0.9), (22, 0.8), (31, 0.7), (41, 0.6), (99, 0.5)];
-        let places = [
-            place(21, 1, false, 100, 260),
-            place(22, 1, false, 240, 400),
-            place(31, 2, false, 0, 50),
-            place(41, 3, true, 0, 50),
-        ];
-        let filed_chunks = [
-            place(1, 1, true, 0, 100),
-            place(2, 1, true, 100, 200),
-            place(3, 1, true, 200, 300),
-            place(4, 1, true, 300, 400),
-        ];
-
-        let ranked = filed(&results, &places, &filed_chunks);
-        let ids: Vec<_> = ranked
-            .iter()
-            .map(|chunk| (chunk.chunk_id, chunk.result))
-            .collect();
-        assert_eq!(ids, [(2, 0), (3, 0), (4, 1), (31, 2), (41, 3)]);
-        assert_eq!(ranked[3].leaf, 0, "not filed");
-    }
 
     #[test]
     fn a_pick_raises_its_leaf_and_never_lowers_another() {

@@ -10,16 +10,16 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::queries::{QueryResult, QuerySettings};
 
-/// Maximum kept results, and maximum characters of the chunks of one.
+/// Maximum cached results, and maximum characters of the chunks of one.
 const MAX_RESULTS: usize = 256;
 const MAX_CHARS: usize = 200_000;
 
 /// The results of all spaces.
 pub struct RecentResults {
-    kept: Mutex<LruCache<(Space, String), Kept>>,
+    cache: Mutex<LruCache<(Space, String), Entry>>,
 }
 
-struct Kept {
+struct Entry {
     /// The space's write counter before the query ran.
     writes: i64,
     at: Timestamp,
@@ -29,7 +29,7 @@ struct Kept {
 impl Default for RecentResults {
     fn default() -> Self {
         Self {
-            kept: Mutex::new(LruCache::new(MAX_RESULTS)),
+            cache: Mutex::new(LruCache::new(MAX_RESULTS)),
         }
     }
 }
@@ -39,20 +39,21 @@ impl RecentResults {
     pub fn find(
         &self,
         space: &Space,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         writes: i64,
         since: Timestamp,
     ) -> Option<QueryResult> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&(space.clone(), key(ask)))
-            .filter(|kept| kept.writes == writes && kept.at >= since)
-            .map(|kept| kept.result.clone())
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache
+            .get(&(space.clone(), key(settings)))
+            .filter(|entry| entry.writes == writes && entry.at >= since)
+            .map(|entry| entry.result.clone())
     }
 
-    pub fn keep(
+    pub fn store(
         &self,
         space: &Space,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         writes: i64,
         at: Timestamp,
         result: &QueryResult,
@@ -66,20 +67,20 @@ impl RecentResults {
             return;
         }
 
-        let fresh = Kept {
+        let fresh = Entry {
             writes,
             at,
             result: result.clone(),
         };
 
-        self.kept
+        self.cache
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert((space.clone(), key(ask)), fresh);
+            .insert((space.clone(), key(settings)), fresh);
     }
 }
 
 /// Everything that decides what a query returns.
-fn key(ask: &QuerySettings) -> String {
-    sha256_hex(&serde_json::to_vec(ask).unwrap_or_default())
+fn key(settings: &QuerySettings) -> String {
+    sha256_hex(&serde_json::to_vec(settings).unwrap_or_default())
 }

@@ -13,6 +13,7 @@ use crate::llm::tasks::answer::{Answer, number, place, query_line};
 use crate::llm::tasks::summarize::{Summarize, SummarizeChunk};
 use crate::llm::tasks::{CLOSING, OPENING, helper_line};
 use crate::llm::{Llm, Task};
+use crate::queries::steps::QueryItem;
 
 /// Above this many bytes, counting moves off the threads that serve requests.
 const MUCH_TEXT: usize = 50_000;
@@ -23,24 +24,13 @@ const LONG_TARGET: usize = 10_000;
 /// The marks that chat templates put around the two messages of a request, which providers count.
 const MESSAGE_TOKENS: i64 = 16;
 
-/// A chunk that may become part of a prompt.
-#[derive(Debug, Clone)]
-pub struct BudgetChunk {
-    pub chunk_id: i64,
-    /// The index of its path.
-    pub path: usize,
-    /// The index of its source, in order of first use.
-    pub source: usize,
-    pub label: Arc<str>,
-    pub text: Arc<str>,
-    /// Its token count, if known.
-    pub counted: Option<Size>,
-}
+/// The chunks of a prompt, the labels of their paths, and the helpers of their sources.
+type Parts = (Vec<QueryItem>, Vec<Arc<str>>, Vec<Option<Arc<str>>>);
 
 impl ModeTokens {
     /// What any mode may add that the models may come to use: a prompt that fits still fits after a
     /// model has rejected a mode.
-    pub fn of(llm: &Llm, wished: Option<&str>, counter: TokenCounter) -> Self {
+    pub fn of(llm: &Llm, model: Option<&str>, counter: TokenCounter) -> Self {
         let answer = Answer {
             query: "".into(),
             contextual_helpers: Vec::new(),
@@ -66,63 +56,55 @@ impl ModeTokens {
         };
 
         Self {
-            answer: most(llm.additions(wished, &answer)),
-            summarize: most(llm.additions(wished, &summarize)),
+            answer: most(llm.additions(model, &answer)),
+            summarize: most(llm.additions(model, &summarize)),
         }
     }
 }
 
 impl PromptTokens {
-    /// Counts every part once.
+    /// Counts every part of a prompt once: its query, and the rest.
     pub async fn count(
         counter: TokenCounter,
         mode: ModeTokens,
-        query: Arc<str>,
-        helpers: Vec<Option<Arc<str>>>,
-        chunks: Vec<BudgetChunk>,
+        (query, parts): (Arc<str>, Arc<Parts>),
     ) -> Self {
-        let unknown = chunks.iter().filter(|chunk| chunk.counted.is_none());
-        let bytes: usize = query.len() + unknown.map(|chunk| chunk.text.len()).sum::<usize>();
-        counted(bytes, move || {
-            Self::count_now(counter, mode, &query, &helpers, &chunks)
-        })
-        .await
+        let uncounted = parts.0.iter().filter(|item| known(counter, item).is_none());
+        let bytes = query.len() + uncounted.map(|item| item.found.text.len()).sum::<usize>();
+        let count = move || Self::count_now(counter, mode, &query, &parts);
+        counted(bytes, count).await
     }
 
-    fn count_now(
-        counter: TokenCounter,
-        mode: ModeTokens,
-        query: &str,
-        helpers: &[Option<Arc<str>>],
-        chunks: &[BudgetChunk],
-    ) -> Self {
+    fn count_now(counter: TokenCounter, mode: ModeTokens, query: &str, parts: &Parts) -> Self {
+        let (items, labels, helpers) = parts;
         let line = |helper: Option<&str>| Size::of(counter, &helper_line(helper));
         let query = Size::of(counter, &query_line(query));
         let mut instruction = Size::of(counter, Answer::SYSTEM);
         instruction.tokens += mode.answer;
         let end = Size::of(counter, CLOSING);
+
         // Chunks of one path share most of their headings.
-        let mut labels: HashMap<usize, Size> = HashMap::new();
-        let mut heading = |chunk: &BudgetChunk| {
-            let label = || Size::of(counter, &format!("{}{OPENING}", place(&chunk.label)));
-            let label = *labels.entry(chunk.path).or_insert_with(label);
-            Size::of(counter, &number(chunk.chunk_id)).plus(label)
+        let mut counted: HashMap<usize, Size> = HashMap::new();
+        let mut heading = |item: &QueryItem| {
+            let path = item.scores.path;
+            let label = || Size::of(counter, &format!("{}{OPENING}", place(&labels[path])));
+            let label = *counted.entry(path).or_insert_with(label);
+            Size::of(counter, &number(item.found.id)).plus(label)
         };
-        let item = |chunk: &BudgetChunk| {
-            let text = chunk
-                .counted
-                .unwrap_or_else(|| Size::of(counter, &chunk.text));
+        let part = |item: &QueryItem| {
+            let text = known(counter, item).unwrap_or_else(|| Size::of(counter, &item.found.text));
             Item {
-                path: chunk.path,
-                source: chunk.source,
-                frame: heading(chunk).plus(end),
+                path: item.scores.path,
+                source: item.scores.source,
+                frame: heading(item).plus(end),
                 text,
-                sent: match quoted(&chunk.text) {
+                sent: match quoted(&item.found.text) {
                     Cow::Owned(escaped) => Size::of(counter, &escaped).tokens,
                     Cow::Borrowed(_) => text.tokens,
                 },
             }
         };
+
         Self {
             base: instruction.plus(query),
             query,
@@ -132,9 +114,18 @@ impl PromptTokens {
                 .iter()
                 .map(|helper| helper.as_deref().map(|helper| line(Some(helper))))
                 .collect(),
-            items: chunks.iter().map(item).collect(),
+            items: items.iter().map(part).collect(),
         }
     }
+}
+
+/// The size of a chunk, if the ingestion counted it with the same tokenizer.
+fn known(counter: TokenCounter, item: &QueryItem) -> Option<Size> {
+    let chunk = &item.found;
+    (chunk.tokenizer == counter.name()).then_some(Size {
+        tokens: chunk.token_count,
+        chars: chunk.end_char - chunk.start_char,
+    })
 }
 
 /// The complete prompt, counted as a whole: the sum of its parts is only close.
@@ -160,12 +151,12 @@ async fn counted<T: Send + 'static>(
     bytes: usize,
     count: impl Fn() -> T + Clone + Send + 'static,
 ) -> T {
-    static PLACES: OnceLock<Semaphore> = OnceLock::new();
+    static SLOTS: OnceLock<Semaphore> = OnceLock::new();
     if bytes < MUCH_TEXT {
         return count();
     }
     let processors = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let _place = PLACES
+    let _slot = SLOTS
         .get_or_init(|| Semaphore::new(processors()))
         .acquire()
         .await;

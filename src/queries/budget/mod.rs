@@ -1,20 +1,23 @@
 //! The budget: the tokens of a prompt, counted part by part, and what to do if they are too many.
 //!
-//! The arithmetic is pure and knows no prompt: `counting` counts the parts, and either `prune` or
-//! `summarize` acts on them, never both.
+//! `draft` is the prompt, `counting` counts its parts, `fit` reports what is done about them: either
+//! `prune` (`fill` with `auto`) or `summarize`, never both. These are pure.
 
 mod counting;
-pub mod fill;
+pub mod draft;
+mod fill;
+mod fit;
 pub mod keywords;
-pub mod prune;
-pub mod summarize;
+mod prune;
+mod summarize;
 
 use serde::{Deserialize, Serialize};
 
 use memoir_text::text::char_count;
 use memoir_text::tokens::TokenCounter;
 
-pub use counting::{BudgetChunk, count_prompt};
+pub use counting::count_prompt;
+pub use fit::fit;
 
 /// Tokens and characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

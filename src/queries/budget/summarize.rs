@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use memoir_text::tokens::TokenCounter;
-
-use super::{BudgetChunk, PromptTokens, Size};
+use super::{PromptTokens, Size};
 use crate::llm::Task;
 use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk, heading};
 use crate::llm::tasks::{CLOSING, OPENING};
+use crate::queries::steps::QueryItem;
+use memoir_text::tokens::TokenCounter;
 
 /// The settings.
 #[derive(Debug, Clone, Copy)]
@@ -64,10 +64,10 @@ impl Plan {
     }
 
     /// The task of one part.
-    pub fn task(&self, part: &Part, chunks: &[BudgetChunk], rules: Rules) -> Summarize {
-        let chunk = |(chunk, target): (&BudgetChunk, &i64)| SummarizeChunk {
-            chunk_id: chunk.chunk_id,
-            text: Arc::clone(&chunk.text),
+    pub fn task(&self, part: &Part, chunks: &[QueryItem], rules: Rules) -> Summarize {
+        let chunk = |(item, target): (&QueryItem, &i64)| SummarizeChunk {
+            chunk_id: item.found.id,
+            text: Arc::clone(&item.found.text),
             target_chars: usize::try_from(*target).unwrap_or(1),
         };
 
@@ -84,11 +84,11 @@ impl Plan {
     }
 }
 
-/// Plans the target of each chunk. `None` if everything fits as it is.
+/// Plans the target of each chunk, which are given by their ids. `None` if everything fits as it is.
 pub fn plan(
     counter: TokenCounter,
     prompt: &PromptTokens,
-    chunks: &[BudgetChunk],
+    ids: &[i64],
     rules: Rules,
 ) -> Result<Option<Plan>, NoPlan> {
     let all = vec![true; prompt.items.len()];
@@ -123,20 +123,19 @@ pub fn plan(
         .plus(Size::of(counter, INSTRUCTION))
         .tokens;
     let preface = preface + prompt.mode.summarize;
-    let sizes = chunks
+    let sizes = ids
         .iter()
         .zip(&prompt.items)
         .zip(&targets)
-        .map(|((chunk, item), target)| {
-            let (id, chars) = (chunk.chunk_id, item.text.chars);
-            let heading = format!("{}{OPENING}", heading(id, chars, target));
+        .map(|((id, item), target)| {
+            let heading = format!("{}{OPENING}", heading(*id, item.text.chars, target));
             Size::of(counter, &heading).tokens + Size::of(counter, CLOSING).tokens + item.sent
         });
 
     let sizes: Vec<i64> = sizes.collect();
     let parts =
         parts(&sizes, preface, part_cap, rules.budget).map_err(|place| NoPlan::TooLarge {
-            chunk_id: chunks[place].chunk_id,
+            chunk_id: ids[place],
             tokens: sizes[place] + preface,
         })?;
 
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!(tighter(&[], 1), None);
     }
 
-    fn prompt(fixed: i64, texts: &[(i64, i64)]) -> (PromptTokens, Vec<BudgetChunk>) {
+    fn prompt(fixed: i64, texts: &[(i64, i64)]) -> PromptTokens {
         let size = |tokens, chars| Size { tokens, chars };
         let item = |(tokens, chars): &(i64, i64)| super::super::Item {
             path: 0,
@@ -261,30 +260,14 @@ mod tests {
             sent: *tokens,
         };
 
-        let prompt = PromptTokens {
+        PromptTokens {
             base: size(fixed, 0),
             query: size(0, 0),
             mode: super::super::ModeTokens::default(),
             no_helper: size(0, 0),
             helpers: vec![None],
             items: texts.iter().map(item).collect(),
-        };
-
-        let chunk = |chunk_id| BudgetChunk {
-            chunk_id,
-            path: 0,
-            source: 0,
-            label: "A".into(),
-            text: "x".into(),
-            counted: None,
-        };
-
-        (
-            prompt,
-            (1..=i64::try_from(texts.len()).unwrap())
-                .map(chunk)
-                .collect(),
-        )
+        }
     }
 
     #[test]
@@ -297,8 +280,8 @@ mod tests {
             retries: 1,
         };
 
-        let (prompt, chunks) = prompt(1000, &[(600, 2400), (400, 3), (800, 4001)]);
-        let plan = |budget| plan(counter, &prompt, &chunks, rules(budget));
+        let prompt = prompt(1000, &[(600, 2400), (400, 3), (800, 4001)]);
+        let plan = |budget| plan(counter, &prompt, &[1, 2, 3], rules(budget));
         assert_eq!(
             plan(2800),
             Ok(None),

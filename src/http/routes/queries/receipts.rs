@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 use crate::model::llm_call::LlmCall;
 use crate::model::query::StoredQuery;
 use crate::queries::{
-    Differences, DroppedChunk, DroppedPath, Level, LevelRank, PathError, PathRecord,
-    PromptEstimate, QueryResult, QuerySettings, QueryWarning, Receipt, Remembered, Replay,
-    ReplayMode, SummaryRecord, Tier, Totals,
+    Differences, DroppedChunk, DroppedPath, Level, LevelRank, Path, PathError, PromptEstimate,
+    QueryResult, QuerySettings, QueryWarning, Receipt, RecordedQuery, Replay, ReplayMode,
+    SummaryRecord, Tier, Totals,
 };
 
 /// A past query.
@@ -149,17 +149,17 @@ impl From<&StoredQuery> for QuerySummaryResponse {
     }
 }
 
-impl From<Remembered> for QueryReceiptResponse {
-    fn from(remembered: Remembered) -> Self {
-        let Remembered {
+impl From<RecordedQuery> for QueryReceiptResponse {
+    fn from(recorded: RecordedQuery) -> Self {
+        let RecordedQuery {
             stored,
             receipt,
             calls,
-        } = remembered;
+        } = recorded;
 
         Self {
             summary: QuerySummaryResponse::from(&stored),
-            parameters: Receipt::ask(&stored),
+            parameters: Receipt::settings(&stored),
             tier: receipt.tier,
             tiers: receipt.auto.map(|auto| auto.tiers).unwrap_or_default(),
             found: receipt.found,
@@ -231,8 +231,8 @@ impl From<Level> for QueryLevelResponse {
     }
 }
 
-impl From<PathRecord> for QueryPathResponse {
-    fn from(record: PathRecord) -> Self {
+impl From<Path> for QueryPathResponse {
+    fn from(record: Path) -> Self {
         let rank = |(ranked_relevance, best)| LevelRank {
             ranked_relevance,
             best,

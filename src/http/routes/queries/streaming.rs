@@ -56,7 +56,7 @@ pub async fn stream(
     let (events, steps) = Events::channel();
     let work = async move {
         let answering = Box::pin(async {
-            let answering = Box::pin(queries.answer_aloud(id, &who, &ask, &events));
+            let answering = Box::pin(queries.answer_streaming(id, &who, &ask, &events));
             let outcome = match &run {
                 Some(run) => run.during(answering).await,
                 None => answering.await,

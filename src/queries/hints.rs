@@ -4,40 +4,78 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::QueryError;
 use super::auto::ranking::RankedChunk;
+use super::auto::searching::search_here;
+use super::finder::Live;
 use crate::categories::samples::Samples;
 use crate::llm::Hint;
 use crate::model::category::CategoryPath;
 
 /// How much the second best chunk of a category counts: the scores of a search are close together.
-const SECOND: f64 = 0.01;
+const SECOND_SHARE: f64 = 0.01;
+
+/// Results of the search that tell where to walk.
+const MAX_RESULTS: usize = 60;
 
 /// What is known of categories besides their names.
-pub enum Contents {
+pub enum Hints {
     Nothing,
     /// Some chunks of each.
     Samples(Arc<Samples>),
     /// Where a search found the query.
-    Found(Found),
+    Matches(Matches),
 }
 
-impl Contents {
+impl Hints {
     /// The hint for a selection among these categories.
-    pub fn hint(&self, categories: &[i64]) -> Hint {
+    pub fn of(&self, categories: &[i64]) -> Hint {
         match self {
             Self::Nothing => Hint::default(),
             Self::Samples(samples) => Hint::samples(samples.of_each(categories)),
-            Self::Found(found) => Hint::found(found.of_each(categories)),
+            Self::Matches(matches) => Hint::found(matches.of_each(categories)),
         }
     }
 }
 
+/// What categories contain, if the embedded model selects: where a search finds the query, or, if it
+/// finds nothing or fails, samples.
+pub async fn of(live: &Live<'_>) -> Result<Hints, QueryError> {
+    if live.language_model_selects() {
+        return Ok(Hints::Nothing);
+    }
+
+    // Without the search, the walk still has samples and names.
+    let matches = search(live)
+        .await
+        .inspect_err(|error| tracing::warn!(%error, "cannot search for categories to walk to"));
+    match matches {
+        Ok(matches) if !matches.is_empty() => Ok(Hints::Matches(matches)),
+        _ => Ok(Hints::Samples(live.inner.samples.of(live.space).await?)),
+    }
+}
+
+async fn search(live: &Live<'_>) -> Result<Matches, QueryError> {
+    let chunks = search_here(live, MAX_RESULTS).await?;
+    let mut leaves: Vec<i64> = chunks.iter().map(|chunk| chunk.leaf).collect();
+    leaves.sort_unstable();
+    leaves.dedup();
+    leaves.retain(|leaf| *leaf != 0);
+
+    let paths = live
+        .inner
+        .store
+        .find_category_paths(live.space, &leaves)
+        .await?;
+    Ok(Matches::new(&chunks, &paths))
+}
+
 /// By category, on whatever level: how well the best chunks below it match the query, 0 to 1.
-pub struct Found {
+pub struct Matches {
     scores: HashMap<i64, f32>,
 }
 
-impl Found {
+impl Matches {
     /// From the results of a search, best first, and the paths of their leaves.
     pub fn new(chunks: &[RankedChunk], paths: &HashMap<i64, CategoryPath>) -> Self {
         let mut below: HashMap<i64, Vec<f64>> = HashMap::new();
@@ -51,7 +89,7 @@ impl Found {
         #[expect(clippy::cast_possible_truncation, reason = "at most 1")]
         let score = |scores: &[f64]| {
             let second = scores.get(1).copied().unwrap_or(0.0);
-            ((1.0 - SECOND) * scores[0] + SECOND * second).clamp(0.0, 1.0) as f32
+            ((1.0 - SECOND_SHARE) * scores[0] + SECOND_SHARE * second).clamp(0.0, 1.0) as f32
         };
         let scores = below.iter();
         let scores = scores
@@ -91,7 +129,7 @@ mod tests {
             (21, path([2, 21])),
         ]);
 
-        let found = Found::new(&[chunk(11, 0.8), chunk(21, 0.8), chunk(12, 0.4)], &paths);
+        let found = Matches::new(&[chunk(11, 0.8), chunk(21, 0.8), chunk(12, 0.4)], &paths);
         let scores = found.of_each(&[1, 11, 2, 12, 3]);
         assert!(scores.is_sorted_by(|one, other| one >= other), "{scores:?}");
         assert!(scores[0] > scores[2] && scores[4] == 0.0, "{scores:?}");

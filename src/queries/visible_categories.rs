@@ -20,11 +20,11 @@ const MAX_CATEGORIES: usize = 50_000;
 pub struct VisibleCache {
     store: Store,
     depth: i64,
-    kept: Arc<Mutex<LruCache<(Space, bool), Kept>>>,
+    cache: Arc<Mutex<LruCache<(Space, bool), Entry>>>,
 }
 
 #[derive(Clone)]
-struct Kept {
+struct Entry {
     /// The space's write counter at that time.
     writes: i64,
     /// `None` if nothing is excluded: then everything is visible.
@@ -36,7 +36,7 @@ impl VisibleCache {
         Self {
             store,
             depth,
-            kept: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
+            cache: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
         }
     }
 
@@ -59,14 +59,14 @@ impl VisibleCache {
         // Read first, so that later changes are not missed.
         let writes = self.store.find_chunk_writes(space).await?;
         let known = self
-            .kept
+            .cache
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(&key)
             .cloned();
 
-        if let Some(kept) = known.filter(|kept| kept.writes == writes) {
-            return Ok(kept.part);
+        if let Some(entry) = known.filter(|entry| entry.writes == writes) {
+            return Ok(entry.part);
         }
 
         let part = if self.store.has_ineligible(space).await? {
@@ -80,9 +80,9 @@ impl VisibleCache {
             None
         };
 
-        self.keep(
+        self.store_entry(
             key,
-            Kept {
+            Entry {
                 writes,
                 part: part.clone(),
             },
@@ -91,21 +91,21 @@ impl VisibleCache {
         Ok(part)
     }
 
-    fn keep(&self, key: (Space, bool), fresh: Kept) {
-        let size = |kept: &Kept| kept.part.as_ref().map_or(0, |part| part.len());
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.remove(&key);
+    fn store_entry(&self, key: (Space, bool), fresh: Entry) {
+        let size = |entry: &Entry| entry.part.as_ref().map_or(0, |part| part.len());
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.remove(&key);
         if size(&fresh) > MAX_CATEGORIES {
             return;
         }
 
-        let mut total: usize = kept.iter().map(|(_, other)| size(other)).sum();
+        let mut total: usize = cache.iter().map(|(_, other)| size(other)).sum();
         while total + size(&fresh) > MAX_CATEGORIES
-            && let Some((_, oldest)) = kept.remove_lru()
+            && let Some((_, oldest)) = cache.remove_lru()
         {
             total -= size(&oldest);
         }
 
-        kept.insert(key, fresh);
+        cache.insert(key, fresh);
     }
 }

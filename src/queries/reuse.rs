@@ -2,11 +2,11 @@
 //! to the space since.
 
 use super::auto::{AutoRecord, Tier};
-use super::receipt::{Receipt, RunRecord};
+use super::receipt::Receipt;
 use super::{
-    Course, Events, Queries, QueryError, QueryEvent, QueryResult, QuerySettings, Who, count,
-    milliseconds,
+    Events, Queries, QueryError, QueryEvent, QueryResult, QuerySettings, Start, Who, count,
 };
+use crate::base::clock::milliseconds_since;
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
 use crate::llm::Written;
@@ -23,20 +23,22 @@ impl Queries {
     pub(super) async fn reuse(
         &self,
         who: &Who,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
     ) -> Result<Option<Reuse>, QueryError> {
         let inner = &*self.inner;
         let ttl = i64::try_from(inner.settings.reuse_ttl).unwrap_or(i64::MAX);
-        let wanted = ask.strategy == StrategyName::Auto && ask.reuse && ask.cursor.is_none();
-        // The write counter knows nothing of memories.
-        let wanted = wanted && !ask.searched.memories();
-        if !wanted || ttl == 0 || !inner.audit.persist {
+        let is_allowed = settings.strategy == StrategyName::Auto
+            && settings.reuse
+            && settings.cursor.is_none()
+            // The write counter knows nothing of memories.
+            && !settings.searched.memories();
+        if !is_allowed || ttl == 0 || !inner.audit.persist {
             return Ok(None);
         }
 
         let writes = inner.store.find_chunk_writes(&who.space).await?;
         let since = who.now.minus_seconds(ttl);
-        let earlier = inner.recent.find(&who.space, ask, writes, since);
+        let earlier = inner.recent.find(&who.space, settings, writes, since);
         Ok(Some(Reuse {
             writes,
             earlier: earlier.map(Box::new),
@@ -47,38 +49,39 @@ impl Queries {
     pub(super) async fn recall(
         &self,
         who: &Who,
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         id: QueryId,
         earlier: QueryResult,
-        course: Course,
+        start: Start,
     ) -> QueryResult {
         let recalled_from = Some(earlier.id.clone());
         let mut result = recalled(earlier, id.to_string());
-        result.elapsed_ms = milliseconds(course.begun);
+        result.elapsed_ms = milliseconds_since(start.begun);
         count(&result, None);
-        let record = RunRecord {
-            auto: AutoRecord {
+        let receipt = Receipt {
+            auto: Some(AutoRecord {
                 recalled_from,
                 ..AutoRecord::default()
-            },
-            ..RunRecord::default()
+            }),
+            ..Receipt::default()
         };
 
-        let receipt = Receipt::new(&result, record, None);
-        self.keep(who, ask, id, &result, &receipt, course).await;
+        let receipt = receipt.complete(&mut result, None);
+        self.record(who, settings, id, &result, &receipt, start)
+            .await;
         result
     }
 }
 
 impl QueryResult {
-    /// Tells the steps of a recalled result.
-    pub(super) fn tell(&self, events: &Events) {
+    /// Sends the steps of a recalled result.
+    pub(super) fn send(&self, events: &Events) {
         for tier in &self.tiers {
-            events.tell_with(|| QueryEvent::Tier(tier.clone()));
+            events.send(|| QueryEvent::Tier(tier.clone()));
         }
 
         if let Some(answer) = &self.answer {
-            events.tell_with(|| QueryEvent::Answer(Written::Piece(answer.clone())));
+            events.send(|| QueryEvent::Answer(Written::Piece(answer.clone())));
         }
     }
 }

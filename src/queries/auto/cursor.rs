@@ -1,13 +1,11 @@
 //! Pagination of `auto`: the cursor carries the chunks that did not fit, best first, so the next
 //! page neither searches nor calls a model to choose.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::queries::QueryError;
+use crate::queries::cursor::{INVALID, check_query, decode, encode, fingerprint};
 use crate::queries::input::QuerySettings;
-use crate::queries::page::fingerprint;
 
 /// Maximum chunks that a cursor carries.
 pub const MAX_CARRIED: usize = 200;
@@ -27,7 +25,7 @@ pub struct RankedCursor {
 
 impl RankedCursor {
     pub fn new(
-        ask: &QuerySettings,
+        settings: &QuerySettings,
         rest: Vec<(i64, u32)>,
         returned: i64,
         (tier, evidence): (&str, f64),
@@ -37,12 +35,12 @@ impl RankedCursor {
             returned,
             tier: tier.to_owned(),
             evidence,
-            of: fingerprint(ask),
+            of: fingerprint(settings),
         }
     }
 
     pub fn encode(&self) -> String {
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+        encode(self)
     }
 
     /// Reads a cursor of the same query. It may be forged: the chunks it names are read within the
@@ -50,13 +48,9 @@ impl RankedCursor {
     ///
     /// # Errors
     /// [`QueryError::Cursor`].
-    pub fn decode(text: &str, ask: &QuerySettings) -> Result<Self, QueryError> {
-        let not_ours = || QueryError::Cursor("the cursor is invalid");
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| not_ours())?;
-        let cursor: Self = serde_json::from_slice(&bytes).map_err(|_| not_ours())?;
-        if cursor.of != fingerprint(ask) {
-            return Err(QueryError::Cursor("the cursor belongs to another query"));
-        }
+    pub fn decode(text: &str, settings: &QuerySettings) -> Result<Self, QueryError> {
+        let cursor: Self = decode(text)?;
+        check_query(&cursor.of, settings)?;
 
         let known = ["search", "pick", "walk"].contains(&cursor.tier.as_str());
         let fine = known
@@ -64,6 +58,6 @@ impl RankedCursor {
             && (0..=1_000_000).contains(&cursor.returned)
             && (1..=MAX_CARRIED).contains(&cursor.rest.len())
             && cursor.rest.iter().all(|(_, share)| *share <= 1000);
-        if fine { Ok(cursor) } else { Err(not_ours()) }
+        if fine { Ok(cursor) } else { Err(INVALID) }
     }
 }
