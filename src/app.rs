@@ -377,7 +377,7 @@ async fn requests_finished(state: &AppState, stop: &CancellationToken, grace: Du
 async fn close(state: &AppState) {
     let _ = tokio::time::timeout(Duration::from_secs(2), state.erasures.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.runs.close()).await;
-    let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.close()).await;
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.receipts().close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.llm.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.store.close()).await;
 }
@@ -427,7 +427,7 @@ async fn prune(state: &AppState) {
             tracing::warn!(%error, "cannot delete old changes of search indexes");
         }
 
-        match state.queries.prune(now).await {
+        match state.queries.receipts().prune(now).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "old receipts deleted"),
             Err(error) => tracing::warn!(%error, "cannot delete old receipts"),

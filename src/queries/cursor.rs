@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memoir_text::hash::sha256_hex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,6 @@ use super::input::QuerySettings;
 use super::traversal::Path;
 use crate::base::clock::Timestamp;
 use crate::config::query::StrategyName;
-use memoir_text::hash::sha256_hex;
 
 /// A path by its ids, with the rank and the best rank on each level.
 type Way = (Vec<i64>, Vec<(i64, i64)>);

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use memoir_text::field_error::FieldError;
+use memoir_text::text::one_line;
+use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use strum::VariantArray as _;
 use utoipa::ToSchema;
@@ -21,9 +24,6 @@ use crate::llm::tasks::select::Select;
 use crate::llm::{Hint, Task};
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
-use memoir_text::field_error::FieldError;
-use memoir_text::text::one_line;
-use memoir_text::tokens::TokenCounter;
 
 /// Upper bounds for a query.
 #[derive(Debug, Serialize, ToSchema)]

@@ -77,7 +77,7 @@ async fn finish(
         return Err(JobError::fail(Failure::new(problems::ERASED, detail)));
     }
 
-    if !queries.inner.audit.persist {
+    if !queries.receipts().are_stored() {
         // Otherwise the receipt notes it.
         let holder = (HolderKind::Query, context.id().as_str());
         tx.add_text_uses(context.space(), holder, &uses.ids(), context.clock().now())

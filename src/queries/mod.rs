@@ -35,9 +35,6 @@ mod visible_categories;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memoir_text::tokens::TokenCounter;
-use tokio_util::task::TaskTracker;
-
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::base::metrics as names;
@@ -51,6 +48,7 @@ use crate::model::llm_call::{KeyBudget, LlmCall};
 use crate::model::query::QueryScope;
 use crate::search::Search;
 use crate::store::Store;
+use memoir_text::tokens::TokenCounter;
 
 pub use auto::Tier;
 pub use citations::Citation;
@@ -60,7 +58,7 @@ pub use events::{Events, QueryEvent};
 pub use input::{QueryInput, QuerySettings};
 pub use job::{KIND, QueryWork};
 pub use receipt::{Receipt, SummaryRecord, Totals};
-pub use receipts::RecordedQuery;
+pub use receipts::{Receipts, RecordedQuery};
 pub use replay::{Differences, Replay, ReplayInput, ReplayMode};
 pub use result::{
     DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
@@ -97,9 +95,7 @@ struct Inner {
     settings: config::Query,
     chunk_min_tokens: u64,
     depth: i64,
-    audit: config::Audit,
-    /// Receipts that are being written.
-    writes: TaskTracker,
+    receipts: Receipts,
 }
 
 /// The caller, the time and the trace.
@@ -132,6 +128,7 @@ impl Queries {
     ) -> Self {
         let depth = Taxonomy::new(&config.taxonomy).depth();
         let inner = Inner {
+            receipts: Receipts::new(store.clone(), llm.clone(), config.audit),
             search,
             recent: RecentResults::default(),
             cuts: Cuts::default(),
@@ -143,8 +140,6 @@ impl Queries {
             settings: config.query.clone(),
             chunk_min_tokens: config.ingestion.chunk_min_tokens,
             depth,
-            audit: config.audit,
-            writes: TaskTracker::new(),
         };
 
         Self {
@@ -165,9 +160,9 @@ impl Queries {
         Ok(query)
     }
 
-    /// Whether queries are recorded.
-    pub fn keeps_records(&self) -> bool {
-        self.inner.audit.persist
+    /// The receipts of queries.
+    pub fn receipts(&self) -> &Receipts {
+        &self.inner.receipts
     }
 
     /// Runs a query.
@@ -211,14 +206,14 @@ impl Queries {
         };
         let page = Page::of(settings, inner.depth())?;
         let reach = self.check_bound(space, settings).await?;
-        let reuse = self.reuse(who, settings).await?;
+        let reuse = reuse::check(inner, who, settings).await?;
         if let Some(Reuse {
             earlier: Some(earlier),
             ..
         }) = reuse
         {
-            let recalled = self.recall(who, settings, id, *earlier, start).await;
-            recalled.send(events);
+            let recalled = reuse::recall(inner, who, settings, id, *earlier, start).await;
+            reuse::send(&recalled, events);
             return Ok(recalled);
         }
 
@@ -230,11 +225,11 @@ impl Queries {
             .resuming(earlier_calls.unwrap_or_default());
 
         let mut guard = OutputGuard {
-            queries: self.clone(),
+            receipts: inner.receipts.clone(),
             space: space.clone(),
             id: id.clone(),
             // An interrupted job goes on with its calls.
-            has_receipt: !inner.audit.persist || start.of_job,
+            has_receipt: !inner.receipts.are_stored() || start.of_job,
         };
 
         let query = QueryContext {
@@ -264,7 +259,9 @@ impl Queries {
         let (result, receipt) = progress.finish(&session, start.begun, &outcome);
         count(&result, outcome.as_ref().err());
         guard.has_receipt = true;
-        self.record(who, settings, id, &result, &receipt, start)
+        let receipts = &inner.receipts;
+        receipts
+            .store(who, settings, id, &result, &receipt, start)
             .await;
         if let Err(error) = outcome {
             return Err(Failed {
@@ -280,12 +277,6 @@ impl Queries {
         }
 
         Ok(result)
-    }
-
-    /// Waits for receipts that are being written.
-    pub async fn close(&self) {
-        self.inner.writes.close();
-        self.inner.writes.wait().await;
     }
 }
 

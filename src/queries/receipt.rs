@@ -1,6 +1,7 @@
 //! The stored record of a query: options and choices, what was dropped and why, and the cost. It
 //! contains no chunk text.
 
+use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +14,6 @@ use super::result::{
 };
 use super::traversal::{Level, Path};
 use crate::model::query::StoredQuery;
-use memoir_text::hash::sha256_hex;
 
 /// The stored record of a query.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

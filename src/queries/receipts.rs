@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Queries, QueryError, QueryResult, QuerySettings, Receipt, Start, Who};
+use memoir_text::text::char_count;
+use tokio_util::task::TaskTracker;
+
+use super::{QueryError, QueryResult, QuerySettings, Receipt, Start, Who};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
+use crate::config;
+use crate::llm::Llm;
 use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryUses, StoredPart, StoredQuery};
-use crate::store::{ERASED_STATE, QueryPage, StoreError};
-use memoir_text::text::char_count;
+use crate::store::{ERASED_STATE, QueryPage, Store, StoreError};
 
 /// How long an answer waits for its receipt to be written. A busy database does not delay it any
 /// longer.
@@ -38,9 +42,39 @@ impl RecordedQuery {
     }
 }
 
-impl Queries {
+/// The receipts of all spaces; cheap to clone.
+#[derive(Clone)]
+pub struct Receipts {
+    store: Store,
+    llm: Llm,
+    audit: config::Audit,
+    /// Receipts that are being written.
+    writes: TaskTracker,
+}
+
+impl Receipts {
+    pub(super) fn new(store: Store, llm: Llm, audit: config::Audit) -> Self {
+        Self {
+            store,
+            llm,
+            audit,
+            writes: TaskTracker::new(),
+        }
+    }
+
+    /// Whether queries are recorded.
+    pub fn are_stored(&self) -> bool {
+        self.audit.persist
+    }
+
+    /// Waits for receipts that are being written.
+    pub async fn close(&self) {
+        self.writes.close();
+        self.writes.wait().await;
+    }
+
     /// Writes the receipt, unless recording is disabled.
-    pub(super) async fn record(
+    pub(super) async fn store(
         &self,
         who: &Who,
         settings: &QuerySettings,
@@ -49,7 +83,7 @@ impl Queries {
         receipt: &Receipt,
         start: Start,
     ) {
-        if !self.inner.audit.persist {
+        if !self.are_stored() {
             return;
         }
 
@@ -71,12 +105,10 @@ impl Queries {
         };
 
         let uses = result.uses(start.erasures, &receipt.helpers);
-        let (queries, space) = (self.clone(), who.space.clone());
-        let writing = self.inner.writes.spawn(async move {
-            if let Err(error) = queries
-                .store_receipt(&space, &stored, &uses, start.of_job)
-                .await
-            {
+        let (receipts, space) = (self.clone(), who.space.clone());
+        let writing = self.writes.spawn(async move {
+            let written = receipts.write(&space, &stored, &uses, start.of_job).await;
+            if let Err(error) = written {
                 tracing::warn!(%error, "cannot store the receipt of a query");
             }
         });
@@ -86,23 +118,22 @@ impl Queries {
 
     /// Stores a receipt. If something that the query used was deleted meanwhile, the outputs of its
     /// calls go too.
-    async fn store_receipt(
+    async fn write(
         &self,
         space: &Space,
         stored: &NewQuery,
         uses: &QueryUses,
         of_job: bool,
     ) -> Result<(), StoreError> {
-        let inner = &*self.inner;
-        match inner.store.add_query(space, stored, uses, of_job).await? {
+        match self.store.add_query(space, stored, uses, of_job).await? {
             StoredPart::Whole => Ok(()),
             StoredPart::WithoutTexts => {
-                inner.llm.flush().await?;
-                inner.store.clear_query_outputs(space, &stored.id).await
+                self.llm.flush().await?;
+                self.store.clear_query_outputs(space, &stored.id).await
             }
             StoredPart::Nothing => {
-                inner.llm.flush().await?;
-                inner.store.remove_query_calls(space, &stored.id).await
+                self.llm.flush().await?;
+                self.store.remove_query_calls(space, &stored.id).await
             }
         }
     }
@@ -112,13 +143,13 @@ impl Queries {
     /// # Errors
     /// The store's.
     pub async fn prune(&self, now: Timestamp) -> Result<u64, QueryError> {
-        if !self.inner.audit.persist {
+        if !self.are_stored() {
             // Of results that were cleared long before.
             let before = now.minus_seconds(DAY_SECONDS);
-            self.inner.store.remove_uses_without_receipt(before).await?;
+            self.store.remove_uses_without_receipt(before).await?;
         }
 
-        let days = i64::try_from(self.inner.audit.keep_days).unwrap_or(i64::MAX);
+        let days = i64::try_from(self.audit.keep_days).unwrap_or(i64::MAX);
         let before = now.minus_seconds(days.saturating_mul(DAY_SECONDS));
         let mut removed = 0;
 
@@ -126,7 +157,7 @@ impl Queries {
             let some = if days == 0 {
                 0
             } else {
-                self.inner.store.remove_old_queries(before).await?
+                self.store.remove_old_queries(before).await?
             };
 
             removed += some;
@@ -145,12 +176,12 @@ impl Queries {
         let parsed: QueryId = id.parse().map_err(|_| unknown())?;
 
         // The calls are written asynchronously.
-        self.inner.llm.flush().await?;
-        let store = &self.inner.store;
+        self.llm.flush().await?;
+        let store = &self.store;
         let begun = Instant::now();
         let found = loop {
             // Checked before the lookup, so that what is written in between is found.
-            let late = !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
+            let late = !self.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
             let found = store.find_query(space, &parsed).await?;
             if found.is_some() || !late {
                 break found;
@@ -177,17 +208,17 @@ impl Queries {
         page: &QueryPage,
     ) -> Result<Vec<StoredQuery>, QueryError> {
         let begun = Instant::now();
-        while !self.inner.writes.is_empty() && begun.elapsed() < LATE_RECEIPT {
+        while !self.writes.is_empty() && begun.elapsed() < LATE_RECEIPT {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
 
-        Ok(self.inner.store.list_queries(space, page).await?)
+        Ok(self.store.list_queries(space, page).await?)
     }
 }
 
 /// Deletes the outputs of a query's calls if it ends without a receipt, by which they would be found.
 pub(super) struct OutputGuard {
-    pub queries: Queries,
+    pub receipts: Receipts,
     pub space: Space,
     pub id: QueryId,
     /// Whether a receipt is stored, or nothing is recorded.
@@ -200,12 +231,11 @@ impl Drop for OutputGuard {
             return;
         }
 
-        let (queries, space, id) = (self.queries.clone(), self.space.clone(), self.id.clone());
-        self.queries.inner.writes.spawn(async move {
-            let inner = &queries.inner;
-            let written = inner.llm.flush().await;
-            let forgotten = inner.store.clear_query_outputs(&space, &id).await;
-            if written.is_err() || forgotten.is_err() {
+        let (receipts, space, id) = (self.receipts.clone(), self.space.clone(), self.id.clone());
+        self.receipts.writes.spawn(async move {
+            let written = receipts.llm.flush().await;
+            let cleared = receipts.store.clear_query_outputs(&space, &id).await;
+            if written.is_err() || cleared.is_err() {
                 tracing::warn!("cannot delete the outputs of a query");
             }
         });

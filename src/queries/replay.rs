@@ -175,7 +175,7 @@ impl Queries {
     /// [`QueryError::NotFound`], or the replay failed before the query could start.
     pub async fn replay(&self, who: &Who, id: &str, input: ReplayInput) -> Result<Replay, Failed> {
         let mode = input.mode();
-        let original = self.find(&who.space, id).await?;
+        let original = self.receipts().find(&who.space, id).await?;
         if original.is_erased() {
             return Err(QueryError::Erased(id.to_owned()).into());
         }
@@ -229,7 +229,7 @@ impl Queries {
             return self.recorded(who, original, settings).await;
         };
 
-        let first = self.find(&who.space, first).await?;
+        let first = self.receipts().find(&who.space, first).await?;
         if first.is_erased() {
             return Err(QueryError::Erased(original.id().to_string()).into());
         }

@@ -3,9 +3,7 @@
 
 use super::auto::{AutoRecord, Tier};
 use super::receipt::Receipt;
-use super::{
-    Events, Queries, QueryError, QueryEvent, QueryResult, QuerySettings, Start, Who, count,
-};
+use super::{Events, Inner, QueryError, QueryEvent, QueryResult, QuerySettings, Start, Who, count};
 use crate::base::clock::milliseconds_since;
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
@@ -18,71 +16,68 @@ pub struct Reuse {
     pub earlier: Option<Box<QueryResult>>,
 }
 
-impl Queries {
-    /// Whether the result of this query may be used again, with the earlier one if there is any.
-    pub(super) async fn reuse(
-        &self,
-        who: &Who,
-        settings: &QuerySettings,
-    ) -> Result<Option<Reuse>, QueryError> {
-        let inner = &*self.inner;
-        let ttl = i64::try_from(inner.settings.reuse_ttl).unwrap_or(i64::MAX);
-        let is_allowed = settings.strategy == StrategyName::Auto
-            && settings.reuse
-            && settings.cursor.is_none()
-            // The write counter knows nothing of memories.
-            && !settings.searched.memories();
-        if !is_allowed || ttl == 0 || !inner.audit.persist {
-            return Ok(None);
-        }
-
-        let writes = inner.store.find_chunk_writes(&who.space).await?;
-        let since = who.now.minus_seconds(ttl);
-        let earlier = inner.recent.find(&who.space, settings, writes, since);
-        Ok(Some(Reuse {
-            writes,
-            earlier: earlier.map(Box::new),
-        }))
+/// Whether the result of this query may be used again, with the earlier one if there is any.
+pub async fn check(
+    inner: &Inner,
+    who: &Who,
+    settings: &QuerySettings,
+) -> Result<Option<Reuse>, QueryError> {
+    let ttl = i64::try_from(inner.settings.reuse_ttl).unwrap_or(i64::MAX);
+    let is_allowed = settings.strategy == StrategyName::Auto
+        && settings.reuse
+        && settings.cursor.is_none()
+        // The write counter knows nothing of memories.
+        && !settings.searched.memories();
+    if !is_allowed || ttl == 0 || !inner.receipts.are_stored() {
+        return Ok(None);
     }
 
-    /// Returns an earlier result under a new id, with its own receipt.
-    pub(super) async fn recall(
-        &self,
-        who: &Who,
-        settings: &QuerySettings,
-        id: QueryId,
-        earlier: QueryResult,
-        start: Start,
-    ) -> QueryResult {
-        let recalled_from = Some(earlier.id.clone());
-        let mut result = recalled(earlier, id.to_string());
-        result.elapsed_ms = milliseconds_since(start.begun);
-        count(&result, None);
-        let receipt = Receipt {
-            auto: Some(AutoRecord {
-                recalled_from,
-                ..AutoRecord::default()
-            }),
-            ..Receipt::default()
-        };
-
-        let receipt = receipt.complete(&mut result, None);
-        self.record(who, settings, id, &result, &receipt, start)
-            .await;
-        result
-    }
+    let writes = inner.store.find_chunk_writes(&who.space).await?;
+    let since = who.now.minus_seconds(ttl);
+    let earlier = inner.recent.find(&who.space, settings, writes, since);
+    Ok(Some(Reuse {
+        writes,
+        earlier: earlier.map(Box::new),
+    }))
 }
 
-impl QueryResult {
-    /// Sends the steps of a recalled result.
-    pub(super) fn send(&self, events: &Events) {
-        for tier in &self.tiers {
-            events.send(|| QueryEvent::Tier(tier.clone()));
-        }
+/// Returns an earlier result under a new id, with its own receipt.
+pub async fn recall(
+    inner: &Inner,
+    who: &Who,
+    settings: &QuerySettings,
+    id: QueryId,
+    earlier: QueryResult,
+    start: Start,
+) -> QueryResult {
+    let recalled_from = Some(earlier.id.clone());
+    let mut result = recalled(earlier, id.to_string());
+    result.elapsed_ms = milliseconds_since(start.begun);
+    count(&result, None);
+    let receipt = Receipt {
+        auto: Some(AutoRecord {
+            recalled_from,
+            ..AutoRecord::default()
+        }),
+        ..Receipt::default()
+    };
 
-        if let Some(answer) = &self.answer {
-            events.send(|| QueryEvent::Answer(Written::Piece(answer.clone())));
-        }
+    let receipt = receipt.complete(&mut result, None);
+    let receipts = &inner.receipts;
+    receipts
+        .store(who, settings, id, &result, &receipt, start)
+        .await;
+    result
+}
+
+/// Sends the steps of a recalled result.
+pub fn send(result: &QueryResult, events: &Events) {
+    for tier in &result.tiers {
+        events.send(|| QueryEvent::Tier(tier.clone()));
+    }
+
+    if let Some(answer) = &result.answer {
+        events.send(|| QueryEvent::Answer(Written::Piece(answer.clone())));
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use memoir_text::text::one_line;
+
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::query::{QueryScope, SourceHelper};
 use crate::store::{Store, StoreError};
-use memoir_text::text::one_line;
 
 /// Maximum sources whose helpers are shown to the model that selects categories.
 const MAX_DESCRIBED: usize = 3;

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_text::tokens::TokenCounter;
+
 use super::auto::AutoRecord;
 use super::auto::cursor::{MAX_CARRIED, RankedCursor};
 use super::auto::decide::{self, NEAREST};
@@ -24,7 +26,6 @@ use crate::config::query::StrategyName;
 use crate::llm::Session;
 use crate::model::chunk::SourceChunk;
 use crate::retrieval::Item;
-use memoir_text::tokens::TokenCounter;
 
 /// What every step of a query may use.
 pub struct QueryContext<'a> {

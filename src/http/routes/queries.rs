@@ -133,7 +133,7 @@ pub async fn create_query(
         return streaming::stream(&state, caller, id, &idempotency, (who, ask)).await;
     }
 
-    if !state.queries.keeps_records() {
+    if !state.queries.receipts().are_stored() {
         // No answer is stored that another request could wait for.
         if let Some(response) = idempotency.answered(&state.store, &caller).await? {
             return Ok(response);
@@ -212,6 +212,7 @@ pub async fn list_queries(
     let fingerprint = format!("queries|{:?}", query.user_id);
     let before = page::decode_place::<QueryId>(query.cursor.as_deref(), &fingerprint)?;
     let found = queries
+        .receipts()
         .list(
             &caller.space,
             &QueryPage {
@@ -245,7 +246,9 @@ pub async fn get_query(
     State(queries): State<Queries>,
     PathId(id): PathId,
 ) -> Result<Json<QueryReceiptResponse>, ApiError> {
-    Ok(Json(queries.find(&caller.space, &id).await?.into()))
+    Ok(Json(
+        queries.receipts().find(&caller.space, &id).await?.into(),
+    ))
 }
 
 /// Replay a query
@@ -278,7 +281,12 @@ pub async fn replay_query(
         let model = match &input.model {
             Some(model) => Some(model.clone()),
             // Uses the model that the original query specified.
-            None => queries.find(&caller.space, &id).await?.stored.request["model"]
+            None => queries
+                .receipts()
+                .find(&caller.space, &id)
+                .await?
+                .stored
+                .request["model"]
                 .as_str()
                 .map(str::to_owned),
         };

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use memoir_text::text::char_count;
+
 use super::draft::Draft;
 use super::fill::fill;
 use super::prune::{self, prune};
@@ -13,7 +15,6 @@ use crate::queries::result::{DroppedChunk, Summarization, SummarizedChunk, Summa
 use crate::queries::steps::{Progress, QueryContext, QueryItem};
 use crate::queries::traversal::{Path, Reason};
 use crate::queries::{QueryError, memories};
-use memoir_text::text::char_count;
 
 /// Fits a prompt to its budget, as the query says.
 pub async fn fit(

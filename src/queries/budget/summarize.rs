@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use memoir_text::tokens::TokenCounter;
+
 use super::{PromptTokens, Size};
 use crate::llm::Task;
 use crate::llm::tasks::summarize::{INSTRUCTION, Summarize, SummarizeChunk, heading};
 use crate::llm::tasks::{CLOSING, OPENING};
 use crate::queries::steps::QueryItem;
-use memoir_text::tokens::TokenCounter;
 
 /// The settings.
 #[derive(Debug, Clone, Copy)]

@@ -29,7 +29,7 @@ pub async fn stream(
     idempotency: &Idempotency,
     (who, ask): (Who, QuerySettings),
 ) -> Result<Response, ApiError> {
-    let run = if state.queries.keeps_records() {
+    let run = if state.queries.receipts().are_stored() {
         match idempotency
             .turn(state, caller, Duration::from_secs(ask.timeout_s))
             .await?
