@@ -10,23 +10,27 @@
     reason = "a benchmark prints, and stops where it fails"
 )]
 
-use std::collections::HashMap;
+mod databases;
+mod environment;
+mod service;
+mod settings;
+
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Instant;
 
-use memoir::app::App;
-use memoir::base::clock::{SystemClock, Timestamp};
+use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
-use memoir::config::{Config, Origin};
 use memoir::model::search::OwnerKind;
 use memoir::model::source::Source;
 use memoir::model::source_version::VersionFacts;
 use memoir::search::terms;
 use memoir::store::{NewEntry, NewVersion, Store, Tx};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+
+use databases::on_each;
+use environment::variable;
+use service::Service;
+use settings::settings;
 
 const VERSIONS: i64 = 10;
 const ASKED: usize = 500;
@@ -39,57 +43,14 @@ const START: i64 = 1_767_225_600_000_000;
 async fn main() {
     let count: i64 =
         variable("MEMOIR_BENCH_SIZES").map_or(10_000, |size| size.trim().parse().unwrap());
-    let folder = tempfile::tempdir().unwrap();
-    bench(
-        &format!("sqlite://{}/bench.db", folder.path().display()),
-        count,
-    )
-    .await;
-
-    if let Some(server) = variable("TEST_PG_URL") {
-        run_sql(&server, "CREATE SCHEMA documents").await;
-        bench(&format!("{server}?options[search_path]=documents"), count).await;
-        run_sql(&server, "DROP SCHEMA documents CASCADE").await;
-    }
-}
-
-fn variable(name: &str) -> Option<String> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the environment configures a benchmark"
-    )]
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-async fn run_sql(url: &str, sql: &str) {
-    use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
-
-    sqlx::any::install_default_drivers();
-    let mut connection = AnyConnection::connect(url).await.unwrap();
-    connection
-        .execute(AssertSqlSafe(sql.to_owned()))
-        .await
-        .unwrap();
+    on_each("documents", async |database| bench(database, count).await).await;
 }
 
 /// The body of the n-th request.
 type Body<'b> = Box<dyn Fn(i64) -> Value + 'b>;
 
 async fn bench(database: &str, count: i64) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut environment: HashMap<String, String> = HashMap::new();
-    environment.insert(
-        "MEMOIR__TELEMETRY__LOG_LEVEL".to_owned(),
-        "error".to_owned(),
-    );
-
-    environment.insert("DATABASE_URL".to_owned(), database.to_owned());
-    let config = Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap();
-
+    let config = settings(database, &[]);
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let begun = Instant::now();
@@ -104,21 +65,8 @@ async fn bench(database: &str, count: i64) {
 
     store.close().await;
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!(
-        "http://{}/v1/documents/retrieve",
-        listener.local_addr().unwrap()
-    );
-
-    let stop = CancellationToken::new();
-    let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
-    #[expect(clippy::disallowed_methods, reason = "awaited below")]
-    let served = tokio::spawn(app.serve(listener, stop.clone()));
-    let client = reqwest::Client::builder()
-        .tls_certs_only([])
-        .build()
-        .unwrap();
-
+    let service = Service::start(config).await;
+    let url = service.url("documents/retrieve");
     let half = Timestamp::from_micros(START + count * VERSIONS / 2 * 1_000_000).to_string();
     let name = |number: i64| format!("file-{number}.md");
     let shapes: [(&str, Body<'_>); 10] = [
@@ -169,7 +117,7 @@ async fn bench(database: &str, count: i64) {
         let mut times = Vec::new();
         for round in 0..ASKED + COLD {
             let number = i64::try_from(round * 7919).unwrap() % count;
-            let elapsed = ask(&client, &url, &body(number)).await;
+            let elapsed = ask(&service.client, &url, &body(number)).await;
             if round >= COLD {
                 times.push(elapsed);
             }
@@ -185,8 +133,7 @@ async fn bench(database: &str, count: i64) {
         );
     }
 
-    stop.cancel();
-    served.await.unwrap();
+    service.stop().await;
 }
 
 /// Sends a request over HTTP and returns the milliseconds.

@@ -8,10 +8,12 @@
 
 #![expect(clippy::print_stdout, reason = "it prints figures")]
 
+mod environment;
 mod measure;
 
 use std::collections::{BTreeMap, HashMap};
 
+use environment::variable;
 use measure::{Random, Text, kmeans, load, number, score};
 use memoir::categories::Taxonomy;
 use memoir::categories::samples::{CHARS, FIRST, READ, thin};
@@ -237,8 +239,7 @@ fn main() {
         number.parse().expect("--shuffles takes a number")
     });
     let once = arguments.iter().any(|argument| argument == "--once");
-    #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
-    let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let folder = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
 
     for file in ["newsgroups", "banking77"] {
         let texts = load(&format!("{folder}/filing/{file}.jsonl"));

@@ -12,75 +12,49 @@
 )]
 #![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
+mod environment;
 mod schedule;
+mod service;
+mod settings;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memoir::app::App;
-use memoir::base::clock::SystemClock;
-use memoir::config::{Config, Origin};
 use memoir::ingestion::chunker::{ChunkRules, cut};
 use memoir::scripted_model::{Rule, ScriptedModel};
 use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use environment::variable;
+use service::Service;
+use settings::settings;
 
 /// A running memoir with a scripted model.
 struct Bench {
-    url: String,
-    client: reqwest::Client,
-    stop: CancellationToken,
-    served: tokio::task::JoinHandle<()>,
+    service: Service,
 }
 
 impl Bench {
-    async fn start(database: &str, model: &ScriptedModel, settings: &[(&str, &str)]) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    async fn start(database: &str, model: &ScriptedModel, given: &[(&str, &str)]) -> Self {
         let base = model.openai_url();
-        let mut environment = HashMap::from([("DATABASE_URL".to_owned(), database.to_owned())]);
         let usual = [
             ("LLM__PROVIDERS__STUB__BASE_URL", base.as_str()),
             ("LLM__PROVIDERS__STUB__MAX_CONCURRENCY", "1000"),
             ("LLM__MODEL", "stub:m"),
             ("LLM__MAX_CONCURRENCY", "8"),
         ];
-
-        for (name, value) in usual.iter().chain(settings) {
-            environment.insert(format!("MEMOIR__{name}"), (*value).to_owned());
-        }
-
-        let config = Config::load(&Origin {
-            file: None,
-            environment,
-        })
-        .unwrap();
-
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let stop = CancellationToken::new();
-        let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
-        #[expect(clippy::disallowed_methods, reason = "awaited below")]
-        let served = tokio::spawn(app.serve(listener, stop.clone()));
-        let client = reqwest::Client::builder()
-            .tls_certs_only([])
-            .build()
-            .unwrap();
-
+        let all: Vec<(&str, &str)> = usual.iter().chain(given).copied().collect();
         Self {
-            url,
-            client,
-            stop,
-            served,
+            service: Service::start(settings(database, &all)).await,
         }
     }
 
     async fn submit(&self, body: &Value) -> String {
         let reply = self
+            .service
             .client
-            .post(format!("{}/v1/ingestions", self.url))
+            .post(self.service.url("ingestions"))
             .json(body)
             .send()
             .await
@@ -96,8 +70,9 @@ impl Bench {
     async fn finished(&self, id: &str) -> Value {
         loop {
             let sent = self
+                .service
                 .client
-                .get(format!("{}/v1/jobs/{id}?wait=60", self.url))
+                .get(self.service.url(&format!("jobs/{id}?wait=60")))
                 .send()
                 .await
                 .unwrap();
@@ -112,8 +87,7 @@ impl Bench {
     }
 
     async fn end(self) {
-        self.stop.cancel();
-        self.served.await.unwrap();
+        self.service.stop().await;
     }
 }
 
@@ -141,14 +115,9 @@ fn main() {
 
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the server comes from the environment"
-        )]
-        let server = std::env::var("TEST_PG_URL").ok();
         let databases = [
             Some(format!("sqlite://{}/bench.db", folder.path().display())),
-            server,
+            variable("TEST_PG_URL"),
         ];
 
         for (round, database) in databases.into_iter().flatten().enumerate() {
@@ -193,8 +162,7 @@ fn wanted(part: &str) -> bool {
 }
 
 fn texts() -> Vec<String> {
-    #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
-    let folder = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let folder = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
     let mut files: Vec<_> = std::fs::read_dir(format!("{folder}/prose"))
         .unwrap()
         .map(|file| file.unwrap().path())
@@ -350,7 +318,7 @@ async fn large_text(database: &str, model: &ScriptedModel, texts: &[String]) {
     let body = json!({"text": text, "path": "/large.txt"});
     drop((text, prose));
     let before = resident();
-    let (url, client) = (format!("{}/v1/info", bench.url), bench.client.clone());
+    let (url, client) = (bench.service.url("info"), bench.service.client.clone());
     let watching = CancellationToken::new();
     let watched = watching.clone();
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
@@ -413,8 +381,9 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
             tokio::time::sleep(Duration::from_millis(number * 2)).await;
             let began = Instant::now();
             let sent = bench
+                .service
                 .client
-                .post(format!("{}/v1/ingestions", bench.url))
+                .post(bench.service.url("ingestions"))
                 .header("x-memoir-space", space);
 
             assert_eq!(
@@ -433,8 +402,9 @@ async fn many_at_once(database: &str, model: &ScriptedModel, texts: &[String]) {
 
     loop {
         peak = peak.max(resident());
-        let url = format!("{}/v1/jobs?state=succeeded&limit=500", bench.url);
+        let url = bench.service.url("jobs?state=succeeded&limit=500");
         let sent = bench
+            .service
             .client
             .get(url)
             .header("x-memoir-space", &space)
@@ -490,8 +460,9 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
             json!({"text": format!("{number} {prose}"), "options": {"indexes": ["taxonomy"]}});
         asking.spawn(async move {
             let sent = bench
+                .service
                 .client
-                .post(format!("{}/v1/ingestions", bench.url))
+                .post(bench.service.url("ingestions"))
                 .header("x-memoir-space", space);
             assert_eq!(
                 sent.json(&body).send().await.unwrap().status().as_u16(),
@@ -519,8 +490,9 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
 
     let began = Instant::now();
     let left = async |state: &str| {
-        let url = format!("{}/v1/jobs?state={state}&limit=1", bench.url);
+        let url = bench.service.url(&format!("jobs?state={state}&limit=1"));
         let sent = bench
+            .service
             .client
             .get(url)
             .header("x-memoir-space", &space)
@@ -542,8 +514,11 @@ async fn drain_a_queue(database: &str, model: &ScriptedModel, texts: &[String]) 
     let took = began.elapsed().as_secs_f64();
     let (mut chunks, mut documents, mut cursor) = (0, 0, String::new());
     loop {
-        let url = format!("{}/v1/jobs?state=succeeded&limit=500{cursor}", bench.url);
+        let url = bench
+            .service
+            .url(&format!("jobs?state=succeeded&limit=500{cursor}"));
         let sent = bench
+            .service
             .client
             .get(url)
             .header("x-memoir-space", &space)

@@ -8,7 +8,10 @@
     reason = "a benchmark prints, and stops where it fails"
 )]
 
-use std::collections::HashMap;
+mod databases;
+mod environment;
+mod settings;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,11 +19,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::Space;
-use memoir::config::{Config, Origin};
 use memoir::jobs::{JobContext, JobError, Jobs, Outcome, Runner, Work};
 use memoir::model::job::{Lane, NewJob};
 use memoir::store::Store;
 use tokio_util::sync::CancellationToken;
+
+use databases::on_each;
+use settings::settings;
 
 const QUEUED: usize = 100_000;
 const CLAIMS: usize = 1_000;
@@ -42,30 +47,14 @@ impl Work for Nothing {
 
 #[tokio::main]
 async fn main() {
-    let folder = tempfile::tempdir().unwrap();
-    bench(&format!("sqlite://{}/bench.db", folder.path().display())).await;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the server comes from the environment"
-    )]
-    if let Ok(url) = std::env::var("TEST_PG_URL") {
-        bench(&url).await;
-    }
+    on_each("jobs", bench).await;
 }
 
-async fn bench(url: &str) {
-    let environment = HashMap::from([
-        ("DATABASE_URL".to_owned(), url.to_owned()),
-        ("MEMOIR__JOBS__WORKERS".to_owned(), "8".to_owned()),
-        ("MEMOIR__JOBS__MAX_QUEUED".to_owned(), "1000000".to_owned()),
-    ]);
-
-    let config = Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap();
-
+async fn bench(database: &str) {
+    let config = settings(
+        database,
+        &[("JOBS__WORKERS", "8"), ("JOBS__MAX_QUEUED", "1000000")],
+    );
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);

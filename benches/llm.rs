@@ -9,24 +9,28 @@
 )]
 #![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
-use std::collections::HashMap;
+mod environment;
+mod settings;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memoir::base::clock::SystemClock;
 use memoir::base::ids::Space;
-use memoir::config::{Config, Origin};
 use memoir::embedded_model::{ClassifyInput, EmbeddedModel};
 use memoir::llm::tasks::classify::Classify;
 use memoir::llm::{Hint, Llm, Session};
 use memoir::scripted_model::ScriptedModel;
 use memoir::store::Store;
 
+use environment::variable;
+use settings::settings;
+
 const ROUNDS: usize = 3000;
 
 fn main() {
     println!("at start: {}", memory());
-    let folder = folder();
+    let folder = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
     embedded_model(&folder);
 
     // The model server has its own thread, as it would have its own process.
@@ -43,11 +47,6 @@ fn main() {
         .build()
         .unwrap()
         .block_on(door(&model));
-}
-
-fn folder() -> String {
-    #[expect(clippy::disallowed_methods, reason = "the texts come from outside")]
-    std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned())
 }
 
 fn embedded_model(folder: &str) {
@@ -158,24 +157,13 @@ fn per_second(count: usize, mut work: impl FnMut()) -> f64 {
 
 async fn door(model: &ScriptedModel) {
     let folder = tempfile::tempdir().unwrap();
-    let environment = HashMap::from([
-        (
-            "DATABASE_URL".to_owned(),
-            format!("sqlite://{}/bench.db", folder.path().display()),
-        ),
-        (
-            "MEMOIR__LLM__PROVIDERS__STUB__BASE_URL".to_owned(),
-            model.openai_url(),
-        ),
-        ("MEMOIR__LLM__MODEL".to_owned(), "stub:m".to_owned()),
-    ]);
-
-    let config = Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap();
-
+    let config = settings(
+        &format!("sqlite://{}/bench.db", folder.path().display()),
+        &[
+            ("LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url()),
+            ("LLM__MODEL", "stub:m"),
+        ],
+    );
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let llm = Llm::new(

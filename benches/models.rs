@@ -10,12 +10,13 @@
     reason = "it prints what it sees, and stops where it fails"
 )]
 
-use std::collections::HashMap;
+mod environment;
+mod settings;
+
 use std::sync::Arc;
 
 use memoir::base::clock::SystemClock;
 use memoir::base::ids::Space;
-use memoir::config::{Config, Origin};
 use memoir::llm::tasks::answer::{Answer, Evidence};
 use memoir::llm::tasks::classify::Classify;
 use memoir::llm::tasks::helper::Helper;
@@ -23,6 +24,9 @@ use memoir::llm::tasks::select::Select;
 use memoir::llm::tasks::summarize::{Summarize, SummarizeChunk};
 use memoir::llm::{Hint, Llm, Session, Task};
 use memoir::store::Store;
+
+use environment::variable;
+use settings::settings;
 
 const TEXTS: [&str; 5] = [
     "The striker scored twice in the second half and the home side won the cup final three to one.",
@@ -74,26 +78,16 @@ fn classify(categories: &[&str], may_create: bool) -> Classify {
 }
 
 async fn open(url: &str, mode: &str, folder: &std::path::Path) -> Llm {
-    let set = |name: &str, value: &str| (format!("MEMOIR__LLM__{name}"), value.to_owned());
-    let mut environment = HashMap::from([
-        set("PROVIDERS__REAL__BASE_URL", url),
-        set("PROVIDERS__REAL__STRUCTURED_OUTPUT", mode),
-        set("TRANSPORT__READ_TIMEOUT", "600"),
-        set("TRANSPORT__TOTAL_TIMEOUT", "600"),
-        set("MAX_OUTPUT_TOKENS", "600"),
-    ]);
-
-    environment.insert(
-        "DATABASE_URL".to_owned(),
-        format!("sqlite://{}/{mode}.db", folder.display()),
+    let config = settings(
+        &format!("sqlite://{}/{mode}.db", folder.display()),
+        &[
+            ("LLM__PROVIDERS__REAL__BASE_URL", url),
+            ("LLM__PROVIDERS__REAL__STRUCTURED_OUTPUT", mode),
+            ("LLM__TRANSPORT__READ_TIMEOUT", "600"),
+            ("LLM__TRANSPORT__TOTAL_TIMEOUT", "600"),
+            ("LLM__MAX_OUTPUT_TOKENS", "600"),
+        ],
     );
-
-    let config = Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap();
-
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     Llm::new(config.llm, config.audit, "", store, Arc::new(SystemClock))
@@ -101,9 +95,7 @@ async fn open(url: &str, mode: &str, folder: &std::path::Path) -> Llm {
 
 #[tokio::main]
 async fn main() {
-    #[expect(clippy::disallowed_methods, reason = "the server comes from outside")]
-    let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(url) = given("MEMOIR_REAL_MODEL") else {
+    let Some(url) = variable("MEMOIR_REAL_MODEL") else {
         println!(
             "set MEMOIR_REAL_MODEL to the address of a server, such as http://127.0.0.1:8081/v1"
         );
@@ -112,7 +104,7 @@ async fn main() {
 
     let model = format!(
         "real:{}",
-        given("MEMOIR_REAL_NAME").as_deref().unwrap_or("any")
+        variable("MEMOIR_REAL_NAME").as_deref().unwrap_or("any")
     );
 
     let folder = tempfile::tempdir().unwrap();

@@ -12,8 +12,11 @@
 )]
 #![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
+mod databases;
+mod environment;
 mod questions;
 mod service;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,6 +24,7 @@ use std::time::Instant;
 
 use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::{SourceId, Space};
+use memoir::config::Config;
 use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::source::Source;
@@ -30,7 +34,10 @@ use memoir::store::{NewVersion, Store};
 use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
-use service::{Service, config};
+use databases::on_each;
+use environment::variable;
+use service::Service;
+use settings::settings;
 
 const PER_LEAF: usize = 100;
 const PER_SOURCE: usize = 1_000;
@@ -40,46 +47,31 @@ const AT_ONCE: usize = 64;
 
 #[tokio::main]
 async fn main() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     questions::bench().await;
     let sizes = variable("MEMOIR_BENCH_SIZES").unwrap_or_else(|| "1000,10000".to_owned());
     for size in sizes
         .split(',')
         .map(|size| size.trim().parse::<usize>().unwrap())
     {
-        let folder = tempfile::tempdir().unwrap();
-        bench(
-            &format!("sqlite://{}/bench.db", folder.path().display()),
-            size,
-        )
+        on_each(&format!("q{size}"), async |database| {
+            bench(database, size).await;
+        })
         .await;
-
-        if let Some(server) = variable("TEST_PG_URL") {
-            let schema = format!("q{size}");
-            run_sql(&server, &format!("CREATE SCHEMA {schema}")).await;
-            bench(&format!("{server}?options[search_path]={schema}"), size).await;
-            run_sql(&server, &format!("DROP SCHEMA {schema} CASCADE")).await;
-        }
     }
 }
 
-fn variable(name: &str) -> Option<String> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the environment configures a benchmark"
-    )]
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-async fn run_sql(url: &str, sql: &str) {
-    use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
-
-    sqlx::any::install_default_drivers();
-    let mut connection = AnyConnection::connect(url).await.unwrap();
-    connection
-        .execute(AssertSqlSafe(sql.to_owned()))
-        .await
-        .unwrap();
+/// Settings with the scripted model.
+fn config(database: &str, model: &ScriptedModel, strategy: &str) -> Config {
+    settings(
+        database,
+        &[
+            ("LLM__PROVIDERS__STUB__BASE_URL", &model.openai_url()),
+            ("LLM__PROVIDERS__STUB__MAX_CONCURRENCY", "1000"),
+            ("LLM__MODEL", "stub:gpt-4o"),
+            ("QUERY__STRATEGY", strategy),
+            ("TAXONOMY__LIMIT_SCOPE", "parent"),
+        ],
+    )
 }
 
 async fn bench(database: &str, size: usize) {

@@ -7,6 +7,8 @@
 #![expect(clippy::print_stdout, reason = "it prints figures")]
 #![expect(clippy::cast_precision_loss, reason = "counts of some thousand texts")]
 
+mod environment;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use memoir::search::index::{Filter, Index, VectorModel};
 use memoir::search::rank::{Kind, PreparedQuery};
 use memoir::search::{terms, vectors};
 use serde_json::Value;
+
+use environment::variable;
 
 const K: usize = 10;
 
@@ -30,11 +34,7 @@ struct Set {
 }
 
 fn main() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the environment configures a benchmark"
-    )]
-    let root = std::env::var("MEMOIR_EVAL_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
+    let root = variable("MEMOIR_EVAL_DATA").unwrap_or_else(|| "../shared/data".to_owned());
     let folder = Path::new(&root).join("retrieval");
     let mut sets: Vec<PathBuf> = std::fs::read_dir(&folder)
         .into_iter()

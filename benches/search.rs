@@ -11,14 +11,16 @@
 )]
 #![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
-use std::collections::HashMap;
+mod databases;
+mod environment;
+mod service;
+mod settings;
+
 use std::sync::Arc;
 use std::time::Instant;
 
-use memoir::app::App;
 use memoir::base::clock::{Clock as _, SystemClock, Timestamp};
 use memoir::base::ids::{SourceId, Space};
-use memoir::config::{Config, Origin};
 use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
 use memoir::model::chunk::{NewChunk, RETRIEVAL};
@@ -29,8 +31,11 @@ use memoir::search::Search;
 use memoir::search::rank::Kind;
 use memoir::store::{NewVersion, Store};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+
+use databases::on_each;
+use environment::variable;
+use service::Service;
+use settings::settings;
 
 const PER_SOURCE: usize = 100;
 const WORDS: usize = 120;
@@ -38,53 +43,17 @@ const SEARCHES: usize = 300;
 
 #[tokio::main]
 async fn main() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let sizes = variable("MEMOIR_BENCH_SIZES").unwrap_or_else(|| "100000".to_owned());
     let sentences = sentences();
     for size in sizes
         .split(',')
         .map(|size| size.trim().parse::<usize>().unwrap())
     {
-        let folder = tempfile::tempdir().unwrap();
-        bench(
-            &format!("sqlite://{}/bench.db", folder.path().display()),
-            size,
-            &sentences,
-        )
+        on_each(&format!("s{size}"), async |database| {
+            bench(database, size, &sentences).await;
+        })
         .await;
-
-        if let Some(server) = variable("TEST_PG_URL") {
-            let schema = format!("s{size}");
-            run_sql(&server, &format!("CREATE SCHEMA {schema}")).await;
-            bench(
-                &format!("{server}?options[search_path]={schema}"),
-                size,
-                &sentences,
-            )
-            .await;
-
-            run_sql(&server, &format!("DROP SCHEMA {schema} CASCADE")).await;
-        }
     }
-}
-
-fn variable(name: &str) -> Option<String> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the environment configures a benchmark"
-    )]
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-async fn run_sql(url: &str, sql: &str) {
-    use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
-
-    sqlx::any::install_default_drivers();
-    let mut connection = AnyConnection::connect(url).await.unwrap();
-    connection
-        .execute(AssertSqlSafe(sql.to_owned()))
-        .await
-        .unwrap();
 }
 
 /// The sentences of all prose files.
@@ -148,18 +117,7 @@ impl Dice {
 }
 
 async fn bench(database: &str, size: usize, sentences: &[String]) {
-    let mut environment = HashMap::from([("DATABASE_URL".to_owned(), database.to_owned())]);
-    environment.insert(
-        "MEMOIR__TELEMETRY__LOG_LEVEL".to_owned(),
-        "error".to_owned(),
-    );
-
-    let config = Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap();
-
+    let config = settings(database, &[]);
     let store = Store::connect(&config.database).await.unwrap();
     store.migrate().await.unwrap();
     let llm = Llm::new(
@@ -184,24 +142,15 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
     load(&store, &search, size).await;
     store.close().await;
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1/search", listener.local_addr().unwrap());
-    let stop = CancellationToken::new();
-    let app = App::build(config, Arc::new(SystemClock)).await.unwrap();
-    #[expect(clippy::disallowed_methods, reason = "awaited below")]
-    let served = tokio::spawn(app.serve(listener, stop.clone()));
-    let client = reqwest::Client::builder()
-        .tls_certs_only([])
-        .build()
-        .unwrap();
-
+    let service = Service::start(config).await;
+    let url = service.url("search");
     for kind in ["keyword", "semantic", "hybrid"] {
         let mut times = Vec::new();
         let mut found = 0;
         for number in 0..SEARCHES + 10 {
             let body = json!({"query": dice.question(sentences), "type": kind, "k": 10});
             let begun = Instant::now();
-            let reply = client.post(&url).json(&body).send().await.unwrap();
+            let reply = service.client.post(&url).json(&body).send().await.unwrap();
             let result: Value = serde_json::from_slice(&reply.bytes().await.unwrap()).unwrap();
 
             // The first requests meet cold caches.
@@ -225,8 +174,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
     }
 
     println!("  memory {} MiB", resident() / 1024);
-    stop.cancel();
-    served.await.unwrap();
+    service.stop().await;
 }
 
 /// How much longer the first search of each kind takes than the second, and the memory of the

@@ -8,8 +8,9 @@ use std::time::Duration;
 use memoir::scripted_model::ScriptedModel;
 use serde_json::{Value, json};
 
-use super::service::{Service, config};
-use super::{ask, part, sum, variable};
+use super::environment::variable;
+use super::service::Service;
+use super::{ask, config, part, sum};
 
 /// Ingests, asks, and prints.
 pub async fn bench() {

@@ -1,37 +1,12 @@
-//! memoir in the process of a benchmark, with a scripted model.
+//! memoir in the process of a benchmark.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use memoir::app::App;
 use memoir::base::clock::SystemClock;
-use memoir::config::{Config, Origin};
-use memoir::scripted_model::ScriptedModel;
+use memoir::config::Config;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-
-/// A configuration with the scripted model.
-pub fn config(database: &str, model: &ScriptedModel, strategy: &str) -> Config {
-    let settings = [
-        ("LLM__PROVIDERS__STUB__BASE_URL", model.openai_url()),
-        ("LLM__PROVIDERS__STUB__MAX_CONCURRENCY", "1000".to_owned()),
-        ("LLM__MODEL", "stub:gpt-4o".to_owned()),
-        ("QUERY__STRATEGY", strategy.to_owned()),
-        ("TAXONOMY__LIMIT_SCOPE", "parent".to_owned()),
-        ("TELEMETRY__LOG_LEVEL", "error".to_owned()),
-        ("DATABASE__URL", database.to_owned()),
-    ];
-    let environment: HashMap<String, String> = settings
-        .into_iter()
-        .map(|(name, value)| (format!("MEMOIR__{name}"), value))
-        .collect();
-
-    Config::load(&Origin {
-        file: None,
-        environment,
-    })
-    .unwrap()
-}
 
 /// memoir, in this process, and a client for it.
 pub struct Service {
@@ -43,6 +18,7 @@ pub struct Service {
 
 impl Service {
     pub async fn start(config: Config) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let stop = CancellationToken::new();
