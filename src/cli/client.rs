@@ -51,11 +51,11 @@ pub struct Client {
     key: Option<String>,
     space: Option<String>,
     http: reqwest::Client,
-    inside: Option<Inside>,
+    local: Option<LocalService>,
 }
 
 /// The stop signal of a service inside the command, and its task.
-type Inside = (CancellationToken, JoinHandle<()>);
+type LocalService = (CancellationToken, JoinHandle<()>);
 
 /// Sends one request and disconnects.
 pub fn post_once(
@@ -140,9 +140,9 @@ impl Client {
         let http = reqwest::Client::builder()
             .build()
             .context("cannot create the HTTP client")?;
-        let (base, key, inside) = if connection.local {
-            let (address, key, inside) = serve_inside(Config::load(origin)?).await?;
-            (format!("http://{address}"), Some(key), Some(inside))
+        let (base, key, local) = if connection.local {
+            let (address, key, local) = serve_locally(Config::load(origin)?).await?;
+            (format!("http://{address}"), Some(key), Some(local))
         } else {
             let base = match &connection.server {
                 Some(server) if server.contains("://") => server.trim_end_matches('/').to_owned(),
@@ -157,7 +157,7 @@ impl Client {
             key,
             space: connection.space.clone(),
             http,
-            inside,
+            local,
         })
     }
 
@@ -264,12 +264,12 @@ impl Client {
 
     /// Whether the service runs inside this command.
     pub fn is_inside(&self) -> bool {
-        self.inside.is_some()
+        self.local.is_some()
     }
 
     /// Stops the service inside the command, if any, and waits until it has stored everything.
     pub async fn close(self) {
-        if let Some((stop, served)) = self.inside {
+        if let Some((stop, served)) = self.local {
             stop.cancel();
             let _ = served.await;
         }
@@ -287,7 +287,9 @@ fn retry_after(reply: &Response) -> Option<Duration> {
 }
 
 /// Serves on a free port of this machine, for this command only.
-async fn serve_inside(mut config: Config) -> Result<(SocketAddr, String, Inside), CommandError> {
+async fn serve_locally(
+    mut config: Config,
+) -> Result<(SocketAddr, String, LocalService), CommandError> {
     // A random key, so that no other process can use this service.
     let key = format!("{}{}", new_uuid(), new_uuid());
     config.auth.keys = vec![ApiKey::of_admin("this command", &key)];

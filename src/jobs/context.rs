@@ -45,14 +45,14 @@ struct Inner {
     /// Whether this run may have written something about the job.
     touched: AtomicBool,
     /// Held from taking reports until they are written, so that they stay in order.
-    telling: tokio::sync::Mutex<()>,
+    recording: tokio::sync::Mutex<()>,
 }
 
 /// A job that is about to end, with what is not written yet.
 pub struct Ended<'c> {
     context: &'c JobContext,
     pending: Record,
-    _telling: tokio::sync::MutexGuard<'c, ()>,
+    _recording: tokio::sync::MutexGuard<'c, ()>,
 }
 
 impl JobContext {
@@ -77,7 +77,7 @@ impl JobContext {
         };
 
         let warnings = Mutex::new(job.warnings.clone());
-        let (saved, pending, telling) = (
+        let (saved, pending, recording) = (
             Mutex::new(saved),
             Mutex::default(),
             tokio::sync::Mutex::default(),
@@ -97,7 +97,7 @@ impl JobContext {
             progressed,
             counts_waits,
             touched: AtomicBool::new(false),
-            telling,
+            recording,
         };
 
         Self {
@@ -166,7 +166,7 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record(&self, record: Record) -> Result<(), JobError> {
-        let _telling = self.inner.telling.lock().await;
+        let _recording = self.inner.recording.lock().await;
         let (made, earlier) = self.made(record);
         let written = self.inner.jobs.store.add_job_record(&made).await;
         self.recorded(&made, earlier, written)
@@ -177,7 +177,7 @@ impl JobContext {
     /// # Errors
     /// [`JobError::LeaseLost`], or the store's.
     pub async fn record_paid(&self, journal: &Journal, record: Record) -> Result<(), JobError> {
-        let _telling = self.inner.telling.lock().await;
+        let _recording = self.inner.recording.lock().await;
         let (made, earlier) = self.made(record);
         let made = Arc::new(made);
         let written = journal.record(Arc::clone(&made)).await;
@@ -312,7 +312,7 @@ impl JobContext {
 
     /// Writes what is pending immediately; `false` if the job is known to be lost.
     pub async fn write_reports(&self) -> bool {
-        let _telling = self.inner.telling.lock().await;
+        let _recording = self.inner.recording.lock().await;
         let (made, earlier) = self.made(Record::default());
         if earlier.is_empty() {
             return true;
@@ -383,11 +383,11 @@ impl JobContext {
     /// Prepares to end the job. Call it before opening the transaction that ends it, because a
     /// reporter may wait for that.
     pub async fn ending(&self) -> Ended<'_> {
-        let telling = self.inner.telling.lock().await;
+        let recording = self.inner.recording.lock().await;
         Ended {
             context: self,
             pending: self.take_pending(),
-            _telling: telling,
+            _recording: recording,
         }
     }
 }

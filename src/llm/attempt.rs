@@ -53,11 +53,11 @@ impl Llm {
         };
 
         let (_turn, probe, pass) = if attempts.session.probing {
-            let turn = profile.gate.knock(tokens).await.map_err(shut)?;
+            let turn = profile.gate.admit_probe(tokens).await.map_err(shut)?;
             (
                 turn,
-                profile.pauses.knock(&target.model),
-                profile.breaker.knock(),
+                profile.pauses.admit_probe(&target.model),
+                profile.breaker.admit_probe(),
             )
         } else {
             // Checked twice: a call that will be rejected takes no turn, and a pause may begin

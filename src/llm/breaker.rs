@@ -59,7 +59,7 @@ impl Breaker {
     }
 
     /// Permission regardless of earlier failures, for a probe.
-    pub fn knock(&self) -> Pass<'_> {
+    pub fn admit_probe(&self) -> Pass<'_> {
         let probe = self.state().open_until.is_some();
         Pass {
             breaker: self,

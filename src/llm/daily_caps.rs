@@ -24,7 +24,7 @@ type UnderWay = Arc<Mutex<HashMap<Purse, Spent>>>;
 
 /// Calls in flight, by owner of the cap.
 #[derive(Default)]
-pub struct Today {
+pub struct DailySpending {
     under_way: UnderWay,
     /// One check at a time, because two could otherwise reserve the same remaining amount.
     turn: tokio::sync::Mutex<()>,
@@ -86,13 +86,13 @@ impl Llm {
             return Ok(None);
         }
 
-        let today = &self.inner.today;
-        let _turn = today.turn.lock().await;
+        let spending = &self.inner.daily_spending;
+        let _turn = spending.turn.lock().await;
 
         // First the calls in flight, then the ledger: a call that ends in between counts twice
         // rather than not at all.
         let under_way: Vec<Spent> = {
-            let all = today
+            let all = spending
                 .under_way
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ impl Llm {
         }
 
         let purses: Vec<Purse> = capped.into_iter().map(|(purse, _)| purse).collect();
-        let mut all = today
+        let mut all = spending
             .under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +122,7 @@ impl Llm {
         }
 
         Ok(Some(Reservation {
-            under_way: Arc::clone(&today.under_way),
+            under_way: Arc::clone(&spending.under_way),
             purses,
             expected,
         }))

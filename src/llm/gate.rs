@@ -76,7 +76,7 @@ impl Gate {
     }
 
     /// Admits a probe, even while the gate is closed.
-    pub async fn knock(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
+    pub async fn admit_probe(&self, tokens: u64) -> Result<SemaphorePermit<'_>, NoEntry> {
         let permit = self.places.acquire().await.map_err(|_| NoEntry::Stopping)?;
         self.keep_pace(tokens).await;
         Ok(permit)
@@ -282,7 +282,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shut_gate_rejects_all_callers_at_once() {
         let gate = Gate::new(1, 0, 0);
-        let inside = gate.enter(0).await.unwrap();
+        let permit = gate.enter(0).await.unwrap();
         let waiting = gate.enter(0);
         tokio::pin!(waiting);
         assert!(
@@ -293,7 +293,7 @@ mod tests {
 
         gate.shut_for(Duration::MAX);
         gate.shut_for(Duration::from_mins(2));
-        drop(inside);
+        drop(permit);
         let start = Instant::now();
         assert_eq!(
             waiting.await.unwrap_err(),
@@ -306,7 +306,7 @@ mod tests {
             NoEntry::Shut(LONGEST_SHUT)
         );
 
-        assert!(gate.knock(0).await.is_ok());
+        assert!(gate.admit_probe(0).await.is_ok());
         assert!(start.elapsed().is_zero());
         assert!(gate.reopen() && !gate.reopen());
         assert!(gate.enter(0).await.is_ok());

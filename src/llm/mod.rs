@@ -63,7 +63,7 @@ use crate::base::ids::{JobId, Space};
 use crate::config;
 use crate::model::llm_call::{Payer, Spent, UsageDay};
 use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
-use daily_caps::Today;
+use daily_caps::DailySpending;
 use profile::Profile;
 use send::Target;
 use spans::Spans;
@@ -80,7 +80,7 @@ struct Inner {
     forms: RwLock<HashMap<&'static str, Arc<Forms>>>,
     store: Store,
     journal: Journal,
-    today: Today,
+    daily_spending: DailySpending,
     spans: Spans,
     clock: Arc<dyn Clock>,
     /// Changes whenever a provider that failed or was paused responds again.
@@ -116,7 +116,7 @@ impl Llm {
         let journal = Journal::start(store.clone(), audit.persist);
         let spans = Spans::new(otlp_endpoint);
         let forms = RwLock::default();
-        let (today, recovered) = (Today::default(), watch::Sender::new(0));
+        let (daily_spending, recovered) = (DailySpending::default(), watch::Sender::new(0));
 
         Self {
             inner: Arc::new(Inner {
@@ -125,7 +125,7 @@ impl Llm {
                 forms,
                 store,
                 journal,
-                today,
+                daily_spending,
                 spans,
                 clock,
                 recovered,

@@ -107,7 +107,7 @@ impl Pauses {
     }
 
     /// Permission regardless of pauses, for a probe that a user requests.
-    pub fn knock<'a>(&'a self, model: &'a str) -> Pass<'a> {
+    pub fn admit_probe<'a>(&'a self, model: &'a str) -> Pass<'a> {
         let is_probe = scopes(model)
             .iter()
             .any(|scope| self.held().contains_key(scope));
@@ -374,7 +374,7 @@ mod tests {
         }
 
         assert_eq!(pauses.list().len(), 1);
-        assert!(pauses.knock("m").succeeded() && pauses.list().is_empty());
+        assert!(pauses.admit_probe("m").succeeded() && pauses.list().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -398,15 +398,15 @@ mod tests {
         let pauses = paused(403);
         let refuse = || {
             pauses
-                .knock("m")
+                .admit_probe("m")
                 .failed(&status(403), false, Timestamp::from_micros(0));
         };
 
-        assert!(pauses.knock("m").succeeded());
+        assert!(pauses.admit_probe("m").succeeded());
         for _ in 0..5 {
             refuse();
             assert!(pauses.list().is_empty());
-            pauses.knock("m").succeeded();
+            pauses.admit_probe("m").succeeded();
         }
 
         // Consecutive rejections do not concern a single text.
@@ -415,7 +415,7 @@ mod tests {
             assert_eq!(pauses.list().len(), pauses_now);
         }
 
-        assert!(pauses.knock("m").succeeded());
+        assert!(pauses.admit_probe("m").succeeded());
         tokio::time::advance(TRUSTED_FOR * 2).await;
         refuse();
         assert_eq!(pauses.list().len(), 1, "that was long ago");

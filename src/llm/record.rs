@@ -98,7 +98,7 @@ pub struct Call<'a> {
     record: Option<LlmCall>,
     reply: Option<(Option<String>, Option<String>)>,
     /// Released after the record was passed to the journal, never before.
-    today: Option<Reservation>,
+    reservation: Option<Reservation>,
 }
 
 impl<'a> Call<'a> {
@@ -120,7 +120,7 @@ impl<'a> Call<'a> {
             usd,
         };
 
-        let today = attempts
+        let reservation = attempts
             .llm
             .reserve_today(attempts.session, expected)
             .await?;
@@ -160,7 +160,7 @@ impl<'a> Call<'a> {
             begun,
             record: Some(record),
             reply: None,
-            today,
+            reservation,
         })
     }
 
@@ -233,9 +233,9 @@ impl<'a> Call<'a> {
     /// The provider may have done the work without a response, so the sent tokens are counted, and
     /// what arrived of a stream.
     fn estimate(&self, record: &mut LlmCall) {
-        let heard = self.attempts.listener.as_ref().map_or(0, Counting::chars);
+        let received = self.attempts.listener.as_ref().map_or(0, Counting::chars);
         record.tokens_prompt = self.plan.expected_tokens;
-        record.tokens_completion = i64::try_from(heard.div_ceil(4)).unwrap_or(i64::MAX);
+        record.tokens_completion = i64::try_from(received.div_ceil(4)).unwrap_or(i64::MAX);
         record.provider_params["usage"] = "estimated".into();
         let usage = Usage {
             prompt: record.tokens_prompt,
@@ -277,7 +277,7 @@ impl<'a> Call<'a> {
         }
 
         // Where calls are capped by the day, they are counted at once.
-        let may_keep = self.target.capabilities().in_process && self.today.is_none();
+        let may_keep = self.target.capabilities().in_process && self.reservation.is_none();
         session.list(llm.journal(), record, may_keep);
     }
 }
