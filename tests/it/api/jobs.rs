@@ -328,13 +328,8 @@ async fn bulk_requests_filter_by_state_and_error() {
             );
         }
 
-        while app.get("/v1/jobs?state=running").await.json()["items"]
-            .as_array()
-            .unwrap()
-            .len()
-            < 3
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        for id in &running {
+            api.reaches("default", id, "running").await;
         }
         let done = change_many(&app, "default", "cancel", &json!({"state": "running"}))
             .await

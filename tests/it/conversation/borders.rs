@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Desk, answering, classified, intent};
+use super::{Desk, answering, classified, intent, settled};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 
@@ -249,15 +249,7 @@ async fn the_embedded_model_classifies_and_analyses_without_a_provider() {
     let text = "My parcel has not been shipped yet.";
     let path = format!("/v1/threads/{thread}/messages");
     let stored = app.post(&path, &json!({"content": text})).await.json();
-    let path = format!("/v1/memories/{}", stored["id"].as_str().unwrap());
-    let mut memory = stored;
-    for _ in 0..400 {
-        memory = app.get(&path).await.json();
-        if memory["enrichment_state"] != "pending" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
-    }
+    let memory = settled(&app, stored["id"].as_str().unwrap()).await;
     assert_eq!(memory["enrichment_state"], "done", "{memory}");
     let topics = memory["metadata"]["topics"].as_array().unwrap().clone();
     assert!(!topics.is_empty(), "{memory}");

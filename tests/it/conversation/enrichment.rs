@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use memoir::scripted_model::{Fault, Seen};
 use serde_json::{Value, json};
 
-use super::{Desk, answering, busy, classified, intent};
+use super::{Desk, answering, busy, classified, intent, settled};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 
@@ -271,14 +271,9 @@ async fn the_embedded_model_classifies_by_meaning() {
             .as_str()
             .unwrap()
             .to_owned();
-        for _ in 0..400 {
-            let memory = app.get(&format!("/v1/memories/{id}")).await.json();
-            if memory["enrichment_state"] == "done" {
-                return memory["metadata"].clone();
-            }
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-        panic!("not classified");
+        let memory = settled(&app, &id).await;
+        assert_eq!(memory["enrichment_state"], "done", "{memory}");
+        memory["metadata"].clone()
     };
 
     let wants = said("Please refund my payment for order #5678").await;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Desk, answering, classified, intent};
 use crate::support::database::TestDatabase;
+use crate::support::probes::Api;
 use memoir::scripted_model::{Reply as ModelReply, Seen};
 
 /// Answers calls for facts by the text of the message, everything else as usual.
@@ -18,17 +19,8 @@ fn facts(
 }
 
 async fn finished(desk: &Desk, id: &Value) -> Value {
-    let path = format!("/v1/jobs/{}", id.as_str().unwrap());
-    for _ in 0..400 {
-        let job = desk.app.get(&path).await.json();
-        if ["succeeded", "failed", "cancelled"].contains(&job["state"].as_str().unwrap()) {
-            return job;
-        }
-
-        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
-    }
-
-    panic!("the job did not end");
+    let api = Api::at(desk.app.address);
+    api.finished("default", id.as_str().unwrap()).await
 }
 
 async fn known(desk: &Desk, query: &str) -> Vec<Value> {

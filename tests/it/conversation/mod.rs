@@ -18,14 +18,38 @@ mod summarising;
 mod superseding;
 mod vocabulary;
 
-use std::time::Duration;
-
 use memoir::scripted_model::{Fault, Reply as ModelReply, ScriptedModel, Seen};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::app::{Reply, TestApp, send};
 use crate::support::database::TestDatabase;
+
+/// A memory once it has left the state `pending`: waits for the jobs that classify.
+pub async fn settled(app: &TestApp, id: &str) -> Value {
+    loop {
+        let jobs = app.get("/v1/jobs?kind=enrich&limit=100").await.json();
+        let reply = app.get(&format!("/v1/memories/{id}")).await;
+        assert_eq!(reply.status.as_u16(), 200, "{}", reply.text);
+        let memory = reply.json();
+        if memory["enrichment_state"] != "pending" {
+            return memory;
+        }
+
+        let is_left = |job: &&Value| job["state"] == "queued" || job["state"] == "running";
+        let left: Vec<&Value> = jobs["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(is_left)
+            .collect();
+        assert!(!left.is_empty(), "no job is left for {memory}");
+        for job in left {
+            app.get(&format!("/v1/jobs/{}?wait=1", job["id"].as_str().unwrap()))
+                .await;
+        }
+    }
+}
 
 /// The service with a scripted model.
 pub struct Desk {
@@ -78,16 +102,7 @@ impl Desk {
 
     /// Waits until a memory has left the state `pending`.
     pub async fn settled(&self, id: &str) -> Value {
-        for _ in 0..400 {
-            let memory = self.memory(id).await;
-            if memory["enrichment_state"] != "pending" {
-                return memory;
-            }
-
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-
-        panic!("{id} is still pending");
+        settled(&self.app, id).await
     }
 
     pub async fn memory(&self, id: &str) -> Value {

@@ -153,10 +153,7 @@ async fn a_running_job_is_cancelled_within_two_seconds() {
             .await
             .unwrap();
 
-        while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-
+        api.reaches("default", &id, "running").await;
         let (status, job) = api.post("default", &format!("/v1/jobs/{id}/cancel")).await;
         assert_eq!((status, &job["state"]), (200, &json!("cancelled")));
 
@@ -325,10 +322,7 @@ async fn two_runs_of_one_job_do_not_interfere() {
             .unwrap();
 
         for _ in 0..2 {
-            while api.get("default", &format!("/v1/jobs/{id}")).await["state"] != "running" {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-
+            api.reaches("default", &id, "running").await;
             assert_eq!(
                 api.post("default", &format!("/v1/jobs/{id}/cancel"))
                     .await
@@ -352,24 +346,20 @@ async fn two_runs_of_one_job_do_not_interfere() {
         // Both workers are free once two jobs run at the same time, long before the first runs
         // would have ended.
         let began = Instant::now();
+        let mut both = Vec::new();
         for _ in 0..2 {
-            api.queue("default", &json!({"steps": 1, "step_ms": 60_000}))
-                .await
-                .unwrap();
+            let request = json!({"steps": 1, "step_ms": 60_000});
+            both.push(api.queue("default", &request).await.unwrap());
         }
 
-        while api.get("default", "/v1/jobs?state=running").await["items"]
-            .as_array()
-            .unwrap()
-            .len()
-            < 2
-        {
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "a place is still taken"
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        for next in &both {
+            api.reaches("default", next, "running").await;
         }
+
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "a worker is still taken"
+        );
     }
 }
 
@@ -416,13 +406,7 @@ async fn a_job_waiting_for_its_retry_does_not_block_the_queue() {
             .await
             .unwrap();
 
-        while api.get("paused", &format!("/v1/jobs/{paused}")).await["last_errors"]
-            .as_array()
-            .unwrap()
-            .is_empty()
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        api.reports("paused", &paused, "error").await;
         for _ in 0..60 {
             api.queue("patient", &json!({"steps": 1, "step_ms": 10}))
                 .await

@@ -160,13 +160,8 @@ async fn a_process_that_was_frozen_past_its_lease_writes_nothing() {
             );
         }
 
-        while api.get("default", "/v1/jobs?state=running").await["items"]
-            .as_array()
-            .unwrap()
-            .len()
-            < 4
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        for id in &accepted {
+            api.reaches("default", id, "running").await;
         }
         signal(&frozen, "STOP");
         let other = second.serve();

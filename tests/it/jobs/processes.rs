@@ -36,33 +36,17 @@ async fn two_processes_share_the_queue_and_no_job_is_claimed_twice() {
     for _ in 0..8 {
         let api = api.clone();
         queueing.spawn(async move {
+            let mut queued = Vec::new();
             for _ in 0..250 {
-                api.queue("default", &json!({"effect": true}))
-                    .await
-                    .unwrap();
+                let id = api.queue("default", &json!({"effect": true})).await;
+                queued.push(id.unwrap());
             }
+            queued
         });
     }
 
-    queueing.join_all().await;
-    let began = Instant::now();
-    loop {
-        let waiting = api.get("default", "/v1/jobs?state=queued&limit=1").await["items"]
-            .as_array()
-            .unwrap()
-            .len();
-
-        let running = api.get("default", "/v1/jobs?state=running&limit=1").await["items"]
-            .as_array()
-            .unwrap()
-            .len();
-
-        if waiting + running == 0 {
-            break;
-        }
-
-        assert!(began.elapsed() < Duration::from_mins(2), "they do not end");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    for id in queueing.join_all().await.concat() {
+        assert_eq!(api.finished("default", &id).await["state"], "succeeded");
     }
 
     let mut connection = database.connect().await;
@@ -120,14 +104,8 @@ async fn shutdown_finishes_what_it_can_and_returns_the_rest_to_the_queue() {
             .await
             .unwrap();
 
-        while api.get("default", "/v1/jobs?state=running").await["items"]
-            .as_array()
-            .unwrap()
-            .len()
-            < 2
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        api.reaches("default", &short, "running").await;
+        api.reaches("default", &long, "running").await;
         let address = running.address;
         let stream =
             crate::support::client::get(&format!("http://{address}/v1/jobs/{long}/events"))

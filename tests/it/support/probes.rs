@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::Value;
 
+use super::events::EventReader;
+
 /// The API at an address.
 #[derive(Clone)]
 pub struct Api {
@@ -66,6 +68,39 @@ impl Api {
                 "it does not end: {job}"
             );
         }
+    }
+
+    /// Waits until a job is in this state, as its events say.
+    pub async fn reaches(&self, space: &str, id: &str, state: &str) {
+        let mut events = self.events(space, id).await;
+        while events.next().await.is_some() {
+            // An earlier run may have reached the state too.
+            if self.get(space, &format!("/v1/jobs/{id}")).await["state"] == state {
+                return;
+            }
+        }
+
+        panic!("{id} ends before it is {state}");
+    }
+
+    /// Waits for the first event of this kind.
+    pub async fn reports(&self, space: &str, id: &str, kind: &str) {
+        let mut events = self.events(space, id).await;
+        while let Some((name, _)) = events.next().await {
+            if name == kind {
+                return;
+            }
+        }
+
+        panic!("{id} ends without: {kind}");
+    }
+
+    async fn events(&self, space: &str, id: &str) -> EventReader {
+        let stream = self
+            .client
+            .get(format!("{}/v1/jobs/{id}/events", self.base))
+            .header("x-memoir-space", space);
+        EventReader::open(stream).await
     }
 
     /// Number of effects of a job.
