@@ -21,7 +21,7 @@ use std::time::Instant;
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
 use memoir::model::search::OwnerKind;
-use memoir::model::source::Source;
+use memoir::model::source::{Source, SourceKind};
 use memoir::model::source_version::VersionFacts;
 use memoir::search::terms;
 use memoir::store::{NewEntry, NewVersion, Store, Tx};
@@ -226,6 +226,7 @@ fn source(id: &SourceId, number: i64, now: Timestamp) -> Source {
         user_id: "default".to_owned(),
         filename: format!("file-{number}.md"),
         path: format!("/bench/file-{number}.md"),
+        kind: SourceKind::FileIngest,
         file_type: "md".to_owned(),
         eligible: true,
         tags: vec![

@@ -27,7 +27,7 @@ use memoir::base::ids::{SourceId, Space};
 use memoir::config::Config;
 use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
-use memoir::model::source::Source;
+use memoir::model::source::{Source, SourceKind};
 use memoir::model::source_version::VersionFacts;
 use memoir::scripted_model::{Reply, ScriptedModel, Seen};
 use memoir::store::{NewVersion, Store};
@@ -372,6 +372,7 @@ fn source(id: &SourceId, number: usize, now: memoir::base::clock::Timestamp) -> 
         user_id: "default".to_owned(),
         filename: format!("{number}.txt"),
         path: format!("/bench/{number}.txt"),
+        kind: SourceKind::FileIngest,
         file_type: "txt".to_owned(),
         eligible: true,
         tags: vec!["file_ingest".to_owned()],

@@ -24,7 +24,7 @@ use memoir::base::ids::{SourceId, Space};
 use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
 use memoir::model::chunk::{NewChunk, RETRIEVAL};
-use memoir::model::source::Source;
+use memoir::model::source::{Source, SourceKind};
 use memoir::model::source_version::VersionFacts;
 use memoir::retrieval::{Retrieval, SearchInput};
 use memoir::search::Search;
@@ -310,6 +310,7 @@ fn source(id: &SourceId, number: usize, now: Timestamp) -> Source {
         user_id: "default".to_owned(),
         filename: format!("{number}.txt"),
         path: format!("/bench/{number}.txt"),
+        kind: SourceKind::FileIngest,
         file_type: "txt".to_owned(),
         eligible: true,
         tags: vec!["file_ingest".to_owned()],

@@ -3,12 +3,14 @@
 //! All code that depends on time uses a `Clock`, so tests can stop it, move it, or set the time in
 //! a request header (`testing.clock_header`).
 
+use std::borrow::Cow;
 use std::fmt;
 #[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// See [`set_ahead`].
 #[cfg(feature = "testing")]
@@ -93,6 +95,21 @@ impl fmt::Display for Timestamp {
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    /// RFC 3339 with an offset.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        // In a query string `+` means a space unless it is encoded.
+        let read = Self::parse_rfc3339(&text).or_else(|| {
+            let (time, offset) = text.rsplit_once(' ')?;
+            Self::parse_rfc3339(&format!("{time}+{offset}"))
+        });
+
+        let rule = "must be a timestamp with an offset, such as 2026-01-31T12:00:00Z";
+        read.ok_or_else(|| D::Error::custom(rule))
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use memoir_text::hash::sha256_hex;
+use serde::Serialize;
 
 /// The wall between tenants: every row belongs to exactly one space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,7 +106,8 @@ pub fn random_fraction() -> f64 {
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(transparent)]
         pub struct $name(String);
 
         impl $name {

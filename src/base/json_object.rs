@@ -75,3 +75,10 @@ pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
     deserializer.deserialize_option(Only(PhantomData))
 }
+
+/// A field that may be omitted or null, which are not the same.
+pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}

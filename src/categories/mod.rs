@@ -11,6 +11,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use memoir_text::field_error::FieldError;
 use memoir_text::text::{category_name, name_fault, name_key};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -20,7 +22,7 @@ use crate::model::category::{
 };
 use crate::model::chunk::Chunk;
 use crate::store::{
-    AsStoreError, CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx,
+    CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx, as_store_error,
 };
 
 pub use taxonomy::Taxonomy;
@@ -35,12 +37,18 @@ pub struct Categories {
     taxonomy: Taxonomy,
 }
 
-/// A category that a user creates.
-#[derive(Debug, Clone)]
+/// A category to create manually.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CreateCategoryRequest, example = json!({"name": "Lighthouses", "parent_id": 2}))]
 pub struct CategoryInput {
+    /// The name; unique under its parent, ignoring case.
+    #[schema(min_length = 1, max_length = 100)]
     pub name: String,
+    /// The parent category; omit it on level 1.
     pub parent_id: Option<i64>,
-    /// Derived from the parent if missing.
+    /// The level; derived from the parent if omitted.
+    #[schema(minimum = 1, maximum = 100)]
     pub level: Option<i64>,
 }
 
@@ -80,15 +88,7 @@ pub enum CategoryError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for CategoryError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
+as_store_error!(CategoryError);
 
 impl Categories {
     #[must_use]
@@ -181,6 +181,30 @@ impl Categories {
         ids: &[i64],
     ) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
         Ok(self.store.find_category_paths(space, ids).await?)
+    }
+
+    /// Adds the paths of their categories to chunks.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn add_paths(
+        &self,
+        space: &Space,
+        chunks: &mut [Chunk],
+    ) -> Result<(), CategoryError> {
+        let leaves: BTreeSet<i64> = chunks
+            .iter()
+            .filter_map(|chunk| chunk.category_id)
+            .collect();
+        let leaves: Vec<i64> = leaves.into_iter().collect();
+        let paths = self.paths(space, &leaves).await?;
+        for chunk in chunks {
+            if let Some(path) = chunk.category_id.and_then(|id| paths.get(&id)) {
+                chunk.category_path = path.iter().map(|(_, name)| name.clone()).collect();
+            }
+        }
+
+        Ok(())
     }
 
     /// Chunks of a leaf, in the order of ingestion.

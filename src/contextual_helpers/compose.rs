@@ -4,6 +4,7 @@ use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control_but_breaks, one_line};
 use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::base::clock::is_date;
 use crate::llm::tasks::helper::{HelperOutput, MAX_TOKENS};
@@ -16,12 +17,22 @@ const MAX_CHARS: usize = 20_000;
 /// The value of a field that the user does not know.
 const UNKNOWN: &str = "unknown";
 
-/// The four fields of a helper. All are required; `unknown` is allowed.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// What you know about a source. All four fields are required; `unknown` is a valid value for each.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = HelperFieldsRequest, example = json!({"date": "2024-05-01", "author": "Ada Example", "topic": "Lighthouses", "description": "unknown"}))]
 pub struct HelperFields {
+    /// When the source was created: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`.
+    #[schema(required, value_type = String)]
     pub date: Option<String>,
+    /// Who created it.
+    #[schema(required, value_type = String)]
     pub author: Option<String>,
+    /// What it is about.
+    #[schema(required, value_type = String)]
     pub topic: Option<String>,
+    /// What it is, in at most 200 tokens.
+    #[schema(required, value_type = String)]
     pub description: Option<String>,
 }
 

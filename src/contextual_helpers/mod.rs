@@ -16,7 +16,7 @@ use crate::llm::{Llm, LlmError, Session};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
 use crate::model::llm_call::{KeyBudget, LlmCall};
-use crate::store::{AsStoreError, Store, StoreError};
+use crate::store::{Store, StoreError, as_store_error};
 
 pub use compose::{HelperFields, Refused, compose, from_text};
 pub use derive::detect_title;
@@ -66,15 +66,7 @@ pub enum HelperError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for HelperError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
+as_store_error!(HelperError);
 
 impl ContextualHelpers {
     #[must_use]

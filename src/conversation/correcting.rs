@@ -1,25 +1,15 @@
 //! Corrections: a user replaces what a model said about a memory, in terms of the vocabulary. What
 //! is corrected stays when the memory is classified again.
 
-use memoir_text::field_error::FieldError;
-
+use super::memories::MemoryChange;
 use crate::model::memory::{CorrectedField, Memory, MemoryKind, USER_PREFERENCE};
 use crate::model::vocabulary::Vocabulary;
+use memoir_text::field_error::FieldError;
 
 /// Topics of one memory.
 pub const MAX_TOPICS: usize = 3;
 
-/// Terms in place of a model's. `None` leaves a field unchanged; `Some(None)` ends a correction, so
-/// that the next classification decides again.
-#[derive(Debug, Clone, Default)]
-pub struct Correction {
-    pub topics: Option<Option<Vec<String>>>,
-    pub category: Option<Option<String>>,
-    pub message_type: Option<Option<String>>,
-    pub importance: Option<Option<f64>>,
-}
-
-impl Correction {
+impl MemoryChange {
     /// What the vocabulary or the kind of the memory does not allow.
     pub(super) fn faults(&self, memory: &Memory, vocabulary: &Vocabulary) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -45,7 +35,7 @@ impl Correction {
     }
 
     /// Puts the terms in, and notes what is corrected now.
-    pub(super) fn apply(&self, memory: &mut Memory, vocabulary: &Vocabulary) {
+    pub(super) fn correct(&self, memory: &mut Memory, vocabulary: &Vocabulary) {
         let labels = &mut memory.labels;
         let mut note = |field: CorrectedField, is_corrected: bool| {
             if is_corrected {

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use memoir_text::hash::sha256_hex;
 use serde_json::{Value, json};
 
 use super::enrichment::is_of_message;
@@ -16,9 +15,7 @@ use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::Session;
 use crate::llm::tasks::extract::{Extract, ExtractedFact};
 use crate::model::job::{Lane, NewJob, Record};
-use crate::model::memory::{
-    EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
-};
+use crate::model::memory::{Evidence, Memory, MemoryKind, USER_PREFERENCE};
 use crate::search::SearchError;
 use crate::store::{MemoryFilter, MemoryPage};
 
@@ -253,37 +250,12 @@ fn checked(
         .and_then(|number| usize::try_from(number - 1).ok())
         .and_then(|place| known.get(place));
     let kind = fact.kind.parse().ok()?;
-    let content = fact.content.trim().to_owned();
+    let (user_id, content) = (message.user_id.clone(), fact.content.trim().to_owned());
     Some(Memory {
-        seq: 0,
-        id: MemoryId::new(),
-        user_id: message.user_id.clone(),
         // Belongs to the thread and is deleted with it, because it quotes it.
         thread_id: message.thread_id.clone(),
-        kind,
-        role: "user".to_owned(),
-        title: None,
-        content_hash: sha256_hex(content.as_bytes()),
-        content,
         source: "model".to_owned(),
-        file: FileHint::default(),
-        turn_index: 0,
-        labels: Labels::default(),
         category: (kind == MemoryKind::Preference).then(|| USER_PREFERENCE.to_owned()),
-        message_type: None,
-        own_importance: None,
-        important: false,
-        pinned: false,
-        confidence: None,
-        suggested_topic: None,
-        suggested_category: None,
-        access_count: 0,
-        vocabulary_version: None,
-        enrichment_model: None,
-        enrichment_state: EnrichmentState::Off,
-        enrichment_job: None,
-        superseded_by: None,
-        superseded_at: None,
         evidence: Some(Evidence {
             message_ids: vec![message.id.to_string()],
             start_char: i64::try_from(start).ok(),
@@ -292,9 +264,7 @@ fn checked(
             supersedes: old.map(|old| old.id.to_string()),
         }),
         created_at: message.created_at,
-        stored_at: now,
-        updated_at: now,
-        last_access_at: None,
+        ..Memory::new(kind, user_id, content, now)
     })
 }
 

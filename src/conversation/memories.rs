@@ -1,57 +1,115 @@
 //! Facts, preferences and summaries that an application stores, and the changes that a memory
 //! allows.
 
-use memoir_text::field_error::FieldError;
-use memoir_text::hash::sha256_hex;
-
-use super::correcting::{Correction, check_category, check_topics, distinct};
+use super::correcting::{check_category, check_topics, distinct};
 use super::messages::{check_content, check_file, check_tags};
 use super::redacting::Part;
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space, ThreadId};
 use crate::llm::Session;
-use crate::model::memory::{
-    EnrichmentState, Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE,
-};
+use crate::model::memory::{Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE};
 use crate::store::{MemoryFilter, MemoryPage, StoreError, TurnPage, Tx};
+use memoir_text::field_error::FieldError;
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::writing::PreparedMemories;
 
 pub(super) const MAX_TITLE_CHARS: usize = 300;
 
-/// What an application knows about a user.
-#[derive(Debug, Clone, Default)]
+/// A memory to create: what an application knows about an end user.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CreateMemoryRequest, example = json!({"user_id": "U-123", "type": "preference", "content": "User prefers SMS notifications for orders"}))]
 pub struct NewMemory {
+    /// The end user; `default` if omitted.
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+    #[schema(max_length = 128)]
     pub user_id: Option<String>,
+    /// A thread of the user that it belongs to.
     pub thread_id: Option<String>,
+    /// `fact` (the default), `preference` or `summary`.
+    #[serde(default, rename = "type")]
     pub kind: Option<String>,
+    /// The title.
+    #[schema(max_length = 300)]
     pub title: Option<String>,
+    /// The text, stored verbatim.
+    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
     pub content: String,
+    /// A category of the vocabulary, or `user_preference`.
     pub category: Option<String>,
+    /// Topics of the vocabulary.
+    #[serde(default)]
+    #[schema(max_items = 3)]
     pub topics: Vec<String>,
+    /// Tags to find the memory by.
+    #[serde(default)]
+    #[schema(max_items = 20)]
     pub tags: Vec<String>,
+    /// The importance, from 0 to 1.
+    #[schema(minimum = 0, maximum = 1)]
     pub importance: Option<f64>,
-    pub important: bool,
-    pub pinned: bool,
+    /// Whether to mark it as important, which raises its importance to at least 0.9; false if
+    /// omitted.
+    pub important: Option<bool>,
+    /// Whether a summary becomes part of the window of its thread; false if omitted.
+    pub pinned: Option<bool>,
+    /// The time from which it is true; now if omitted.
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub created_at: Option<Timestamp>,
-    pub file: FileHint,
-    /// The memory that this one replaces.
+    /// The file that it is about.
+    pub file_path: Option<String>,
+    /// SHA-256 of the version of the file that it is about.
+    pub file_sha256: Option<String>,
+    /// When that version of the file was last modified.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub file_mtime: Option<Timestamp>,
+    /// The memory that it replaces, which is kept but no longer used.
     pub supersedes: Option<String>,
     /// Whether parts of the text were redacted.
+    #[serde(skip)]
     pub redacted: bool,
 }
 
-/// Changes to a memory; `None` leaves a field unchanged.
-#[derive(Debug, Clone, Default)]
+/// The fields to change; omitted fields stay unchanged.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = UpdateMemoryRequest, example = json!({"important": true, "topics": ["shipping"], "tags": ["diet"]}))]
 pub struct MemoryChange {
+    /// The new title; null removes it.
+    #[serde(default, deserialize_with = "crate::base::json_object::given")]
+    #[schema(value_type = Option<String>, max_length = 300)]
     pub title: Option<Option<String>>,
-    pub correction: Correction,
+    /// Corrects the topics: topics of the vocabulary, in place of the model's. Corrected fields stay
+    /// when the memory is classified again; null ends the correction, so that the next
+    /// classification replaces them.
+    #[serde(default, deserialize_with = "crate::base::json_object::given")]
+    #[schema(value_type = Option<Vec<String>>, max_items = 3)]
+    pub topics: Option<Option<Vec<String>>>,
+    /// Corrects the category: one of the vocabulary, or `user_preference`; null ends the correction.
+    #[serde(default, deserialize_with = "crate::base::json_object::given")]
+    #[schema(value_type = Option<String>)]
+    pub category: Option<Option<String>>,
+    /// Corrects the message type: one of the vocabulary; null ends the correction.
+    #[serde(default, deserialize_with = "crate::base::json_object::given")]
+    #[schema(value_type = Option<String>)]
+    pub message_type: Option<Option<String>>,
+    /// The importance, from 0 to 1, which replaces the value from the model; null removes the
+    /// value.
+    #[serde(default, deserialize_with = "crate::base::json_object::given")]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1)]
+    pub importance: Option<Option<f64>>,
+    /// Whether it is marked as important, which raises its importance to at least 0.9.
     pub important: Option<bool>,
+    /// Whether it is pinned. A pinned summary is part of the window of its thread.
     pub pinned: Option<bool>,
+    /// The new tags, which replace all existing ones.
+    #[schema(max_items = 20)]
     pub tags: Option<Vec<String>>,
-    /// Whether to use it again although another memory has replaced it.
-    pub restore: bool,
+    /// Set to true to use a replaced memory again.
+    pub restore: Option<bool>,
 }
 
 /// A memory that was checked, with no transaction open.
@@ -246,14 +304,14 @@ impl Conversation {
             check_line("title", title, MAX_TITLE_CHARS, &mut errors);
         }
 
-        check_importance(change.correction.importance.flatten(), &mut errors);
+        check_importance(change.importance.flatten(), &mut errors);
         let tags = change.tags.as_ref().map(|tags| {
             check_tags(tags, &mut |field, rule| {
                 errors.push(FieldError::new(field, rule));
             })
         });
         let vocabulary = self.vocabulary(space).await?;
-        errors.extend(change.correction.faults(&known, &vocabulary));
+        errors.extend(change.faults(&known, &vocabulary));
         if !errors.is_empty() {
             return Err(ConversationError::Invalid(errors));
         }
@@ -276,9 +334,9 @@ impl Conversation {
 
                 apply(&mut memory, change, title.as_ref(), tags.as_ref());
                 memory.labels.redacted |= redacted;
-                change.correction.apply(&mut memory, &vocabulary);
+                change.correct(&mut memory, &vocabulary);
                 memory.updated_at = now;
-                let relabelled = tags.is_some() || change.correction.topics.is_some();
+                let relabelled = tags.is_some() || change.topics.is_some();
                 tx.update_memory(space, &memory, relabelled).await?;
                 tx.commit().await?;
                 Ok(memory)
@@ -303,7 +361,7 @@ fn apply(
         memory.labels.tags.clone_from(tags);
     }
 
-    if change.restore {
+    if change.restore == Some(true) {
         memory.superseded_by = None;
         memory.superseded_at = None;
     }
@@ -334,7 +392,12 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
     check_importance(new.importance, errors);
     let mut refuse = |field: &str, rule: String| errors.push(FieldError::new(field, rule));
     check_content(&new.content, &mut refuse);
-    check_file(&new.file, &mut refuse);
+    let file = FileHint {
+        path: new.file_path,
+        sha256: new.file_sha256,
+        mtime: new.file_mtime,
+    };
+    check_file(&file, &mut refuse);
     let tags = check_tags(&new.tags, &mut refuse);
     let kind = kind.unwrap_or(MemoryKind::Fact);
     let category = match kind {
@@ -343,18 +406,9 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
     };
 
     Memory {
-        seq: 0,
-        id: MemoryId::new(),
-        user_id,
-        thread_id: None,
-        kind,
-        role: "user".to_owned(),
         title: new.title,
-        content_hash: sha256_hex(new.content.as_bytes()),
-        content: new.content,
         source: "client".to_owned(),
-        file: new.file,
-        turn_index: 0,
+        file,
         labels: Labels {
             topics: distinct(&new.topics),
             tags,
@@ -362,24 +416,10 @@ fn checked(new: NewMemory, now: Timestamp, errors: &mut Vec<FieldError>) -> Memo
             ..Labels::default()
         },
         category,
-        message_type: None,
         own_importance: new.importance,
-        important: new.important,
-        pinned: new.pinned,
-        confidence: None,
-        suggested_topic: None,
-        suggested_category: None,
-        access_count: 0,
-        vocabulary_version: None,
-        enrichment_model: None,
-        enrichment_state: EnrichmentState::Off,
-        enrichment_job: None,
-        superseded_by: None,
-        superseded_at: None,
-        evidence: None,
+        important: new.important == Some(true),
+        pinned: new.pinned == Some(true),
         created_at: new.created_at.unwrap_or(now),
-        stored_at: now,
-        updated_at: now,
-        last_access_at: None,
+        ..Memory::new(kind, user_id, new.content, now)
     }
 }

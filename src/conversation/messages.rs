@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 
 use memoir_text::field_error::FieldError;
-use memoir_text::hash::sha256_hex;
 use memoir_text::text::{char_count, has_control};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::writing::PreparedMemories;
 use super::{Conversation, ConversationError, enrichment, extraction};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, MemoryId, Space, ThreadId};
+use crate::base::ids::{JobId, Space, ThreadId};
 use crate::jobs::JobsError;
 use crate::model::llm_call::KeyBudget;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
@@ -26,19 +27,57 @@ const MAX_TAGS: usize = 20;
 /// Maximum characters of a tag and of the name of a speaker.
 pub(super) const MAX_TAG_CHARS: usize = 100;
 
-/// A message to store.
-#[derive(Debug, Clone, Default)]
-pub struct NewMessage {
-    pub role: Option<String>,
-    pub content: String,
-    pub source: Option<String>,
-    pub created_at: Option<Timestamp>,
-    pub tags: Vec<String>,
-    /// The name of the speaker, if the role does not identify them.
-    pub name: Option<String>,
-    /// Whether parts of the text were redacted.
-    pub redacted: bool,
-    pub file: FileHint,
+/// Declares a type with the fields of a message, and more.
+macro_rules! message_fields {
+    (
+        $(#[$about:meta])*
+        $name:ident { content: $content:ty, $($more:tt)* }
+    ) => {
+        $(#[$about])*
+        pub struct $name {
+            /// `user` (the default), `assistant` or `system`.
+            pub role: Option<String>,
+            /// The name of the speaker, if several people share a role. Searches match it too.
+            #[schema(max_length = 100)]
+            pub name: Option<String>,
+            /// What was said, verbatim.
+            #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
+            pub content: $content,
+            /// `chat` (the default), or `external` for a reply from another program, which is stored only
+            /// once.
+            pub source: Option<String>,
+            /// When it was said, for imports; now if omitted.
+            #[schema(value_type = Option<String>, format = DateTime)]
+            pub created_at: Option<$crate::base::clock::Timestamp>,
+            /// Tags to find the message by.
+            #[serde(default)]
+            #[schema(max_items = 20)]
+            pub tags: Vec<String>,
+            /// The file that it is about.
+            pub file_path: Option<String>,
+            /// SHA-256 of the version of the file that it is about.
+            pub file_sha256: Option<String>,
+            /// When that version of the file was last modified.
+            #[schema(value_type = Option<String>, format = DateTime)]
+            pub file_mtime: Option<$crate::base::clock::Timestamp>,
+            $($more)*
+        }
+    };
+}
+
+pub(crate) use message_fields;
+
+message_fields! {
+    /// A message.
+    #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(as = MessageRequest)]
+    NewMessage {
+        content: String,
+        /// Whether parts of the text were redacted.
+        #[serde(skip)]
+        pub redacted: bool,
+    }
 }
 
 /// Messages that were checked and prepared, with no transaction open.
@@ -303,7 +342,12 @@ fn checked(
     }
 
     check_content(&new.content, &mut refuse);
-    check_file(&new.file, &mut refuse);
+    let file = FileHint {
+        path: new.file_path,
+        sha256: new.file_sha256,
+        mtime: new.file_mtime,
+    };
+    check_file(&file, &mut refuse);
     let tags = check_tags(&new.tags, &mut refuse);
     if let Some(name) = &new.name
         && (name.trim().is_empty() || char_count(name) > MAX_TAG_CHARS || has_control(name))
@@ -311,46 +355,19 @@ fn checked(
         refuse("name", format!("must have 1 to {MAX_TAG_CHARS} characters"));
     }
 
-    let id = MemoryId::new();
     Memory {
-        seq: 0,
-        id,
-        user_id: user_id.to_owned(),
-        thread_id: None,
-        kind: MemoryKind::Message,
         role,
-        title: None,
-        content_hash: sha256_hex(new.content.as_bytes()),
-        content: new.content,
         source,
-        file: new.file,
-        turn_index: 0,
+        file,
         labels: Labels {
             tags,
             speaker: new.name.map(|name| name.trim().to_owned()),
             redacted: new.redacted,
             ..Labels::default()
         },
-        category: None,
-        message_type: None,
-        own_importance: None,
-        important: false,
-        pinned: false,
-        confidence: None,
-        suggested_topic: None,
-        suggested_category: None,
-        access_count: 0,
-        vocabulary_version: None,
-        enrichment_model: None,
         enrichment_state: state,
-        enrichment_job: None,
-        superseded_by: None,
-        superseded_at: None,
-        evidence: None,
         created_at: new.created_at.unwrap_or(now),
-        stored_at: now,
-        updated_at: now,
-        last_access_at: None,
+        ..Memory::new(MemoryKind::Message, user_id.to_owned(), new.content, now)
     }
 }
 

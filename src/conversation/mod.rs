@@ -46,9 +46,8 @@ use crate::memory_retrieval::MemoryPolicies;
 use crate::model::thread::Thread;
 use crate::retrieval::Retrieval;
 use crate::search::{Search, SearchError};
-use crate::store::{AsStoreError, Store, StoreError};
+use crate::store::{Store, StoreError, as_store_error};
 
-pub use correcting::Correction;
 pub use enrichment::KIND as ENRICH;
 pub use reader_jobs::READER_JOBS;
 pub use threads::ThreadChange;
@@ -105,15 +104,7 @@ pub enum ConversationError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for ConversationError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Jobs(error) => error.as_store_error(),
-            _ => None,
-        }
-    }
-}
+as_store_error!(ConversationError, Jobs);
 
 impl ConversationError {
     /// The error in words for a caller, without what the database says.

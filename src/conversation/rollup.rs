@@ -112,7 +112,7 @@ impl Conversation {
             kind: Some("summary".to_owned()),
             title: Some(answered.value.title),
             content: answered.value.summary,
-            pinned: input.pinned,
+            pinned: Some(input.pinned),
             ..NewMemory::default()
         };
         let mut ready = self.prepare_memory(space, new, now).await?;

@@ -1,6 +1,8 @@
 //! Threads: create, list, rename.
 
 use memoir_text::field_error::FieldError;
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::memories::MAX_TITLE_CHARS;
 use super::redacting::Part;
@@ -10,10 +12,14 @@ use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
 use crate::store::{StoreError, ThreadPage, Tx};
 
-/// What may change in a thread.
-#[derive(Debug, Clone, Default)]
+/// The fields to change; omitted fields stay unchanged.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = UpdateThreadRequest, example = json!({"title": "Refund of order 5678"}))]
 pub struct ThreadChange {
-    /// `Some(None)` removes the title.
+    /// The new title; null removes it.
+    #[serde(default, deserialize_with = "crate::base::json_object::given")]
+    #[schema(value_type = Option<String>, max_length = 300)]
     pub title: Option<Option<String>>,
 }
 

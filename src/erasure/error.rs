@@ -1,6 +1,6 @@
 //! Why something was not erased.
 
-use crate::store::{AsStoreError, StoreError};
+use crate::store::{StoreError, as_store_error};
 
 /// An erasure failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +28,4 @@ impl ErasureError {
     }
 }
 
-impl AsStoreError for ErasureError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
+as_store_error!(ErasureError);

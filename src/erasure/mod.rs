@@ -104,7 +104,8 @@ impl ErasureOrder {
             id: ErasureId::new(),
             kind,
             subject_sha256: kind.hash(&self.space, id),
-            by: self.by.clone(),
+            key_id: self.by.key_id.clone(),
+            key_name: self.by.key_name.clone(),
             rows: RowCounts::new(),
             pending: Some(Pending {
                 subject: id.to_owned(),

@@ -28,8 +28,13 @@ pub fn changed(shown: &impl Serialize) -> Response {
     ([(header::ETAG, etag(shown))], axum::Json(shown)).into_response()
 }
 
+/// The condition in `If-Match` on a thing that responses show as it is.
+pub fn condition<T: Serialize>(headers: &HeaderMap) -> impl Fn(&T) -> bool {
+    |thing| is_unchanged(headers, thing)
+}
+
 /// The condition in `If-Match` on a thing, of which a response shows `shown`.
-pub fn condition<'h, T, S: Serialize>(
+pub fn condition_on<'h, T, S: Serialize>(
     headers: &'h HeaderMap,
     shown: impl Fn(&T) -> S + 'h,
 ) -> impl Fn(&T) -> bool + 'h {

@@ -18,7 +18,6 @@ use crate::base::clock::Timestamp;
 use crate::base::problems;
 
 pub use crate::base::json_object::{object, object_list, object_or_null, objects};
-pub use strict::given;
 
 /// The media type of JSON Lines: one object per line.
 const JSON_LINES: &str = "application/x-ndjson";
@@ -48,12 +47,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
 }
 
 /// A JSON body that may also be a list.
-pub struct JsonListBody<T> {
-    pub value: T,
-    pub bytes: Bytes,
-    /// Held until the handler is done.
-    _reservation: Reservation,
-}
+pub struct JsonListBody<T>(pub JsonBody<T>);
 
 impl<T: DeserializeOwned> FromRequest<AppState> for JsonListBody<T> {
     type Rejection = ApiError;
@@ -68,11 +62,11 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonListBody<T> {
         } else {
             parse(&bytes)?
         };
-        Ok(Self {
+        Ok(Self(JsonBody {
             value,
             bytes,
             _reservation: reservation,
-        })
+        }))
     }
 }
 
@@ -140,32 +134,15 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for QueryParams<T> {
     }
 }
 
-/// One segment of the path.
-pub struct PathId(pub String);
+/// One segment of the path, or several.
+pub struct PathId<T = String>(pub T);
 
-impl FromRequestParts<AppState> for PathId {
+impl<T: DeserializeOwned + Send> FromRequestParts<AppState> for PathId<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        match axum::extract::Path::<String>::from_request_parts(parts, state).await {
+        match axum::extract::Path::<T>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(value)) => Ok(Self(value)),
-            Err(rejection) => {
-                Err(ApiError::malformed(rejection.body_text())
-                    .fix("Percent-encode the path as UTF-8."))
-            }
-        }
-    }
-}
-
-/// Two segments of the path.
-pub struct PathIds(pub String, pub String);
-
-impl FromRequestParts<AppState> for PathIds {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        match axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await {
-            Ok(axum::extract::Path((first, second))) => Ok(Self(first, second)),
             Err(rejection) => {
                 Err(ApiError::malformed(rejection.body_text())
                     .fix("Percent-encode the path as UTF-8."))
@@ -186,25 +163,6 @@ pub fn moment(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiE
     let rule = "must be a timestamp with an offset, such as 2026-01-31T12:00:00Z";
     read.map(Some)
         .ok_or_else(|| ApiError::invalid_field(field, rule))
-}
-
-/// A source and two of its versions.
-pub struct PathVersions(pub String, pub String, pub String);
-
-impl FromRequestParts<AppState> for PathVersions {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        match axum::extract::Path::<(String, String, String)>::from_request_parts(parts, state)
-            .await
-        {
-            Ok(axum::extract::Path((id, from, to))) => Ok(Self(id, from, to)),
-            Err(rejection) => {
-                Err(ApiError::malformed(rejection.body_text())
-                    .fix("Percent-encode the path as UTF-8."))
-            }
-        }
-    }
 }
 
 /// The media type of a body, without parameters.

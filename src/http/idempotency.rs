@@ -19,6 +19,8 @@ use serde::Serialize;
 
 use super::auth::Caller;
 use super::error::ApiError;
+use super::etag;
+use super::state::AppState;
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::uses;
 use crate::base::ids::USER;
@@ -44,7 +46,7 @@ pub struct Idempotency {
 }
 
 /// What to do with a request.
-pub enum Begun {
+enum Begun {
     /// A stored response exists.
     Answered(Response),
     /// Process the request inside this transaction.
@@ -104,7 +106,7 @@ impl Idempotency {
     }
 
     /// Begins the transaction and looks up the key in it.
-    pub async fn begin(&self, store: &Store, caller: &Caller) -> Result<Begun, ApiFailure> {
+    async fn begin(&self, store: &Store, caller: &Caller) -> Result<Begun, ApiFailure> {
         let mut tx = store.begin().await?;
         let Some(key) = &self.key else {
             return Ok(Begun::Fresh(tx));
@@ -129,8 +131,33 @@ impl Idempotency {
         }
     }
 
+    /// Answers with 201 and the resource that `make` creates in the transaction, which it returns; or
+    /// returns the stored response.
+    pub async fn create<B: Serialize, F>(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        make: impl Fn(Tx) -> F,
+    ) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<(Tx, Created<B>), ApiFailure>>,
+    {
+        let created = state.store.retry_as(self.route, || async {
+            let tx = match self.begin(&state.store, caller).await? {
+                Begun::Answered(response) => return Ok(response),
+                Begun::Fresh(tx) => tx,
+            };
+
+            let (tx, Created { headers, body }) = make(tx).await?;
+            self.finish(tx, caller, StatusCode::CREATED, headers, &body)
+                .await
+        });
+
+        Ok(created.await?)
+    }
+
     /// Stores the response and commits everything.
-    pub async fn finish(
+    async fn finish(
         &self,
         mut tx: Tx,
         caller: &Caller,
@@ -194,6 +221,33 @@ impl Idempotency {
             .headers_mut()
             .insert("idempotency-replayed", HeaderValue::from_static("true"));
         Ok(response)
+    }
+}
+
+/// A new resource: the headers and the body of its response.
+pub struct Created<B> {
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: B,
+}
+
+impl<B: Serialize> Created<B> {
+    /// A resource at this path.
+    pub fn at(path: &str, body: B) -> Result<Self, ApiError> {
+        let headers = vec![location(path)?];
+        Ok(Self { headers, body })
+    }
+
+    /// Adds the tag by which a change can name the state that it depends on.
+    #[must_use]
+    pub fn with_etag(self) -> Self {
+        let etag = etag::etag(&self.body);
+        self.with(header::ETAG, etag)
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
     }
 }
 

@@ -137,86 +137,30 @@ impl AppState {
     }
 }
 
-impl FromRef<AppState> for Erasures {
-    fn from_ref(state: &AppState) -> Self {
-        state.erasures.clone()
-    }
+/// Lets a handler take one area of the state.
+macro_rules! areas {
+    ($($area:ty: $field:ident,)*) => {$(
+        impl FromRef<AppState> for $area {
+            fn from_ref(state: &AppState) -> Self {
+                state.$field.clone()
+            }
+        }
+    )*};
 }
 
-impl FromRef<AppState> for Jobs {
-    fn from_ref(state: &AppState) -> Self {
-        state.jobs.clone()
-    }
-}
-
-impl FromRef<AppState> for DocumentRetrieval {
-    fn from_ref(state: &AppState) -> Self {
-        state.documents.clone()
-    }
-}
-
-impl FromRef<AppState> for Categories {
-    fn from_ref(state: &AppState) -> Self {
-        state.categories.clone()
-    }
-}
-
-impl FromRef<AppState> for Llm {
-    fn from_ref(state: &AppState) -> Self {
-        state.llm.clone()
-    }
-}
-
-impl FromRef<AppState> for Queries {
-    fn from_ref(state: &AppState) -> Self {
-        state.queries.clone()
-    }
-}
-
-impl FromRef<AppState> for Sources {
-    fn from_ref(state: &AppState) -> Self {
-        state.sources.clone()
-    }
-}
-
-impl FromRef<AppState> for Retrieval {
-    fn from_ref(state: &AppState) -> Self {
-        state.retrieval.clone()
-    }
-}
-
-impl FromRef<AppState> for Conversation {
-    fn from_ref(state: &AppState) -> Self {
-        state.conversation.clone()
-    }
-}
-
-impl FromRef<AppState> for MemoryRetrieval {
-    fn from_ref(state: &AppState) -> Self {
-        state.memory.clone()
-    }
-}
-
-impl FromRef<AppState> for MemoryPolicies {
-    fn from_ref(state: &AppState) -> Self {
-        state.policies.clone()
-    }
-}
-
-impl FromRef<AppState> for Keys {
-    fn from_ref(state: &AppState) -> Self {
-        state.keys.clone()
-    }
-}
-
-impl FromRef<AppState> for Spaces {
-    fn from_ref(state: &AppState) -> Self {
-        state.spaces.clone()
-    }
-}
-
-impl FromRef<AppState> for Workbench {
-    fn from_ref(state: &AppState) -> Self {
-        state.workbench.clone()
-    }
+areas! {
+    Erasures: erasures,
+    Jobs: jobs,
+    DocumentRetrieval: documents,
+    Categories: categories,
+    Llm: llm,
+    Queries: queries,
+    Sources: sources,
+    Retrieval: retrieval,
+    Conversation: conversation,
+    MemoryRetrieval: memory,
+    MemoryPolicies: policies,
+    Keys: keys,
+    Spaces: spaces,
+    Workbench: workbench,
 }

@@ -47,7 +47,7 @@ use crate::model::contextual_helper::NewHelper;
 use crate::model::job::{Job, JobEvent};
 use crate::search::Search;
 use crate::sources::{SourceError, Sources};
-use crate::store::{AsStoreError, Store, StoreError};
+use crate::store::{Store, StoreError, as_store_error};
 
 use shared_calls::SharedCalls;
 
@@ -115,16 +115,7 @@ pub enum IngestionError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for IngestionError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Source(error) => error.as_store_error(),
-            Self::Jobs(error) => error.as_store_error(),
-            _ => None,
-        }
-    }
-}
+as_store_error!(IngestionError, Source, Jobs);
 
 impl Ingestion {
     #[must_use]

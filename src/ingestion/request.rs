@@ -5,6 +5,7 @@ use memoir_text::hash::short_hash;
 use memoir_text::text::{char_count, has_control_but_breaks};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::chunker::ChunkRules;
 use super::preparing::Identity;
@@ -61,22 +62,42 @@ pub struct Facts {
     pub provider: Option<String>,
 }
 
-/// A helper sent with the text.
-#[derive(Debug, Clone)]
+/// A helper: free text of at most 300 tokens, or four fields.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = HelperRequest)]
+#[serde(
+    untagged,
+    expecting = "must be a string, or an object with date, author, topic and description"
+)]
 pub enum GivenHelper {
     Text(String),
-    Fields(HelperFields),
+    Fields(#[serde(deserialize_with = "crate::base::json_object::object")] HelperFields),
 }
 
-/// Settings of one ingestion, which override those of the installation.
-#[derive(Debug, Clone, Default)]
+/// Settings for one text; omitted fields use the settings of the installation.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = IngestionOptionsRequest)]
 pub struct Options {
+    /// Strings after which a chunk may end.
+    #[schema(min_items = 1, max_items = 50)]
     pub delimiters: Option<Vec<String>>,
+    /// Minimum tokens per chunk, if the delimiters allow it.
+    #[schema(minimum = 1, maximum = 100_000)]
     pub chunk_min_tokens: Option<u64>,
+    /// Maximum tokens per chunk.
+    #[schema(minimum = 2, maximum = 100_000)]
     pub chunk_max_tokens: Option<u64>,
+    /// Number of chunks that one model call classifies.
+    #[schema(minimum = 1, maximum = 50)]
     pub batch_size: Option<u64>,
+    /// The model for this text, as `provider:model`.
     pub model: Option<String>,
+    /// What to store in one transaction.
+    #[schema(inline)]
     pub transaction_scope: Option<TransactionScope>,
+    /// Which indexes to build. With `[]`, the source can be found only by its name.
+    #[schema(max_items = 10)]
     pub indexes: Option<Vec<IndexName>>,
 }
 

@@ -3,6 +3,9 @@
 //! A request changes a limited number of jobs, in short transactions of a few each: neither the
 //! queue nor other writers wait for it, and what was changed stays changed if it stops halfway.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::changing::count_cancelled;
 use super::{Jobs, JobsError};
 use crate::base::clock::Timestamp;
@@ -12,19 +15,22 @@ use crate::model::job::{Job, JobFilter, JobState};
 /// Jobs per transaction.
 const AT_ONCE: usize = 50;
 
-/// The result for the jobs that match a filter.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The result of a bulk retry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = RetryJobsResponse, example = json!({"matched": 60, "changed": 60, "superseded": 0, "more": false, "queue_full": false}))]
 pub struct Changed {
-    /// How many matched, up to the limit.
+    /// Number of matching jobs, up to `limit`, not counting superseded ones.
     pub matched: usize,
-    /// How many of them were changed; the others changed their state meanwhile, or found the queue
-    /// full.
+    /// Number of jobs that were queued again.
     pub changed: usize,
-    /// How many matched and were skipped because their source has a newer text, up to the limit.
+    /// Number of matching jobs, up to `limit`, that were skipped because their source has received
+    /// a newer text, which a retry would replace. `POST /v1/jobs/{id}/retry` retries such a job
+    /// anyway.
     pub superseded: usize,
-    /// Whether more match than were changed.
+    /// Whether more jobs match; if so, repeat the request.
     pub more: bool,
-    /// Whether the queue was full before the rest.
+    /// Whether the queue already holds `jobs.max_queued` jobs; repeat the request when some of them
+    /// have finished.
     pub queue_full: bool,
 }
 

@@ -26,7 +26,7 @@ use crate::base::ids::{JobId, Space};
 use crate::config;
 use crate::model::job::{Job, JobEvent, JobFilter, JobState, NewJob};
 use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
-use crate::store::{AsStoreError, JobPage, QueueDepth, Store, StoreError, Tx};
+use crate::store::{JobPage, QueueDepth, Store, StoreError, Tx, as_store_error};
 
 pub use bulk::Changed;
 pub use context::{Ended, JobContext};
@@ -88,15 +88,7 @@ fn full(most: u64, added: usize) -> String {
     )
 }
 
-impl AsStoreError for JobsError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
+as_store_error!(JobsError);
 
 impl Jobs {
     #[must_use]

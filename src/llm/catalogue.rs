@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::pause::Paused;
 use super::tasks::probe::Probe;
 use super::{Llm, LlmError, Session};
@@ -10,46 +13,82 @@ use crate::base::clock::Timestamp;
 use crate::config::llm::Price;
 use crate::model::llm_call::LlmCall;
 
-/// The providers and the model of each stage.
-#[derive(Debug, Clone)]
+/// The models of this installation.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ModelListResponse)]
 pub struct ModelsView {
-    /// `provider:model` for every stage without its own model.
+    /// The model for every stage without its own model, as `provider:model`.
+    #[schema(example = "local:embedded")]
     pub default: String,
+    /// The model that memoir tries once if another one is unavailable or returns no usable output.
     pub fallback: Option<String>,
-    /// By stage.
+    /// The model of each stage.
     pub stages: BTreeMap<String, String>,
+    #[serde(rename = "items")]
     pub providers: Vec<ProviderView>,
 }
 
-/// One provider as shown to users, without its key and address.
-#[derive(Debug, Clone)]
+/// A provider.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ProviderResponse)]
 pub struct ProviderView {
+    /// The name of the provider, which is the part of `provider:model` before the colon.
+    #[schema(example = "openai")]
     pub name: String,
+    /// The protocol of the provider: `openai`, `anthropic`, `gemini` or `local`.
     pub kind: &'static str,
+    /// The default model of the provider.
     pub model: Option<String>,
+    /// Whether the provider can be used: it has an address, and a key if it needs one.
     pub configured: bool,
-    /// Temporarily avoided after too many consecutive failures.
+    /// Whether memoir temporarily avoids the provider after too many consecutive failures.
     pub resting: bool,
-    /// Pauses after a rejected key, account or model: no calls except a probe at intervals.
+    /// Active pauses. A pause begins when the provider rejects the key, the account or the name of
+    /// a model. Jobs that need the provider wait, queries return 502, and memoir periodically sends
+    /// one call to check whether the provider has recovered. Empty if the provider is not paused.
     pub pauses: Vec<PauseView>,
+    /// How the output schema of its default model is enforced: `native`, `tool`, `prompted` or
+    /// `embedded`.
     pub structured_output: &'static str,
+    /// Maximum number of concurrent requests.
     pub max_concurrency: u64,
+    /// Maximum requests per minute; 0 means no limit.
     pub requests_per_minute: u64,
+    /// Maximum tokens per minute; 0 means no limit.
     pub tokens_per_minute: u64,
-    pub prices: BTreeMap<String, Price>,
+    /// Prices by model; `*` applies to all other models.
+    pub prices: BTreeMap<String, PriceView>,
 }
 
-/// A pause as shown to users.
-#[derive(Debug, Clone)]
+/// A pause of a provider.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = PauseResponse)]
 pub struct PauseView {
-    /// `None`: all models of the provider.
+    /// The paused model; null if the whole provider is paused.
     pub model: Option<String>,
-    /// The problem code that calls receive.
+    /// The problem code that calls receive: `provider_auth`, `provider_quota` or `model_not_found`.
+    #[schema(example = "provider_auth")]
     pub code: &'static str,
+    /// The error message from the provider.
     pub detail: String,
+    /// What to do about it.
     pub remediation: String,
+    #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
+    /// When memoir sends the next call to check whether the provider has recovered. `POST
+    /// /v1/models/probe` does not wait for it, and ends the pause if it succeeds.
+    #[schema(value_type = String, format = DateTime)]
     pub next_probe_at: Timestamp,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = PriceResponse)]
+pub struct PriceView {
+    pub input: f64,
+    pub output: f64,
+    /// Price of tokens that the provider served from its cache.
+    pub cached: Option<f64>,
 }
 
 /// The result of a probe.
@@ -84,7 +123,7 @@ impl Llm {
                 max_concurrency: provider.max_concurrency,
                 requests_per_minute: provider.requests_per_minute,
                 tokens_per_minute: provider.tokens_per_minute,
-                prices: provider.prices.clone(),
+                prices: provider.prices.iter().map(shown_price).collect(),
             })
         });
 
@@ -150,4 +189,13 @@ impl Llm {
             error,
         })
     }
+}
+
+fn shown_price((model, price): (&String, &Price)) -> (String, PriceView) {
+    let shown = PriceView {
+        input: price.input,
+        output: price.output,
+        cached: price.cached,
+    };
+    (model.clone(), shown)
 }

@@ -1,21 +1,33 @@
 //! What an ingestion records about each of its classification calls.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use crate::base::clock::Timestamp;
 
 /// The log of one classification call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = BatchResponse)]
 pub struct Batch {
+    /// Number of the call within the job.
     pub seq: i64,
     pub level: i64,
+    /// The category whose children were the options.
     pub parent_path: String,
+    /// Positions of the chunks in the source.
     pub chunk_ordinals: Vec<i64>,
     pub chunks_sent: i64,
+    /// Number of chunks with a valid answer.
     pub successes: i64,
+    /// How often the call was repeated.
     pub retries: i64,
+    /// Number of chunks without a valid answer.
     pub failures: i64,
     pub latency_ms: f64,
+    #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
-    /// The job that the call is recorded with, if it is another one: short texts share calls.
+    /// The job that records the call, if it is not this one: short texts of one batch share calls.
+    #[schema(required)]
     pub paid_by: Option<String>,
 }
 

@@ -2,21 +2,30 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde::Serialize;
 use strum::{EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 
-/// A category as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A category.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = CategoryResponse, example = json!({
+    "id": 5, "parent_id": 2, "level": 3, "name": "History", "chunk_count": 12,
+    "created_at": "2026-01-31T12:00:00.000000Z"
+}))]
 pub struct Category {
     pub id: i64,
-    /// `None` on level 1.
+    /// The id of the parent; null on level 1.
     pub parent_id: Option<i64>,
-    /// Counted from 1.
+    /// The level, starting at 1.
     pub level: i64,
     pub name: String,
-    /// Chunks of current versions below it.
+    /// Number of chunks in it and its descendants, from the latest versions of the sources.
     pub chunk_count: i64,
+    /// When the category was created. If older chunks were moved into it, the time of the oldest of
+    /// them.
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }
 
@@ -75,16 +84,28 @@ pub struct Rename<'r> {
     pub reason: Option<&'r str>,
 }
 
-/// A recorded change of the hierarchy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A change of the hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = CategoryChangeResponse, example = json!({
+    "id": 3, "category_id": 5, "kind": "rename", "from": "Boiler service", "to": "Radiators",
+    "actor": "embedded", "reason": "the former name fitted 9 of 32 chunks, the new one fits 27",
+    "created_at": "2026-01-31T12:00:00.000000Z"
+}))]
 pub struct CategoryChange {
     pub id: i64,
+    /// The category, which may have been deleted since.
     pub category_id: i64,
+    /// `rename`.
     pub kind: String,
-    pub before_json: String,
-    pub after_json: String,
+    /// The former name.
+    pub from: String,
+    /// The new name.
+    pub to: String,
+    /// Who made the change: `user`, or `embedded` for the embedded model.
     pub actor: String,
+    /// Why the embedded model made the change; null for a change by a user.
     pub reason: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }
 

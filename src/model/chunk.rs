@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
@@ -12,24 +13,41 @@ pub const TAXONOMY: &str = "taxonomy";
 /// The profile of chunks that are searched: longer, and overlapping.
 pub const RETRIEVAL: &str = "retrieval";
 
-/// A chunk as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A chunk of a source, verbatim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ChunkResponse, example = json!({
+    "chunk_id": 17, "ordinal": 1, "profile": "taxonomy", "text_content": "The lighthouse was built in 1843.",
+    "token_count": 9, "start_char": 0, "end_char": 33, "heading": "The coast › Lighthouses", "category_id": 5,
+    "category_path": ["Coast", "Lighthouses", "History"], "source_id": "0199a7e0-1c2d-7000-8000-000000000000",
+    "source_version": 1, "created_at": "2026-01-31T12:00:00.000000Z"
+}))]
 pub struct Chunk {
+    #[serde(rename = "chunk_id")]
     pub id: i64,
-    pub source_id: SourceId,
-    /// The version of the source that introduced it.
-    pub source_version: i64,
-    pub profile: String,
-    /// Its position in the source, counted from 1.
+    /// Position in the source, starting at 1.
     pub ordinal: i64,
+    /// `taxonomy`: filed under the hierarchy; `retrieval`: split for search.
+    pub profile: String,
+    /// The chunk, verbatim.
+    #[serde(rename = "text_content")]
     pub text: String,
     pub token_count: i64,
-    /// In characters; the end is exclusive.
+    /// Start offset in the text of the version, in characters.
     pub start_char: i64,
+    /// End offset in characters, exclusive.
     pub end_char: i64,
-    /// The headings above it, highest first.
+    /// The headings above the chunk, highest first, separated by ` › `; null if there is none.
     pub heading: Option<String>,
+    /// The leaf it is filed under.
     pub category_id: Option<i64>,
+    /// Names from level 1 to the leaf.
+    // Empty as the store reads it; `Categories::add_paths` fills it in.
+    pub category_path: Vec<String>,
+    #[schema(value_type = String)]
+    pub source_id: SourceId,
+    /// The source version that created the chunk; later versions with the same text share it.
+    pub source_version: i64,
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use memoir_text::hash::sha256_hex;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{ErasureId, Space};
@@ -47,19 +48,36 @@ pub fn add_counts(all: &mut RowCounts, more: &RowCounts) {
     }
 }
 
-/// The receipt of an erasure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The receipt of a deletion. It is kept without content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ErasureResponse)]
 pub struct Erasure {
+    #[serde(skip)]
     pub space: Space,
+    #[schema(value_type = String)]
     pub id: ErasureId,
+    /// `source`, `thread`, `memory`, `user` or `space`.
+    #[schema(value_type = String, example = "user")]
     pub kind: SubjectKind,
+    /// A hash that names what was deleted, for those who know its id: SHA-256, in hexadecimal, of four
+    /// lines joined by line feeds: `memoir erasure`, the space, the kind and the id.
     pub subject_sha256: String,
-    pub by: ErasedBy,
+    /// Number of rows deleted or emptied, by table.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub rows: RowCounts,
-    /// What is left to do.
-    pub pending: Option<Pending>,
+    /// The API key of the request; null if the service requires no keys.
+    pub key_id: Option<String>,
+    /// The name of that key.
+    pub key_name: Option<String>,
+    /// The time of the request.
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
+    /// When everything was deleted; null while some is left.
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
+    /// What is left to do.
+    #[serde(skip)]
+    pub pending: Option<Pending>,
 }
 
 /// What is left to do for an erasure, so that it can be continued after a crash. Deleted from the

@@ -160,17 +160,25 @@ impl Spent {
     }
 }
 
-/// The usage of one model in one stage on one day.
-#[derive(Debug, Clone, PartialEq)]
+/// Usage of one model in one stage on one day.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = UsageResponse, example = json!({
+    "day": "2026-11-15", "stage": "classify", "provider": "openai", "model": "gpt-4o-mini", "calls": 12,
+    "tokens_prompt": 34000, "tokens_completion": 900, "tokens_cached": 12000, "cost_usd": 0.0048
+}))]
 pub struct UsageDay {
-    /// `YYYY-MM-DD`, UTC.
+    /// The day in UTC.
+    #[schema(format = Date)]
     pub day: String,
     pub stage: String,
     pub provider: String,
     pub model: String,
+    /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
+    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
+    /// Cost in US dollars, based on the configured prices; calls without a known price count as 0.
     pub cost_usd: f64,
 }

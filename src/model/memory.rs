@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, ThreadId};
+use memoir_text::hash::sha256_hex;
 
 /// The category of preferences. It is reserved: no model is offered it.
 pub const USER_PREFERENCE: &str = "user_preference";
@@ -62,11 +64,14 @@ pub enum EnrichmentState {
     Off,
 }
 
-/// Something named in a message, with its type.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Something that a text names, such as a person or an amount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = EntityResponse)]
 pub struct Entity {
+    /// An entity type from the vocabulary.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The entity, as in the text.
     pub value: String,
 }
 
@@ -197,6 +202,45 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// A new memory that nobody has classified.
+    pub fn new(kind: MemoryKind, user_id: String, content: String, now: Timestamp) -> Self {
+        Self {
+            seq: 0,
+            id: MemoryId::new(),
+            user_id,
+            thread_id: None,
+            kind,
+            role: "user".to_owned(),
+            title: None,
+            content_hash: sha256_hex(content.as_bytes()),
+            content,
+            source: "client".to_owned(),
+            file: FileHint::default(),
+            turn_index: 0,
+            labels: Labels::default(),
+            category: None,
+            message_type: None,
+            own_importance: None,
+            important: false,
+            pinned: false,
+            confidence: None,
+            suggested_topic: None,
+            suggested_category: None,
+            access_count: 0,
+            vocabulary_version: None,
+            enrichment_model: None,
+            enrichment_state: EnrichmentState::Off,
+            enrichment_job: None,
+            superseded_by: None,
+            superseded_at: None,
+            evidence: None,
+            created_at: now,
+            stored_at: now,
+            updated_at: now,
+            last_access_at: None,
+        }
+    }
+
     /// The importance that counts: its own, raised gently by its uses, and at least 0.9 if a user
     /// marked it.
     pub fn importance(&self) -> Option<f64> {
@@ -306,45 +350,10 @@ pub fn searched_text(speaker: Option<&str>, content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::MemoryId;
 
     pub fn memory(created_at: i64) -> Memory {
         let at = Timestamp::from_micros(created_at);
-        Memory {
-            seq: 0,
-            id: MemoryId::new(),
-            user_id: "u".into(),
-            thread_id: None,
-            kind: MemoryKind::Message,
-            role: "user".into(),
-            title: None,
-            content: String::new(),
-            content_hash: String::new(),
-            source: "chat".into(),
-            file: FileHint::default(),
-            turn_index: 0,
-            labels: Labels::default(),
-            category: None,
-            message_type: None,
-            own_importance: None,
-            important: false,
-            pinned: false,
-            confidence: None,
-            suggested_topic: None,
-            suggested_category: None,
-            access_count: 0,
-            vocabulary_version: None,
-            enrichment_model: None,
-            enrichment_state: EnrichmentState::Pending,
-            enrichment_job: None,
-            superseded_by: None,
-            superseded_at: None,
-            evidence: None,
-            created_at: at,
-            stored_at: at,
-            updated_at: at,
-            last_access_at: None,
-        }
+        Memory::new(MemoryKind::Message, "u".into(), String::new(), at)
     }
 
     #[test]

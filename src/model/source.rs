@@ -1,5 +1,8 @@
 //! A source. Its text at a given time is a version.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 
@@ -14,22 +17,45 @@ pub fn own_path(id: &SourceId, filename: &str) -> String {
     format!("/sources/{id}/{filename}")
 }
 
-/// A registered source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The kind of a source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    #[default]
+    FileIngest,
+}
+
+/// A source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SourceResponse, example = json!({
+    "id": "0199a7e0-1c2d-7000-8000-000000000000", "user_id": "default", "filename": "plan.md",
+    "path": "/docs/plan.md", "kind": "file_ingest", "type": "md", "eligible": true,
+    "tags": ["file_ingest", "design"], "latest_version": 0,
+    "created_at": "2026-01-31T12:00:00.000000Z", "updated_at": "2026-01-31T12:00:00.000000Z"
+}))]
 pub struct Source {
+    #[schema(value_type = String)]
     pub id: SourceId,
-    /// The end user inside the space.
+    /// The end user within the space.
     pub user_id: String,
+    /// The last segment of the path.
     pub filename: String,
+    /// The path of the source in the owner's system.
     pub path: String,
-    /// The file's type, by its extension.
+    /// Always `file_ingest`.
+    #[schema(value_type = String)]
+    pub kind: SourceKind,
+    /// The file type, from the extension.
+    #[serde(rename = "type")]
     pub file_type: String,
-    /// Whether retrieval may use it.
+    /// Whether retrieval may use the source.
     pub eligible: bool,
-    /// In the order given; always includes [`FILE_INGEST`].
+    /// In the order in which they were given. memoir sets the tag `file_ingest` on every source.
     pub tags: Vec<String>,
-    /// 0 until the first ingestion.
+    /// The number of the newest version; 0 until the first ingestion.
     pub latest_version: i64,
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }

@@ -1,19 +1,28 @@
 //! A thread: one conversation of an end user.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use crate::base::clock::Timestamp;
 use crate::base::ids::ThreadId;
 
-/// A thread as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A thread: one conversation of an end user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ThreadResponse)]
 pub struct Thread {
+    #[schema(value_type = String)]
     pub id: ThreadId,
+    /// The end user who owns the thread and its messages.
     pub user_id: String,
     pub title: Option<String>,
     pub message_count: i64,
-    /// A turn is a message of the user and what follows until the next one.
+    /// Number of turns. A turn is a message of the user and everything up to the next one.
     pub turn_count: i64,
+    #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
-    /// The time of its newest message.
+    /// The time of the newest message.
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub last_message_at: Option<Timestamp>,
 }

@@ -6,13 +6,15 @@ mod rules;
 use std::collections::HashMap;
 
 use memoir_text::field_error::FieldError;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::Chunk;
 use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
-use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError, Tx};
+use crate::store::{SourceFilter, SourcePage, Store, StoreError, Tx, as_store_error};
 
 pub use rules::titled;
 
@@ -22,32 +24,78 @@ pub struct Sources {
     store: Store,
 }
 
-/// The fields of a source to register.
-#[derive(Debug, Clone, Default)]
+/// A source to create. Send `filename` or `path`.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CreateSourceRequest, example = json!({"path": "/docs/plan.md", "tags": ["design"]}))]
 pub struct NewSource {
     /// Generated if missing.
+    #[serde(skip)]
     pub id: Option<SourceId>,
+    /// The file name. If you send a path, memoir uses its last segment.
+    #[schema(
+        max_length = 255,
+        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     pub filename: Option<String>,
-    /// The path on the owner's side; absolute.
+    /// The path in your system: absolute, unique per user.
+    #[schema(
+        max_length = 4096,
+        pattern = "^(/|\\\\\\\\|[A-Za-z]:[/\\\\])[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     pub path: Option<String>,
+    /// The end user who owns the source; `default` if omitted.
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+    #[schema(
+        max_length = 128,
+        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
+    )]
     pub user_id: Option<String>,
+    /// Tags to find the source by.
+    #[serde(default)]
+    #[schema(max_items = 99, value_type = Vec<Tag>)]
     pub tags: Vec<String>,
+    /// Whether retrieval may use the source; true if omitted.
+    // Not declared as `default`, because some generators then make the field required.
+    #[serde(default = "yes")]
     pub eligible: bool,
 }
 
-/// A source as a list shows it.
-#[derive(Debug, Clone)]
+/// A tag: at least one visible character, no control characters.
+#[derive(ToSchema)]
+#[schema(
+    max_length = 100,
+    pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$",
+    example = "design"
+)]
+#[expect(dead_code, reason = "only its description is used")]
+pub struct Tag(String);
+
+fn yes() -> bool {
+    true
+}
+
+/// A source in a list.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ListedSourceResponse)]
 pub struct DescribedSource {
+    #[serde(flatten)]
     pub source: Source,
-    /// Of the newest version.
+    /// The size of the newest version in bytes; null until the first ingestion.
     pub size_bytes: Option<i64>,
+    /// The current contextual helper; null if there is none.
     pub helper: Option<String>,
 }
 
-/// Changes to a source; `None` leaves a field unchanged.
-#[derive(Debug, Clone, Default)]
+/// The fields to change; omitted fields stay unchanged.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = UpdateSourceRequest, example = json!({"tags": ["file_ingest", "design", "draft"], "eligible": false}))]
 pub struct SourceChange {
+    /// The new tags, which replace all existing ones; must include `file_ingest`.
+    #[schema(max_items = 100, value_type = Option<Vec<Tag>>)]
     pub tags: Option<Vec<String>>,
+    /// Whether retrieval may use the source.
     pub eligible: Option<bool>,
 }
 
@@ -77,15 +125,7 @@ pub enum SourceError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for SourceError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
+as_store_error!(SourceError);
 
 impl Sources {
     #[must_use]

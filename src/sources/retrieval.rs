@@ -15,7 +15,7 @@ use memoir_text::words::telling;
 use crate::base::ids::{SourceId, Space};
 use crate::model::version_search::{Choice, ManifestEntry, VersionCandidate, VersionSearch};
 use crate::search::{Search, SearchError};
-use crate::store::{AsStoreError, SourceFilter, SourcePage, Store, StoreError};
+use crate::store::{SourceFilter, SourcePage, Store, StoreError, as_store_error};
 
 pub use choosing::Relaxed;
 pub use input::{RetrievalInput, VersionDescription};
@@ -81,15 +81,7 @@ pub enum RetrievalError {
     Store(#[from] StoreError),
 }
 
-impl AsStoreError for RetrievalError {
-    fn as_store_error(&self) -> Option<&StoreError> {
-        if let Self::Store(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
+as_store_error!(RetrievalError);
 
 fn nothing(filter: Option<&'static str>) -> String {
     match filter {

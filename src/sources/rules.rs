@@ -6,7 +6,7 @@ use memoir_text::text::{basename, char_count, has_control, is_absolute_path};
 use super::{NewSource, SourceChange};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
-use crate::model::source::{FILE_INGEST, Source, own_path};
+use crate::model::source::{FILE_INGEST, Source, SourceKind, own_path};
 
 const MAX_NAME_CHARS: usize = 255;
 const MAX_TITLED_CHARS: usize = 100;
@@ -37,6 +37,7 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
         file_type: file_type(&filename),
         filename,
         path,
+        kind: SourceKind::FileIngest,
         eligible: new.eligible,
         tags,
         latest_version: 0,

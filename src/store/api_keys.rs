@@ -2,8 +2,8 @@
 //! spaces, because a request names a key and the key determines the space.
 
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
+use super::rows::{Stored as _, Written as _, written_row};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::model::llm_call::Spent;
@@ -30,6 +30,13 @@ pub struct ApiKeyRow {
     pub last_used_at: Option<Timestamp>,
 }
 
+written_row! {
+    ApiKeyRow as "" {
+        space, id, name, key_sha256, prefix, role, limits_json, expires_at, created_at, revoked_at,
+        last_used_at,
+    }
+}
+
 /// Changes to a key; other fields keep their value, even if another request changes them at the
 /// same time.
 #[derive(Debug, Clone, Default)]
@@ -44,52 +51,28 @@ pub struct ApiKeyChange {
 impl Store {
     /// The number of changes to keys so far.
     pub async fn find_key_changes(&self) -> Result<i64, StoreError> {
-        self.retry("find_key_changes", || async {
-            let query = self.sql(
-                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
-            );
-            let rows = self.fetch_all(query.bind(ALL_SPACES).bind(CHANGES)).await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get("value"))
-                .transpose()?
-                .unwrap_or(0))
-        })
-        .await
+        let sql = "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0";
+        let changes = self.read_value("find_key_changes", || {
+            self.sql(sql).bind(ALL_SPACES).bind(CHANGES)
+        });
+        Ok(changes.await?.unwrap_or(0))
     }
 
     /// Every key, including revoked ones, by id.
     pub async fn list_api_keys(&self) -> Result<Vec<ApiKeyRow>, StoreError> {
-        self.retry("list_api_keys", || async {
-            let sql = "SELECT space, id, name, key_sha256, prefix, role, limits_json, expires_at, created_at, revoked_at, \
-                       last_used_at FROM api_keys ORDER BY id";
-            self.fetch_all(self.sql(sql)).await?.iter().map(read_key).collect()
-        })
-        .await
+        let sql = format!("SELECT {} FROM api_keys ORDER BY id", ApiKeyRow::COLUMNS);
+        self.read_all("list_api_keys", || self.composed(&sql)).await
     }
 
     pub async fn add_api_key(&self, row: &ApiKeyRow) -> Result<(), StoreError> {
-        let insert = "INSERT INTO api_keys (space, id, name, key_sha256, prefix, role, limits_json, expires_at, created_at) \
-                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let insert = format!(
+            "INSERT INTO api_keys ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            ApiKeyRow::NAMES
+        );
         self.retry("add_api_key", || async {
             let mut tx = self.begin().await?;
-            let insert = tx
-                .backend
-                .dialect
-                .insert_if_absent(insert)
-                .bind(row.space.clone())
-                .bind(row.id.clone());
-
-            let insert = insert
-                .bind(row.name.clone())
-                .bind(row.key_sha256.clone())
-                .bind(row.prefix.clone());
-
-            let insert = insert.bind(row.role.clone()).bind(row.limits_json.clone());
-            let insert = insert
-                .bind(row.expires_at.map(Timestamp::as_micros))
-                .bind(row.created_at.as_micros());
-            tx.execute(insert).await?;
+            let insert = tx.dialect().insert_if_absent(&insert);
+            tx.execute(row.bind(insert)).await?;
             tx.count_key_change().await?;
 
             tx.commit().await
@@ -112,11 +95,10 @@ impl Store {
             let update = tx
                 .sql(update)
                 .bind(change.name.clone())
-                .bind(change.limits_json.clone());
-
-            let update = update.bind(i64::from(change.expires_at.is_some()));
-            let update = update.bind(change.expires_at.flatten().map(Timestamp::as_micros));
-            let update = update.bind(change.revoked_at.map(Timestamp::as_micros));
+                .bind(change.limits_json.clone())
+                .bind(i64::from(change.expires_at.is_some()))
+                .bind(change.expires_at.flatten().map(Timestamp::as_micros))
+                .bind(change.revoked_at.map(Timestamp::as_micros));
 
             // MySQL does not count a row that is written unchanged, so the counter below is always
             // incremented.
@@ -165,8 +147,7 @@ impl Store {
             let insert =
                 "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, ?, ?)";
             let insert =
-                tx.backend
-                    .dialect
+                tx.dialect()
                     .insert_or_add(insert, "space, name, window_start", &["value"]);
 
             let insert = insert
@@ -199,23 +180,10 @@ impl Store {
 
     /// What a key has spent on a day.
     pub async fn find_key_spent_on(&self, key_id: &str, day: &str) -> Result<Spent, StoreError> {
-        self.retry("find_key_spent_on", || async {
-            let query = self
-                .sql("SELECT calls, tokens, cost_usd FROM key_days WHERE key_id = ? AND day = ?");
-            let rows = self
-                .fetch_all(query.bind(key_id.to_owned()).bind(day.to_owned()))
-                .await?;
-            let read = |row: &AnyRow| -> Result<Spent, StoreError> {
-                Ok(Spent {
-                    calls: row.try_get("calls")?,
-                    tokens: row.try_get("tokens")?,
-                    usd: row.try_get("cost_usd")?,
-                })
-            };
-
-            rows.first().map_or(Ok(Spent::default()), read)
-        })
-        .await
+        let sql = "SELECT calls, tokens, cost_usd FROM key_days WHERE key_id = ? AND day = ?";
+        let spent = self.read_first("find_key_spent_on", || self.sql(sql).bind(key_id).bind(day));
+        let (calls, tokens, usd) = spent.await?.unwrap_or_default();
+        Ok(Spent { calls, tokens, usd })
     }
 
     /// Deletes request windows that began before one time, and spending before the day of another.
@@ -245,10 +213,9 @@ impl Store {
 impl Tx {
     pub(super) async fn count_key_change(&mut self) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
-        let insert =
-            self.backend
-                .dialect
-                .insert_or_add(insert, "space, name, window_start", &["value"]);
+        let insert = self
+            .dialect()
+            .insert_or_add(insert, "space, name, window_start", &["value"]);
 
         self.execute(insert.bind(ALL_SPACES).bind(CHANGES))
             .await
@@ -266,8 +233,7 @@ impl Tx {
             "INSERT INTO key_days (key_id, day, calls, tokens, cost_usd) VALUES (?, ?, ?, ?, ?)";
         let columns = ["calls", "tokens", "cost_usd"];
         let insert = self
-            .backend
-            .dialect
+            .dialect()
             .insert_or_add(insert, "key_id, day", &columns);
 
         let insert = insert
@@ -279,25 +245,4 @@ impl Tx {
             .await
             .map(|_| ())
     }
-}
-
-fn read_key(row: &AnyRow) -> Result<ApiKeyRow, StoreError> {
-    let moment = |column: &str| -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(row
-            .try_get::<Option<i64>, _>(column)?
-            .map(Timestamp::from_micros))
-    };
-    Ok(ApiKeyRow {
-        space: row.try_get("space")?,
-        id: row.try_get("id")?,
-        name: row.try_get("name")?,
-        key_sha256: row.try_get("key_sha256")?,
-        prefix: row.try_get("prefix")?,
-        role: row.try_get("role")?,
-        limits_json: row.try_get("limits_json")?,
-        expires_at: moment("expires_at")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        revoked_at: moment("revoked_at")?,
-        last_used_at: moment("last_used_at")?,
-    })
 }

@@ -1,16 +1,19 @@
 //! Rows of `job_batches`: the log of an ingestion's classification calls.
 
-use serde_json::{Value, json};
-use sqlx::Row as _;
-
 use super::job_details::ROWS;
 use super::job_log::StoredLog;
-use super::jobs::read_json;
+use super::rows::{Stored as _, Written as _, written_row};
 use super::{Store, StoreError, Tx};
-use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::batch::Batch;
 use crate::model::job::Claim;
+
+written_row! {
+    Batch as "" {
+        seq, level, parent_path, chunk_ordinals = "chunk_ordinals_json", chunks_sent, successes, retries,
+        failures, latency_ms, started_at, paid_by,
+    }
+}
 
 impl Store {
     /// The log of a job's classification calls, in their order.
@@ -19,41 +22,16 @@ impl Store {
         space: &Space,
         id: &JobId,
     ) -> Result<Vec<Batch>, StoreError> {
-        let sql = "SELECT seq, level, parent_path, chunk_ordinals_json, chunks_sent, successes, retries, failures, \
-                   latency_ms, started_at, paid_by FROM job_batches WHERE space = ? AND job_id = ? ORDER BY seq";
+        let sql = format!(
+            "SELECT {} FROM job_batches WHERE space = ? AND job_id = ? ORDER BY seq",
+            Batch::COLUMNS
+        );
         self.retry("list_job_batches", || async {
-            let rows = self
-                .fetch_all(self.sql(sql).bind(space.as_str()).bind(id.as_str()))
-                .await?;
-            let stored = rows
-                .iter()
-                .map(|row| {
-                    let ordinals = read_json(row, "chunk_ordinals_json")?.unwrap_or_default();
-                    let ordinals = ordinals
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(Value::as_i64)
-                        .collect();
-
-                    Ok(Batch {
-                        seq: row.try_get("seq")?,
-                        level: row.try_get("level")?,
-                        parent_path: row.try_get("parent_path")?,
-                        chunk_ordinals: ordinals,
-                        chunks_sent: row.try_get("chunks_sent")?,
-                        successes: row.try_get("successes")?,
-                        retries: row.try_get("retries")?,
-                        failures: row.try_get("failures")?,
-                        latency_ms: row.try_get("latency_ms")?,
-                        started_at: Timestamp::from_micros(row.try_get("started_at")?),
-                        paid_by: row.try_get("paid_by")?,
-                    })
-                })
-                .collect::<Result<Vec<_>, StoreError>>()?;
-
+            let query = self.composed(&sql).bind(space.as_str()).bind(id.as_str());
+            let rows = self.fetch_all(query).await?;
+            let read: Result<Vec<Batch>, StoreError> = rows.iter().map(Batch::read).collect();
+            let mut batches = read?;
             let log = self.find_job_log(space, id).await?;
-            let mut batches = stored;
             batches.extend(log.iter().flat_map(StoredLog::batches));
             batches.sort_by_key(|batch| batch.seq);
             Ok(batches)
@@ -69,30 +47,15 @@ impl Tx {
         batches: &[(&Claim, &Batch)],
     ) -> Result<(), StoreError> {
         for some in batches.chunks(ROWS) {
-            let sql = "INSERT INTO job_batches (space, job_id, seq, level, parent_path, chunk_ordinals_json, chunks_sent, \
-                       successes, retries, failures, latency_ms, started_at, paid_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let columns = format!("space, job_id, {}", Batch::NAMES);
+            let marks = vec!["?"; columns.split(',').count()].join(", ");
+            let sql = format!("INSERT INTO job_batches ({columns}) VALUES ({marks})");
+            let mut insert = self.dialect().insert_rows_if_absent(&sql, some.len());
             for (claim, batch) in some {
                 insert = insert
                     .bind(claim.space.as_str().to_owned())
                     .bind(claim.id.as_str().to_owned());
-                insert = insert
-                    .bind(batch.seq)
-                    .bind(batch.level)
-                    .bind(batch.parent_path.clone());
-
-                insert = insert
-                    .bind(json!(batch.chunk_ordinals).to_string())
-                    .bind(batch.chunks_sent);
-                insert = insert
-                    .bind(batch.successes)
-                    .bind(batch.retries)
-                    .bind(batch.failures)
-                    .bind(batch.latency_ms);
-
-                insert = insert
-                    .bind(batch.started_at.as_micros())
-                    .bind(batch.paid_by.clone());
+                insert = batch.bind(insert);
             }
 
             self.execute(insert).await?;

@@ -9,6 +9,7 @@ use sqlx::any::AnyRow;
 
 use super::chunks::ChunkPlace;
 use super::dialect::Statement;
+use super::rows::Stored as _;
 use super::source_chunks::{COLUMNS, TABLES, read_source_chunk};
 use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
@@ -201,7 +202,7 @@ impl Store {
             self.fetch_all(self.put_together(&statement, false))
                 .await?
                 .iter()
-                .map(super::categories::read_category)
+                .map(Category::read)
                 .collect()
         })
         .await

@@ -3,15 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
-use super::dialect::{Dialect, Statement};
+use super::dialect::{BindAll as _, Dialect, Statement};
+use super::rows::{Stored as _, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::category::{Category, CategoryPath, NewCategory};
 
-const COLUMNS: &str = "id, parent_id, level, name, chunk_count, created_at";
+const COLUMNS: &str = Category::COLUMNS;
+
+row! {
+    Category as "" { id, parent_id, level, name, chunk_count, created_at }
+}
 
 /// Ids per statement: below every engine's limit of values, and of a size that planners handle
 /// well.
@@ -42,15 +46,10 @@ impl Store {
         space: &Space,
         id: i64,
     ) -> Result<Option<Category>, StoreError> {
-        self.retry("find_category", || async {
-            let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?")
+        self.read_first("find_category", || {
+            select(self.dialect(), "WHERE space = ? AND id = ?")
                 .bind(space.as_str())
-                .bind(id);
-            self.fetch_all(query)
-                .await?
-                .first()
-                .map(read_category)
-                .transpose()
+                .bind(id)
         })
         .await
     }
@@ -61,13 +60,8 @@ impl Store {
         filter: &CategoryFilter,
         page: &CategoryPage,
     ) -> Result<Vec<Category>, StoreError> {
-        self.retry("list_categories", || async {
-            let query = select_page(&self.backend.dialect, space, filter, page);
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_category)
-                .collect()
+        self.read_all("list_categories", || {
+            select_page(self.dialect(), space, filter, page)
         })
         .await
     }
@@ -80,13 +74,10 @@ impl Store {
     ) -> Result<Vec<Category>, StoreError> {
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
-            let rows = self.retry("list_children", || async {
-                self.fetch_all(select_children(&self.backend.dialect, space, some))
-                    .await
+            let children = self.read_all::<Category>("list_children", || {
+                select_children(self.dialect(), space, some)
             });
-            for row in rows.await? {
-                found.push(read_category(&row)?);
-            }
+            found.extend(children.await?);
         }
 
         found.sort_unstable_by_key(|category| category.id);
@@ -102,7 +93,7 @@ impl Store {
         let mut paths: HashMap<i64, CategoryPath> = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("find_category_paths", || async {
-                self.fetch_all(select_paths(&self.backend.dialect, space, some))
+                self.fetch_all(select_paths(self.dialect(), space, some))
                     .await
             });
             for row in rows.await? {
@@ -122,13 +113,12 @@ impl Store {
         space: &Space,
         as_of: Option<Timestamp>,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        self.retry("count_categories", || async {
-            let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
-            let query = self.sql(sql).bind(space.as_str()).bind(as_of.map_or(i64::MAX, Timestamp::as_micros));
-            let rows = self.fetch_all(query).await?;
-            rows.iter().map(|row| Ok((row.try_get("level")?, row.try_get("categories")?))).collect()
-        })
-        .await
+        let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
+        let until = as_of.map_or(i64::MAX, Timestamp::as_micros);
+        let counts = self.read_all("count_categories", || {
+            self.sql(sql).bind(space.as_str()).bind(until)
+        });
+        Ok(counts.await?.into_iter().collect())
     }
 
     /// Parents with at least `limit` children, and how many they have; 0 stands for the root.
@@ -138,13 +128,11 @@ impl Store {
         limit: i64,
         most: usize,
     ) -> Result<Vec<(i64, i64)>, StoreError> {
-        self.retry("list_full_parents", || async {
-            let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? GROUP BY parent_key \
-                       HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let query = self.sql(sql).bind(space.as_str()).bind(limit).bind(most);
-            let rows = self.fetch_all(query).await?;
-            rows.iter().map(|row| Ok((row.try_get("parent_key")?, row.try_get("children")?))).collect()
+        let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? GROUP BY parent_key \
+                   HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
+        self.read_all("list_full_parents", || {
+            let query = self.sql(sql).bind(space.as_str()).bind(limit);
+            query.bind(row_limit(most))
         })
         .await
     }
@@ -156,31 +144,18 @@ impl Tx {
         space: &Space,
         id: i64,
     ) -> Result<Option<Category>, StoreError> {
-        let query = select(&self.backend.dialect, "WHERE space = ? AND id = ?")
+        let query = select(self.dialect(), "WHERE space = ? AND id = ?")
             .bind(space.as_str())
             .bind(id);
-        self.fetch_optional(query)
-            .await?
-            .as_ref()
-            .map(read_category)
-            .transpose()
+        self.read_first(query).await
     }
 
     /// The whole hierarchy, level by level.
     pub async fn list_categories(&mut self, space: &Space) -> Result<Vec<Category>, StoreError> {
         let page = CategoryPage::default();
-        let query = select_page(
-            &self.backend.dialect,
-            space,
-            &CategoryFilter::default(),
-            &page,
-        );
+        let query = select_page(self.dialect(), space, &CategoryFilter::default(), &page);
 
-        self.fetch_all(query)
-            .await?
-            .iter()
-            .map(read_category)
-            .collect()
+        self.read_all(query).await
     }
 
     /// The children of several parents; 0 stands for the root.
@@ -191,9 +166,9 @@ impl Tx {
     ) -> Result<Vec<Category>, StoreError> {
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
-            let query = select_children(&self.backend.dialect, space, some);
+            let query = select_children(self.dialect(), space, some);
             for row in self.fetch_all(query).await? {
-                found.push(read_category(&row)?);
+                found.push(Category::read(&row)?);
             }
         }
 
@@ -211,7 +186,7 @@ impl Tx {
         let mut found = HashMap::with_capacity(named.len());
         for some in named.chunks(NAMES) {
             let sql = "SELECT c.id, c.parent_key, c.name_key FROM categories c";
-            let query = select_named(&self.backend.dialect, sql, "c", space, some);
+            let query = select_named(self.dialect(), sql, "c", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
                 found.insert(key, row.try_get("id")?);
@@ -226,13 +201,12 @@ impl Tx {
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id FROM chunks WHERE space = ? AND category_id IN (??) LIMIT 1";
             let query = self
-                .backend
-                .dialect
+                .dialect()
                 .query_list(sql, some.len())
                 .bind(space.as_str());
 
             if self
-                .fetch_optional(some.iter().fold(query, |query, id| query.bind(*id)))
+                .fetch_optional(query.bind_all(some.iter().copied()))
                 .await?
                 .is_some()
             {
@@ -251,13 +225,11 @@ impl Tx {
         for some in ids.chunks(AT_ONCE) {
             let sql = "DELETE FROM categories WHERE space = ? AND id IN (??)";
             let delete = self
-                .backend
-                .dialect
+                .dialect()
                 .query_list(sql, some.len())
                 .bind(space.as_str());
 
-            self.execute(some.iter().fold(delete, |delete, id| delete.bind(*id)))
-                .await?;
+            self.execute(delete.bind_all(some.iter().copied())).await?;
         }
         Ok(())
     }
@@ -293,19 +265,15 @@ impl Tx {
                  created_at) VALUES {values}"
             );
 
-            let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
+            let mut insert = self.composed(&insert).persistent(false);
             for category in some {
                 insert = insert
                     .bind(space.as_str())
                     .bind(category.parent_id)
-                    .bind(category.parent_id.unwrap_or(0));
-
-                insert = insert
+                    .bind(category.parent_id.unwrap_or(0))
                     .bind(category.level)
                     .bind(category.name.as_str())
-                    .bind(category.name_key.as_str());
-
-                insert = insert
+                    .bind(category.name_key.as_str())
                     .bind(category.named_by.into_str())
                     .bind(now.as_micros());
             }
@@ -330,7 +298,7 @@ impl Tx {
         for some in leaves.chunks(AT_ONCE) {
             let mut ids = BTreeSet::new();
             for row in self
-                .fetch_all(select_paths(&self.backend.dialect, space, some))
+                .fetch_all(select_paths(self.dialect(), space, some))
                 .await?
             {
                 ids.insert(row.try_get::<i64, _>("id")?);
@@ -339,14 +307,12 @@ impl Tx {
                 let sql = "UPDATE categories SET created_at = ? WHERE COALESCE(space, '') = ? AND created_at > ? \
                            AND id IN (??)";
                 let update = self
-                    .backend
-                    .dialect
+                    .dialect()
                     .query_list(sql, some.len())
+                    .bind(moment.as_micros())
+                    .bind(space.as_str())
                     .bind(moment.as_micros());
-
-                let update = update.bind(space.as_str()).bind(moment.as_micros());
-                self.execute(some.iter().fold(update, |update, id| update.bind(*id)))
-                    .await?;
+                self.execute(update.bind_all(some.iter().copied())).await?;
             }
         }
         Ok(())
@@ -359,12 +325,14 @@ fn select(dialect: &Dialect, condition: &str) -> Statement {
 
 /// Unordered: with ORDER BY, SQLite would scan the whole space by id.
 fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Statement {
-    let sql = "SELECT id, parent_id, level, name, chunk_count, created_at FROM categories \
-               WHERE space = ? AND parent_key IN (??)";
-    let mut query = dialect.query_list(sql, parents.len()).bind(space.as_str());
-    for parent in parents {
-        query = query.bind(*parent);
-    }
+    let marks = vec!["?"; parents.len().max(1)].join(",");
+    let sql =
+        format!("SELECT {COLUMNS} FROM categories WHERE space = ? AND parent_key IN ({marks})");
+    let mut query = dialect
+        .assembled(&sql)
+        .persistent(false)
+        .bind(space.as_str());
+    query = query.bind_all(parents.iter().copied());
 
     query
 }
@@ -403,9 +371,7 @@ pub(super) fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Sta
                SELECT leaf, id, parent_id, name, chunk_count, named_by FROM way ORDER BY leaf, level";
 
     let mut query = dialect.query_list(sql, ids.len()).bind(space.as_str());
-    for id in ids {
-        query = query.bind(*id);
-    }
+    query = query.bind_all(ids.iter().copied());
 
     query.bind(space.as_str())
 }
@@ -464,15 +430,4 @@ fn select_page(
         Some(limit) => query.bind(row_limit(limit)),
         None => query,
     }
-}
-
-pub(super) fn read_category(row: &AnyRow) -> Result<Category, StoreError> {
-    Ok(Category {
-        id: row.try_get("id")?,
-        parent_id: row.try_get("parent_id")?,
-        level: row.try_get("level")?,
-        name: row.try_get("name")?,
-        chunk_count: row.try_get("chunk_count")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
 }

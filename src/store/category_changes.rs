@@ -8,6 +8,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::categories::{NAMES, select_named};
+use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -28,24 +29,19 @@ impl Store {
             ""
         };
         let sql = format!(
-            "SELECT id, category_id, kind, before_json, after_json, actor, reason, created_at \
-             FROM category_changes WHERE space = ?{of_one} AND id < ? ORDER BY id DESC LIMIT ?"
+            "SELECT {} FROM category_changes WHERE space = ?{of_one} AND id < ? ORDER BY id DESC LIMIT ?",
+            CategoryChange::COLUMNS
         );
 
-        self.retry("list_category_changes", || async {
-            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+        self.read_all("list_category_changes", || {
+            let mut query = self.composed(&sql).bind(space.as_str());
             if let Some(id) = category_id {
                 query = query.bind(id);
             }
 
-            let query = query
+            query
                 .bind(before.unwrap_or(i64::MAX))
-                .bind(row_limit(limit));
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_change)
-                .collect()
+                .bind(row_limit(limit))
         })
         .await
     }
@@ -147,8 +143,7 @@ impl Tx {
                       created_at) VALUES (?, ?, 'rename', ?, ?, ?, ?, ?)";
         let named = |name: &str| serde_json::json!({"name": name}).to_string();
         let insert = self
-            .backend
-            .dialect
+            .dialect()
             .insert_with_id(insert)
             .bind(space.as_str())
             .bind(rename.id)
@@ -173,7 +168,7 @@ impl Tx {
         for some in named.chunks(NAMES) {
             let sql = "SELECT a.parent_key, a.name_key, c.id, c.name FROM category_aliases a \
                        JOIN categories c ON c.space = a.space AND c.id = a.category_id";
-            let query = select_named(&self.backend.dialect, sql, "a", space, some);
+            let query = select_named(self.dialect(), sql, "a", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
                 found.insert(key, (row.try_get("id")?, row.try_get("name")?));
@@ -184,15 +179,16 @@ impl Tx {
     }
 }
 
-fn read_change(row: &AnyRow) -> Result<CategoryChange, StoreError> {
-    Ok(CategoryChange {
-        id: row.try_get("id")?,
-        category_id: row.try_get("category_id")?,
-        kind: row.try_get("kind")?,
-        before_json: row.try_get("before_json")?,
-        after_json: row.try_get("after_json")?,
-        actor: row.try_get("actor")?,
-        reason: row.try_get("reason")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
+row! {
+    CategoryChange as "" { id, category_id, kind, actor, reason, created_at }
+    from row "before_json, after_json" {
+        from: name_in(&get::<String>(row, "before_json")?),
+        to: name_in(&get::<String>(row, "after_json")?),
+    }
+}
+
+/// The name in the stored state of a category.
+fn name_in(state: &str) -> String {
+    let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();
+    state["name"].as_str().unwrap_or_default().to_owned()
 }

@@ -7,6 +7,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{Bound, StatementBuilder, of_then};
 use super::categories::{AT_ONCE, select_paths};
+use super::dialect::BindAll as _;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -23,20 +24,12 @@ impl Store {
         total.text(" WHERE k.space = ?", space.as_str());
         total.number(" AND k.level = ?", depth);
         total.push(" AND k.chunk_count > 0 ORDER BY k.chunk_count DESC, k.id");
-        let rows = self
-            .retry("find_largest_leaf", || async {
-                self.fetch_all(self.put_together(&total, true)).await
-            })
+        let rows: Vec<(i64, i64)> = self
+            .read_all("find_largest_leaf", || self.put_together(&total, true))
             .await?;
 
-        let mut largest = None;
-        let mut chunks = 0;
-        for row in &rows {
-            let (id, count): (i64, i64) = (row.try_get("id")?, row.try_get("chunk_count")?);
-            chunks += count;
-            largest = largest.or(Some((id, count)));
-        }
-
+        let chunks = rows.iter().map(|(_, count)| count).sum::<i64>();
+        let largest = rows.first().copied();
         Ok(largest.map(|(id, count)| (chunks, id, count)))
     }
 
@@ -75,13 +68,10 @@ impl Store {
             statement.number(" WHERE c.created_at <= ?", moment.as_micros());
             statement.number(&of_then("c.source_id"), moment.as_micros());
             statement.push(" GROUP BY below.top");
-            let rows = self.retry("count_chunks_of_then", || async {
-                self.fetch_all(self.put_together(&statement, false)).await
+            let rows = self.read_all::<(i64, i64)>("count_chunks_of_then", || {
+                self.put_together(&statement, false)
             });
-
-            for row in rows.await? {
-                counts.insert(row.try_get("top")?, row.try_get("chunks")?);
-            }
+            counts.extend(rows.await?);
         }
 
         Ok(counts)
@@ -99,17 +89,14 @@ impl Tx {
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id, chunk_count FROM categories WHERE COALESCE(space, '') = ? AND id IN (??)";
             let query = self
-                .backend
-                .dialect
+                .dialect()
                 .query_list(sql, some.len())
                 .bind(space.as_str());
 
-            for row in self
-                .fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
-                .await?
-            {
-                counts.insert(row.try_get("id")?, row.try_get("chunk_count")?);
-            }
+            counts.extend(
+                self.read_all::<(i64, i64)>(query.bind_all(some.iter().copied()))
+                    .await?,
+            );
         }
 
         Ok(counts)
@@ -132,7 +119,7 @@ impl Tx {
         let (mut grown, mut path) = (Vec::with_capacity(ids.len()), Vec::new());
         for some in ids.chunks(AT_ONCE) {
             for row in self
-                .fetch_all(select_paths(&self.backend.dialect, space, some))
+                .fetch_all(select_paths(self.dialect(), space, some))
                 .await?
             {
                 let (leaf, id): (i64, i64) = (row.try_get("leaf")?, row.try_get("id")?);
@@ -155,15 +142,12 @@ impl Tx {
         for (delta, ids) in alike {
             for some in ids.chunks(AT_ONCE) {
                 let mut update = self
-                    .backend
-                    .dialect
+                    .dialect()
                     .query_list(sql, some.len())
                     .bind(delta)
                     .bind(space.as_str());
 
-                for id in some {
-                    update = update.bind(*id);
-                }
+                update = update.bind_all(some.iter().copied());
 
                 self.execute(update).await?;
             }

@@ -8,14 +8,27 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
 use super::dialect::Statement;
+use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::{Chunk, Move, NewChunk, RETRIEVAL, TAXONOMY};
 
-const SELECT: &str = "SELECT c.id, c.source_id, v.version, c.profile, c.ordinal, c.text_content, c.token_count, \
-     c.start_char, c.end_char, c.heading, c.category_id, c.created_at FROM chunks c \
-     JOIN source_versions v ON v.space = c.space AND v.id = c.version_id";
+row! {
+    Chunk as "c." {
+        id, ordinal, profile, text = "text_content", token_count, start_char, end_char, heading,
+        category_id, source_id, created_at,
+    }
+    from row "v.version" { source_version: get(row, "version")?, category_path: Vec::new() }
+}
+
+/// The beginning of a statement that selects chunks `c` with their versions `v`.
+fn select() -> String {
+    format!(
+        "SELECT {} FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id",
+        Chunk::COLUMNS
+    )
+}
 
 /// Characters per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;
@@ -43,20 +56,9 @@ pub type ChunkPlace = (Timestamp, i64);
 
 impl Store {
     pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, StoreError> {
-        self.retry("find_chunk", || async {
-            let sql = format!("{SELECT} WHERE c.space = ? AND c.id = ?");
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(id);
-
-            self.fetch_all(query)
-                .await?
-                .first()
-                .map(read_chunk)
-                .transpose()
+        self.read_first("find_chunk", || {
+            let sql = format!("{} WHERE c.space = ? AND c.id = ?", select());
+            self.composed(&sql).bind(space.as_str()).bind(id)
         })
         .await
     }
@@ -79,26 +81,16 @@ impl Store {
             "c.profile = ?"
         };
         let sql = format!(
-            "{SELECT} WHERE c.space = ? AND c.version_id = ? AND {of_profile} AND c.ordinal > ? ORDER BY c.ordinal LIMIT ?"
+            "{} WHERE c.space = ? AND c.version_id = ? AND {of_profile} AND c.ordinal > ? ORDER BY c.ordinal LIMIT ?",
+            select()
         );
-        self.retry("list_version_chunks", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
+        self.read_all("list_version_chunks", || {
+            self.composed(&sql)
                 .bind(space.as_str())
-                .bind(version_id);
-
-            let query = query
+                .bind(version_id)
                 .bind(profile.to_owned())
                 .bind(after)
-                .bind(row_limit(limit));
-
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_chunk)
-                .collect()
+                .bind(row_limit(limit))
         })
         .await
     }
@@ -117,7 +109,8 @@ impl Store {
         let mut statement = StatementBuilder::default();
         statement.text(
             &format!(
-                "{SELECT}{} WHERE c.space = ?",
+                "{}{} WHERE c.space = ?",
+                select(),
                 if now { current } else { "" }
             ),
             space.as_str(),
@@ -146,12 +139,8 @@ impl Store {
 
         statement.limit(" ORDER BY c.created_at, c.id", limit);
 
-        self.retry("list_category_chunks", || async {
-            self.fetch_all(self.put_together(&statement, true))
-                .await?
-                .iter()
-                .map(read_chunk)
-                .collect()
+        self.read_all("list_category_chunks", || {
+            self.put_together(&statement, true)
         })
         .await
     }
@@ -237,13 +226,10 @@ impl Tx {
         let mut rest = chunks;
         while !rest.is_empty() {
             let mut chars = 0;
-            let fitting = rest
-                .iter()
-                .take(self.backend.dialect.bulk())
-                .take_while(|chunk| {
-                    chars += chunk.text.len();
-                    chars <= CHARS
-                });
+            let fitting = rest.iter().take(self.dialect().bulk()).take_while(|chunk| {
+                chars += chunk.text.len();
+                chars <= CHARS
+            });
 
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
@@ -254,19 +240,13 @@ impl Tx {
                     .bind(space.as_str())
                     .bind(source_id.as_str())
                     .bind(version_id)
-                    .bind(profile);
-
-                insert = insert
+                    .bind(profile)
                     .bind(chunk.ordinal)
                     .bind(chunk.text.to_owned())
-                    .bind(chunk.token_count);
-
-                insert = insert
+                    .bind(chunk.token_count)
                     .bind(chunk.end_char - chunk.start_char)
                     .bind(chunk.start_char)
-                    .bind(chunk.end_char);
-
-                insert = insert
+                    .bind(chunk.end_char)
                     .bind(Some(chunk.category_id).filter(|id| *id != 0))
                     .bind(now.as_micros())
                     .bind(chunk.tokenizer.to_owned())
@@ -287,10 +267,8 @@ impl Tx {
              start_char, end_char, category_id, created_at, tokenizer, heading) VALUES {values}"
         );
 
-        self.backend
-            .dialect
-            .assembled(&sql)
-            .persistent(rows == self.backend.dialect.bulk() || rows == 1)
+        self.composed(&sql)
+            .persistent(rows == self.dialect().bulk() || rows == 1)
     }
 
     /// Moves a chunk of a current version to another category, unless either is gone or the chunk
@@ -337,21 +315,4 @@ impl Tx {
             .map(|row| Ok((row.try_get("category_id")?, row.try_get("chunk_count")?)))
             .collect()
     }
-}
-
-pub(super) fn read_chunk(row: &AnyRow) -> Result<Chunk, StoreError> {
-    Ok(Chunk {
-        id: row.try_get("id")?,
-        source_id: SourceId::from_stored(row.try_get("source_id")?),
-        source_version: row.try_get("version")?,
-        profile: row.try_get("profile")?,
-        ordinal: row.try_get("ordinal")?,
-        text: row.try_get("text_content")?,
-        token_count: row.try_get("token_count")?,
-        start_char: row.try_get("start_char")?,
-        end_char: row.try_get("end_char")?,
-        heading: row.try_get("heading")?,
-        category_id: row.try_get("category_id")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
 }

@@ -1,8 +1,8 @@
 //! Rows of `contextual_helpers`: helpers of sources, with versions.
 
-use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::rows::{get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -19,14 +19,9 @@ impl Store {
         let sql = "SELECT version, text, origin, author, doc_date, topic, description, description_at, token_count, tokens_prompt, \
                    tokens_completion, created_at FROM contextual_helpers WHERE space = ? AND source_id = ? \
                    ORDER BY version DESC LIMIT ?";
-        self.retry("list_helpers", || async {
+        self.read_all("list_helpers", || {
             let query = self.sql(sql).bind(space.as_str()).bind(source_id.as_str());
-            let query = query.bind(row_limit(limit));
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_helper)
-                .collect()
+            query.bind(row_limit(limit))
         })
         .await
     }
@@ -53,11 +48,8 @@ impl Tx {
         source_id: &SourceId,
     ) -> Result<Option<HelperOrigin>, StoreError> {
         let sql = "SELECT origin FROM contextual_helpers WHERE space = ? AND source_id = ? ORDER BY version DESC LIMIT 1";
-        let row = self
-            .fetch_optional(self.sql(sql).bind(space.as_str()).bind(source_id.as_str()))
-            .await?;
-        let origin: Option<String> = row.map(|row| row.try_get("origin")).transpose()?;
-        Ok(origin.map(|origin| read_origin(&origin)))
+        self.read_value(self.sql(sql).bind(space.as_str()).bind(source_id.as_str()))
+            .await
     }
 
     /// Adds a helper, which becomes current; returns its version. The caller holds the source's
@@ -71,10 +63,10 @@ impl Tx {
     ) -> Result<i64, StoreError> {
         let last = self
             .sql("SELECT MAX(version) AS newest FROM contextual_helpers WHERE space = ? AND source_id = ?");
-        let last = self
-            .fetch_optional(last.bind(space.as_str()).bind(source_id.as_str()))
-            .await?;
-        let last: Option<i64> = last.map(|row| row.try_get("newest")).transpose()?.flatten();
+        let last: Option<i64> = self
+            .read_value(last.bind(space.as_str()).bind(source_id.as_str()))
+            .await?
+            .flatten();
         let version = last.unwrap_or(0) + 1;
         let insert = "INSERT INTO contextual_helpers (space, source_id, version, text, origin, author, doc_date, topic, \
                       description, description_at, token_count, tokens_prompt, tokens_completion, created_at) \
@@ -88,20 +80,14 @@ impl Tx {
             .sql(insert)
             .bind(space.as_str())
             .bind(source_id.as_str())
-            .bind(version);
-
-        let insert = insert
+            .bind(version)
             .bind(helper.text.as_str())
             .bind(helper.origin.into_str())
-            .bind(helper.author.clone());
-
-        let insert = insert
+            .bind(helper.author.clone())
             .bind(helper.date.clone())
             .bind(helper.topic.clone())
             .bind(description)
-            .bind(at);
-
-        let insert = insert
+            .bind(at)
             .bind(helper.token_count)
             .bind(helper.tokens_prompt)
             .bind(helper.tokens_completion);
@@ -111,37 +97,32 @@ impl Tx {
     }
 }
 
-fn read_origin(stored: &str) -> HelperOrigin {
-    stored.parse().unwrap_or(HelperOrigin::Generated)
+row! {
+    ContextualHelper as "" { version, created_at }
+    from row { helper: read_helper(row)? }
 }
 
-fn read_helper(row: &AnyRow) -> Result<ContextualHelper, StoreError> {
-    let origin: String = row.try_get("origin")?;
-    let text: String = row.try_get("text")?;
-    let at: Option<i64> = row.try_get("description_at")?;
-    let description = match at {
+fn read_helper(row: &AnyRow) -> Result<NewHelper, StoreError> {
+    let text: String = get(row, "text")?;
+    let description = match get::<Option<i64>>(row, "description_at")? {
         // It is part of the text, and stored only there.
         Some(at) => Some(
             text.chars()
                 .skip(usize::try_from(at).unwrap_or(0))
                 .collect(),
         ),
-        None => row.try_get("description")?,
+        None => get(row, "description")?,
     };
 
-    Ok(ContextualHelper {
-        version: row.try_get("version")?,
-        helper: NewHelper {
-            text,
-            origin: read_origin(&origin),
-            author: row.try_get("author")?,
-            date: row.try_get("doc_date")?,
-            topic: row.try_get("topic")?,
-            description,
-            token_count: row.try_get("token_count")?,
-            tokens_prompt: row.try_get("tokens_prompt")?,
-            tokens_completion: row.try_get("tokens_completion")?,
-        },
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+    Ok(NewHelper {
+        text,
+        origin: get(row, "origin")?,
+        author: get(row, "author")?,
+        date: get(row, "doc_date")?,
+        topic: get(row, "topic")?,
+        description,
+        token_count: get(row, "token_count")?,
+        tokens_prompt: get(row, "tokens_prompt")?,
+        tokens_completion: get(row, "tokens_completion")?,
     })
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::any::AnyArguments;
 use sqlx::query::Query;
-use sqlx::{Any, AssertSqlSafe};
+use sqlx::{Any, AssertSqlSafe, Encode, Type};
 
 use crate::config::database::Engine;
 
@@ -37,6 +37,22 @@ impl BindNumber for Statement {
             Some(number) => self.bind(number),
             None => self.bind(None::<f32>),
         }
+    }
+}
+
+/// Binds several values.
+pub trait BindAll: Sized {
+    fn bind_all<'t, T>(self, values: impl IntoIterator<Item = T>) -> Self
+    where
+        T: Encode<'t, Any> + Type<Any>;
+}
+
+impl BindAll for Statement {
+    fn bind_all<'t, T>(self, values: impl IntoIterator<Item = T>) -> Self
+    where
+        T: Encode<'t, Any> + Type<Any>,
+    {
+        values.into_iter().fold(self, Self::bind)
     }
 }
 
@@ -132,7 +148,7 @@ impl Dialect {
     /// An insert that does nothing, and affects 0 rows, if the row's key exists.
     ///
     /// The statement must begin with `INSERT INTO`.
-    pub fn insert_if_absent(&self, sql: &'static str) -> Statement {
+    pub fn insert_if_absent(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),
             Engine::Sqlite | Engine::Postgres => format!("{sql} ON CONFLICT DO NOTHING"),
@@ -148,7 +164,7 @@ impl Dialect {
     }
 
     /// The same; a row whose key exists is skipped.
-    pub fn insert_rows_if_absent(&self, sql: &'static str, rows: usize) -> Statement {
+    pub fn insert_rows_if_absent(&self, sql: &str, rows: usize) -> Statement {
         let sql = for_rows(sql, rows);
         let text = match self.engine {
             Engine::Mysql => sql.replacen("INSERT", "INSERT IGNORE", 1),

@@ -2,11 +2,9 @@
 
 use std::collections::HashSet;
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
 use super::candidates::StatementBuilder;
-use super::dialect::Statement;
+use super::dialect::{BindAll as _, Statement};
+use super::rows::row;
 use super::search_entries::OF_SOURCE;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
@@ -71,15 +69,9 @@ impl Store {
     ) -> Result<Vec<VectorRow>, StoreError> {
         let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
                    AND entry_id > ? ORDER BY entry_id LIMIT ?";
-        self.retry("list_vectors", || async {
-            let query = of_model(self.sql(sql), space, kind, model)
-                .bind(after)
-                .bind(row_limit(limit));
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_vector)
-                .collect()
+        self.read_all("list_vectors", || {
+            let query = of_model(self.sql(sql), space, kind, model);
+            query.bind(after).bind(row_limit(limit))
         })
         .await
     }
@@ -98,7 +90,7 @@ impl Store {
         statement.push(
             "SELECT e.entry_id, c.owner_id, c.group_id, c.version_id, c.created_at, e.vector FROM embeddings e ",
         );
-        statement.push(self.backend.dialect.join_in_order());
+        statement.push(self.dialect().join_in_order());
         statement.push(" search_entries c ON c.id = e.entry_id");
         if scope.is_some() {
             statement.push(OF_SOURCE);
@@ -129,21 +121,8 @@ impl Store {
 
         statement.limit(" ORDER BY e.entry_id", limit);
 
-        self.retry("list_placed_vectors", || async {
-            let read = |row: &AnyRow| {
-                Ok(PlacedVector {
-                    owner_id: row.try_get("owner_id")?,
-                    group_id: row.try_get("group_id")?,
-                    version_id: row.try_get("version_id")?,
-                    created_at: row.try_get("created_at")?,
-                    vector: read_vector(row)?,
-                })
-            };
-            self.fetch_all(self.put_together(&statement, false))
-                .await?
-                .iter()
-                .map(read)
-                .collect()
+        self.read_all("list_placed_vectors", || {
+            self.put_together(&statement, false)
         })
         .await
     }
@@ -162,14 +141,9 @@ impl Store {
 
         let sql = "SELECT entry_id, vector FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? \
                    AND entry_id IN (??) ORDER BY entry_id";
-        self.retry("list_vectors_of", || async {
-            let query = self.backend.dialect.query_list(sql, ids.len());
-            let query = of_model(query, space, kind, model);
-            self.fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
-                .await?
-                .iter()
-                .map(read_vector)
-                .collect()
+        self.read_all("list_vectors_of", || {
+            let query = self.dialect().query_list(sql, ids.len());
+            of_model(query, space, kind, model).bind_all(ids.iter().copied())
         })
         .await
     }
@@ -183,26 +157,16 @@ impl Store {
     ) -> Result<Option<i64>, StoreError> {
         let sql =
             "SELECT dim FROM embeddings WHERE space = ? AND owner_kind = ? AND model = ? LIMIT 1";
-        self.retry("find_vector_dim", || async {
-            let rows = self
-                .fetch_all(of_model(self.sql(sql), space, kind, model))
-                .await?;
-            Ok(rows.first().map(|row| row.try_get("dim")).transpose()?)
+        self.read_value("find_vector_dim", || {
+            of_model(self.sql(sql), space, kind, model)
         })
         .await
     }
 
     /// The embedding model of a space, once it has vectors.
     pub async fn find_embedding_model(&self, space: &Space) -> Result<Option<String>, StoreError> {
-        self.retry("find_embedding_model", || async {
-            let query = self.sql(SELECT_MODEL);
-            let rows = self
-                .fetch_all(query.bind(space.as_str()).bind(MODEL))
-                .await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get("value_json"))
-                .transpose()?)
+        self.read_value("find_embedding_model", || {
+            self.sql(SELECT_MODEL).bind(space.as_str()).bind(MODEL)
         })
         .await
     }
@@ -212,15 +176,9 @@ impl Store {
         &self,
         model: &str,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        self.retry("list_other_embedding_models", || async {
-            let query = self
-                .sql("SELECT space, value_json FROM settings WHERE name = ? AND value_json <> ?");
-            let rows = self
-                .fetch_all(query.bind(MODEL).bind(model.to_owned()))
-                .await?;
-            rows.iter()
-                .map(|row| Ok((row.try_get("space")?, row.try_get("value_json")?)))
-                .collect()
+        let sql = "SELECT space, value_json FROM settings WHERE name = ? AND value_json <> ?";
+        self.read_all("list_other_embedding_models", || {
+            self.sql(sql).bind(MODEL).bind(model)
         })
         .await
     }
@@ -251,19 +209,9 @@ impl Store {
         } else {
             CHUNKS
         };
-        self.retry("list_unembedded", || async {
-            let query = of_model(self.sql(sql), space, kind, old)
-                .bind(new.to_owned())
-                .bind(row_limit(limit));
-            let rows = self.fetch_all(query).await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(Unembedded {
-                        entry_id: row.try_get("entry_id")?,
-                        text: row.try_get("text_content")?,
-                    })
-                })
-                .collect()
+        self.read_all("list_unembedded", || {
+            let query = of_model(self.sql(sql), space, kind, old);
+            query.bind(new).bind(row_limit(limit))
         })
         .await
     }
@@ -315,15 +263,14 @@ impl Tx {
 
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let mut insert = self.dialect().insert_rows_if_absent(sql, some.len());
 
             for new in some {
                 insert = insert
                     .bind(space.as_str())
                     .bind(kind.into_str())
                     .bind(new.entry_id)
-                    .bind(model.to_owned());
-                insert = insert
+                    .bind(model.to_owned())
                     .bind(new.dim)
                     .bind(new.vector.to_vec())
                     .bind(now.as_micros());
@@ -349,7 +296,7 @@ impl Tx {
 
         let insert =
             "INSERT INTO settings (value_json, updated_at, space, name) VALUES (?, ?, ?, ?)";
-        let insert = self.backend.dialect.insert_if_absent(insert);
+        let insert = self.dialect().insert_if_absent(insert);
         let insert = insert
             .bind(model.to_owned())
             .bind(now.as_micros())
@@ -362,7 +309,7 @@ impl Tx {
     }
 
     async fn hold_embedding_model(&mut self, space: &Space) -> Result<Option<String>, StoreError> {
-        let find = self.backend.dialect.query_for_share(SELECT_MODEL);
+        let find = self.dialect().query_for_share(SELECT_MODEL);
         self.read_embedding_model(find, space).await
     }
 
@@ -372,7 +319,7 @@ impl Tx {
         &mut self,
         space: &Space,
     ) -> Result<Option<String>, StoreError> {
-        let find = self.backend.dialect.query_for_update(SELECT_MODEL);
+        let find = self.dialect().query_for_update(SELECT_MODEL);
         self.read_embedding_model(find, space).await
     }
 
@@ -381,10 +328,7 @@ impl Tx {
         find: Statement,
         space: &Space,
     ) -> Result<Option<String>, StoreError> {
-        let found = self
-            .fetch_optional(find.bind(space.as_str().to_owned()).bind(MODEL))
-            .await?;
-        Ok(found.map(|row| row.try_get("value_json")).transpose()?)
+        self.read_value(find.bind(space.as_str()).bind(MODEL)).await
     }
 
     /// Switches the space to another embedding model. The caller holds the space's lock.
@@ -416,16 +360,16 @@ impl Tx {
         let sql = format!(
             "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND id IN ({marks})"
         );
-        let query = self.backend.dialect.query_for_share(&sql);
+        let query = self.dialect().query_for_share(&sql);
         let query = query
             .persistent(false)
             .bind(space.as_str().to_owned())
             .bind(kind.into_str());
 
-        let rows = self
-            .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
+        let held = self
+            .read_values(query.bind_all(ids.iter().copied()))
             .await?;
-        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+        Ok(held.into_iter().collect())
     }
 
     /// Whether entries of chunks have a vector of one model and none of another.
@@ -453,9 +397,15 @@ fn of_model(query: Statement, space: &Space, kind: OwnerKind, model: &str) -> St
         .bind(model.to_owned())
 }
 
-fn read_vector(row: &AnyRow) -> Result<VectorRow, StoreError> {
-    Ok(VectorRow {
-        entry_id: row.try_get("entry_id")?,
-        vector: row.try_get("vector")?,
-    })
+row! {
+    VectorRow as "" { entry_id, vector }
+}
+
+row! {
+    PlacedVector as "" { owner_id, group_id, version_id, created_at }
+    from row { vector: VectorRow::read(row)? }
+}
+
+row! {
+    Unembedded as "" { entry_id, text = "text_content" }
 }

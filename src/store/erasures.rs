@@ -2,13 +2,13 @@
 //! interrupted.
 
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
-use super::jobs::read_json;
+use super::dialect::BindAll as _;
+use super::rows::{Stored as _, Written as _, to_json, written_row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{ErasureId, Space};
-use crate::model::erasure::{ErasedBy, Erasure, Pending, RowCounts};
+use crate::model::erasure::Erasure;
 
 /// The counter of erasures in a space. A query that used what was deleted meanwhile notices it by
 /// this number.
@@ -16,7 +16,15 @@ const ERASURES: &str = "erasures";
 /// Since when receipts and responses have rows in `text_uses`; of no space.
 const TEXT_USES_SINCE: &str = "text_uses_since";
 
-const COLUMNS: &str = "space, id, kind, subject_sha256, key_id, key_name, rows_json, pending_json, created_at, finished_at";
+const COLUMNS: &str = Erasure::COLUMNS;
+
+written_row! {
+    Erasure as "" {
+        space, id, kind, subject_sha256, key_id, key_name,
+        rows = "rows_json", pending = "pending_json", created_at, finished_at,
+    }
+}
+
 const FIND_COUNT: &str =
     "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0";
 
@@ -40,13 +48,8 @@ impl Store {
     }
 
     async fn find_count(&self, space: &str, name: &'static str) -> Result<i64, StoreError> {
-        self.retry("find_count", || async {
-            let query = self.sql(FIND_COUNT).bind(space.to_owned()).bind(name);
-            let rows = self.fetch_all(query).await?;
-            let value = rows.first().map(|row| row.try_get("value")).transpose()?;
-            Ok(value.unwrap_or(0))
-        })
-        .await
+        let value = self.read_value("find_count", || self.sql(FIND_COUNT).bind(space).bind(name));
+        Ok(value.await?.unwrap_or(0))
     }
 
     pub async fn list_erasures(
@@ -60,8 +63,8 @@ impl Store {
         }
 
         sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?");
-        self.retry("list_erasures", || async {
-            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+        self.read_all("list_erasures", || {
+            let mut query = self.composed(&sql).bind(space.as_str());
             if let Some((moment, id)) = &page.before {
                 query = query
                     .bind(moment.as_micros())
@@ -69,8 +72,7 @@ impl Store {
                     .bind(id.as_str());
             }
 
-            let rows = self.fetch_all(query.bind(row_limit(page.limit))).await?;
-            rows.iter().map(read_erasure).collect()
+            query.bind(row_limit(page.limit))
         })
         .await
     }
@@ -81,10 +83,9 @@ impl Store {
         id: &ErasureId,
     ) -> Result<Option<Erasure>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM erasures WHERE space = ? AND id = ?");
-        self.retry("find_erasure", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let rows = self.fetch_all(query.bind(id.as_str())).await?;
-            rows.first().map(read_erasure).transpose()
+        self.read_first("find_erasure", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(id.as_str())
         })
         .await
     }
@@ -94,11 +95,8 @@ impl Store {
         let sql = format!(
             "SELECT {COLUMNS} FROM erasures WHERE finished_at IS NULL ORDER BY created_at, id LIMIT 100"
         );
-        self.retry("list_unfinished_erasures", || async {
-            let rows = self.fetch_all(self.backend.dialect.assembled(&sql)).await?;
-            rows.iter().map(read_erasure).collect()
-        })
-        .await
+        self.read_all("list_unfinished_erasures", || self.composed(&sql))
+            .await
     }
 
     /// The newest erasure of a subject that has not ended.
@@ -111,12 +109,9 @@ impl Store {
             "SELECT {COLUMNS} FROM erasures WHERE space = ? AND subject_sha256 = ? AND finished_at IS NULL \
              ORDER BY seq DESC LIMIT 1"
         );
-        self.retry("find_unfinished_erasure", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let rows = self
-                .fetch_all(query.bind(subject_sha256.to_owned()))
-                .await?;
-            rows.first().map(read_erasure).transpose()
+        self.read_first("find_unfinished_erasure", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(subject_sha256.to_owned())
         })
         .await
     }
@@ -158,21 +153,11 @@ impl Tx {
         let space = &erasure.space;
         self.count_up(space, ERASURES).await?;
         let seq = self.find_erasure_count(space).await?;
-        let insert = "INSERT INTO erasures (space, id, seq, kind, subject_sha256, key_id, key_name, rows_json, pending_json, \
-                      created_at, finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)";
-        let insert = self
-            .sql(insert)
-            .bind(space.as_str())
-            .bind(erasure.id.as_str())
-            .bind(seq)
-            .bind(erasure.kind.into_str())
-            .bind(erasure.subject_sha256.clone())
-            .bind(erasure.by.key_id.clone())
-            .bind(erasure.by.key_name.clone())
-            .bind(json(&erasure.rows))
-            .bind(erasure.pending.as_ref().map(json))
-            .bind(erasure.created_at.as_micros());
-
+        let insert = format!(
+            "INSERT INTO erasures (seq, {}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            Erasure::NAMES
+        );
+        let insert = erasure.bind(self.composed(&insert).bind(seq));
         self.execute(insert).await.map(|_| ())
     }
 
@@ -183,8 +168,8 @@ impl Tx {
                       WHERE space = ? AND id = ? AND finished_at IS NULL";
         let update = self
             .sql(update)
-            .bind(json(&erasure.rows))
-            .bind(erasure.pending.as_ref().map(json))
+            .bind(to_json(&erasure.rows))
+            .bind(erasure.pending.as_ref().map(to_json))
             .bind(erasure.finished_at.map(Timestamp::as_micros))
             .bind(erasure.space.as_str())
             .bind(erasure.id.as_str());
@@ -194,7 +179,7 @@ impl Tx {
 
     /// How many erasures a space has had. Another one can begin only after this transaction.
     pub async fn hold_erasures(&mut self, space: &Space) -> Result<i64, StoreError> {
-        let hold = self.backend.dialect.query_unchanged(FIND_COUNT);
+        let hold = self.dialect().query_unchanged(FIND_COUNT);
         let row = self
             .fetch_optional(hold.bind(space.as_str()).bind(ERASURES))
             .await?;
@@ -203,26 +188,19 @@ impl Tx {
         }
 
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 0)";
-        let insert = self.backend.dialect.insert_if_absent(insert);
+        let insert = self.dialect().insert_if_absent(insert);
         self.execute(insert.bind(space.as_str()).bind(ERASURES))
             .await?;
-        let hold = self.backend.dialect.query_unchanged(FIND_COUNT);
-        let row = self
-            .fetch_optional(hold.bind(space.as_str()).bind(ERASURES))
-            .await?;
-        Ok(row
-            .map(|row| row.try_get("value"))
-            .transpose()?
+        let hold = self.dialect().query_unchanged(FIND_COUNT);
+        Ok(self
+            .read_value(hold.bind(space.as_str()).bind(ERASURES))
+            .await?
             .unwrap_or(0))
     }
 
     async fn find_erasure_count(&mut self, space: &Space) -> Result<i64, StoreError> {
         let query = self.sql(FIND_COUNT).bind(space.as_str()).bind(ERASURES);
-        let row = self.fetch_optional(query).await?;
-        Ok(row
-            .map(|row| row.try_get("value"))
-            .transpose()?
-            .unwrap_or(0))
+        Ok(self.read_value(query).await?.unwrap_or(0))
     }
 
     /// Whether one of these subjects was erased after the given number of erasures.
@@ -233,46 +211,11 @@ impl Tx {
         after: i64,
     ) -> Result<bool, StoreError> {
         let sql = "SELECT id FROM erasures WHERE space = ? AND seq > ? AND subject_sha256 IN (??) LIMIT 1";
-        let query = self.backend.dialect.query_list(sql, subjects.len());
-        let query = query.bind(space.as_str()).bind(after);
-        let query = subjects
-            .iter()
-            .fold(query, |query, subject| query.bind(subject.clone()));
+        let query = self.dialect().query_list(sql, subjects.len());
+        let query = query
+            .bind(space.as_str())
+            .bind(after)
+            .bind_all(subjects.iter().cloned());
         Ok(self.fetch_optional(query).await?.is_some())
     }
-}
-
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
-
-fn read_erasure(row: &AnyRow) -> Result<Erasure, StoreError> {
-    let broken = |cause: &str| StoreError::Broken {
-        cause: cause.to_owned(),
-    };
-    let (space, kind): (String, String) = (row.try_get("space")?, row.try_get("kind")?);
-    let rows = read_json(row, "rows_json")?.unwrap_or_default();
-    let rows: RowCounts = serde_json::from_value(rows).unwrap_or_default();
-    let pending = read_json(row, "pending_json")?;
-    let pending: Option<Pending> =
-        pending.map(|pending| serde_json::from_value(pending).unwrap_or_default());
-    let finished_at: Option<i64> = row.try_get("finished_at")?;
-    Ok(Erasure {
-        space: space
-            .parse()
-            .map_err(|()| broken("the space of an erasure is not one"))?,
-        id: ErasureId::from_stored(row.try_get("id")?),
-        kind: kind
-            .parse()
-            .map_err(|_| broken("the kind of an erasure is not one"))?,
-        subject_sha256: row.try_get("subject_sha256")?,
-        by: ErasedBy {
-            key_id: row.try_get("key_id")?,
-            key_name: row.try_get("key_name")?,
-        },
-        rows,
-        pending,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        finished_at: finished_at.map(Timestamp::from_micros),
-    })
 }

@@ -28,7 +28,7 @@ impl Store {
         let mut after = 0;
         loop {
             let mut statement = StatementBuilder::of("SELECT ");
-            statement.push(&self.backend.dialect.joined("CONCAT(c.id, '')", "c.id"));
+            statement.push(&self.dialect().joined("CONCAT(c.id, '')", "c.id"));
             statement.push(" AS ids FROM (SELECT id FROM search_entries");
             statement.text(" WHERE space = ?", space.as_str());
             statement.text(" AND owner_kind = ?", kind.into_str());
@@ -37,12 +37,10 @@ impl Store {
             statement.limit(" ORDER BY id", JOINED);
             statement.push(") c");
 
-            let rows = self.retry("list_group_entries", || async {
-                self.fetch_all(self.put_together(&statement, true)).await
+            let joined = self.read_value::<Option<String>>("list_group_entries", || {
+                self.put_together(&statement, true)
             });
-            let rows = rows.await?;
-            let joined = rows.first().map(|row| row.try_get("ids")).transpose()?;
-            let joined: String = joined.flatten().unwrap_or_default();
+            let joined = joined.await?.flatten().unwrap_or_default();
             let before = ids.len();
             ids.extend(joined.split(JOINT).filter_map(|id| id.parse::<i64>().ok()));
             if ids.len() - before < JOINED {

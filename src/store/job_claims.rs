@@ -11,13 +11,14 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::{KEPT_ROWS, Statement};
+use super::dialect::{BindAll as _, KEPT_ROWS, Statement};
 use super::job_queue::{moment_of, turns};
-use super::jobs::{COLUMNS, check_transition, read_job, read_json};
+use super::jobs::{COLUMNS, check_transition, read_json};
+use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::JobId;
-use crate::model::job::{Claim, ClaimedJob, FIRST_FENCE, JobState, Lane, Report};
+use crate::model::job::{Claim, ClaimedJob, FIRST_FENCE, Job, JobState, Lane, Report};
 use crate::model::llm_call::KeyBudget;
 
 /// How many jobs at the head of the queue one claim examines. Several processes see the same head,
@@ -91,18 +92,15 @@ impl Store {
         );
 
         let sql = format!("SELECT * FROM ({lane}) a UNION ALL SELECT * FROM ({lane}) b");
-        let mut query = self.backend.dialect.assembled(&sql);
+        let mut query = self.composed(&sql);
         for lane in [Lane::Requested, Lane::Background] {
             let (first, last) = turns(lane);
-            query = query.bind(first).bind(last);
-            for kind in kinds {
-                query = query.bind(*kind);
-            }
+            query = query.bind(first).bind(last).bind_all(kinds.iter().copied());
         }
 
         let read = |row: &AnyRow| {
             let waiting = Waiting {
-                claim: read_claim(row)?,
+                claim: Claim::read(row)?,
                 group_size: usize::try_from(row.try_get::<i64, _>("group_size")?).unwrap_or(1),
             };
             Ok((moment_of(row.try_get("turn")?), waiting))
@@ -141,28 +139,21 @@ impl Store {
             // In a fixed order, which an update does not guarantee.
             let hold = hold.replace("??", &vec!["?"; some.len()].join(","));
             let hold = self
-                .backend
-                .dialect
+                .dialect()
                 .query_for_update(&hold)
                 .persistent(false)
                 .bind(owner.to_owned());
 
-            tx.fetch_all(
-                some.iter()
-                    .fold(hold, |hold, id| hold.bind(id.as_str().to_owned())),
-            )
-            .await?;
+            tx.fetch_all(hold.bind_all(some.iter().map(|id| id.as_str().to_owned())))
+                .await?;
 
             let mut update = self
-                .backend
-                .dialect
+                .dialect()
                 .query_list(sql, some.len())
                 .bind(micros(lease))
                 .bind(owner);
 
-            for id in some {
-                update = update.bind(id.as_str());
-            }
+            update = update.bind_all(some.iter().map(JobId::as_str));
 
             tx.execute(update).await?;
         }
@@ -178,7 +169,7 @@ impl Store {
         self.fetch_all(query)
             .await?
             .iter()
-            .map(read_claim)
+            .map(Claim::read)
             .collect()
     }
 
@@ -228,8 +219,7 @@ impl Tx {
                       attempt = attempt + 1, phase = NULL, started_at = COALESCE(started_at, ?) \
                       WHERE space = ? AND id IN (??)";
         let update = self
-            .backend
-            .dialect
+            .dialect()
             .query_list(update, ids.len())
             .persistent(ids.len() <= KEPT_ROWS)
             .bind(owner.to_owned())
@@ -264,8 +254,7 @@ impl Tx {
         );
 
         let query = self
-            .backend
-            .dialect
+            .dialect()
             .query_for_update(&sql)
             .persistent(waiting.len() <= KEPT_ROWS)
             .bind(first.space.as_str().to_owned());
@@ -303,14 +292,11 @@ impl Tx {
         );
 
         let query = self
-            .backend
-            .dialect
-            .assembled(&sql)
+            .composed(&sql)
             .persistent(ids.len() <= KEPT_ROWS)
             .bind(first.space.as_str().to_owned());
 
-        let rows = self.fetch_all(bind_ids(query, ids)).await?;
-        rows.iter().map(read_claimed).collect()
+        self.read_all(bind_ids(query, ids)).await
     }
 
     /// Sets the source of a running job; the job becomes the last one for that source.
@@ -397,14 +383,14 @@ fn choose(
     chosen
 }
 
-fn read_claimed(row: &AnyRow) -> Result<ClaimedJob, StoreError> {
-    let waited: Option<i64> = row.try_get("waited")?;
-    Ok(ClaimedJob {
-        job: read_job(row)?,
-        request: read_json(row, "request_json")?.unwrap_or_default(),
+row! {
+    ClaimedJob as "" { request = "request_json" }
+    from row {
+        job: Job::read(row)?,
         budget: read_budget(row)?,
-        waited: waited.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
-    })
+        waited: get::<Option<i64>>(row, "waited")?
+            .map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))),
+    }
 }
 
 fn read_budget(row: &AnyRow) -> Result<Option<KeyBudget>, StoreError> {
@@ -420,20 +406,11 @@ fn read_budget(row: &AnyRow) -> Result<Option<KeyBudget>, StoreError> {
 }
 
 fn bind_ids(statement: Statement, ids: &[String]) -> Statement {
-    ids.iter()
-        .fold(statement, |statement, id| statement.bind(id.clone()))
+    statement.bind_all(ids.iter().cloned())
 }
 
-pub(super) fn read_claim(row: &AnyRow) -> Result<Claim, StoreError> {
-    let space: String = row.try_get("space")?;
-    let space = space.parse().map_err(|()| StoreError::Broken {
-        cause: "a job's space is not one".to_owned(),
-    })?;
-    Ok(Claim {
-        space,
-        id: JobId::from_stored(row.try_get("id")?),
-        fence: row.try_get("fence")?,
-    })
+row! {
+    Claim as "" { space, id, fence }
 }
 
 pub(super) fn bind_claim(statement: Statement, claim: &Claim) -> Statement {

@@ -6,7 +6,6 @@ use serde_json::Value;
 use sqlx::Row as _;
 
 use super::dialect::KEPT_ROWS;
-use super::jobs::read_json;
 use super::{Store, StoreError, Tx};
 use crate::base::ids::{JobId, Space};
 use crate::model::batch::Batch;
@@ -23,22 +22,11 @@ impl Store {
         space: &Space,
         id: &JobId,
     ) -> Result<HashMap<String, Value>, StoreError> {
-        self.retry("list_checkpoints", || async {
-            let query = self
-                .sql("SELECT step, value_json FROM job_checkpoints WHERE space = ? AND job_id = ?");
-            let rows = self
-                .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
-                .await?;
-            rows.iter()
-                .map(|row| {
-                    Ok((
-                        row.try_get("step")?,
-                        read_json(row, "value_json")?.unwrap_or_default(),
-                    ))
-                })
-                .collect()
-        })
-        .await
+        let sql = "SELECT step, value_json FROM job_checkpoints WHERE space = ? AND job_id = ?";
+        let steps = self.read_all("list_checkpoints", || {
+            self.sql(sql).bind(space.as_str()).bind(id.as_str())
+        });
+        Ok(steps.await?.into_iter().collect())
     }
 
     /// Writes the record of a running job; `false` if the claim is lost.
@@ -81,12 +69,11 @@ impl Tx {
             .collect();
         for some in steps.chunks(ROWS) {
             let sql = "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let mut insert = self.dialect().insert_rows_if_absent(sql, some.len());
             for (made, (step, value)) in some {
                 insert = insert
                     .bind(made.claim.space.as_str().to_owned())
-                    .bind(made.claim.id.as_str().to_owned());
-                insert = insert
+                    .bind(made.claim.id.as_str().to_owned())
                     .bind(step.clone())
                     .bind(value.to_string())
                     .bind(made.at.as_micros());
@@ -175,8 +162,7 @@ impl Tx {
             "SELECT space, id, fence, losses FROM jobs WHERE state = 'running' AND ({each}) ORDER BY space, id"
         );
         let mut query = self
-            .backend
-            .dialect
+            .dialect()
             .query_for_update(&sql)
             .persistent(all.len() <= KEPT_ROWS);
 

@@ -9,7 +9,8 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::jobs::{COLUMNS, read_job, read_json};
+use super::dialect::BindAll as _;
+use super::jobs::{COLUMNS, read_json};
 use super::text_uses::count;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -66,23 +67,19 @@ impl Store {
             let sql = format!(
                 "SELECT id, user_id FROM jobs WHERE space = ? AND id > ? ORDER BY id LIMIT {PAGE}"
             );
-            let page = self.retry("remove_user_jobs", || async {
-                let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-                self.fetch_all(query.bind(after.clone())).await
+            let page = self.read_all::<(JobId, String)>("remove_user_jobs", || {
+                self.composed(&sql)
+                    .bind(space.as_str())
+                    .bind(after.as_str())
             });
 
             let page = page.await?;
-            let Some(last) = page.last() else {
+            let Some((last, _)) = page.last() else {
                 return Ok(unfinished);
             };
-            after = last.try_get("id")?;
-            let mut own = Vec::new();
-            for row in &page {
-                if row.try_get::<String, _>("user_id")? == user_id {
-                    own.push(JobId::from_stored(row.try_get("id")?));
-                }
-            }
-
+            after = last.to_string();
+            let own = page.into_iter().filter(|(_, user)| user == user_id);
+            let own: Vec<JobId> = own.map(|(id, _)| id).collect();
             for some in own.chunks(PART) {
                 let (ended, removed) = self.remove_some_jobs(space, some).await?;
                 unfinished.extend(ended);
@@ -125,8 +122,12 @@ impl Store {
                  AND (created_at > ? OR id > ?) ORDER BY created_at, id LIMIT {PAGE}"
             );
             let page = self.retry("erase_user_jobs", || async {
-                let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-                let query = query.bind(after.0).bind(after.0).bind(after.1.clone());
+                let query = self
+                    .composed(&sql)
+                    .bind(space.as_str())
+                    .bind(after.0)
+                    .bind(after.0)
+                    .bind(after.1.clone());
                 self.fetch_all(query).await
             });
 
@@ -166,8 +167,11 @@ impl Store {
              WHERE space = ? AND id > ? AND (finished_at IS NULL OR finished_at >= ?) ORDER BY id LIMIT {TEXTS}"
         );
         self.retry("list_job_texts", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let query = query.bind(after.to_owned()).bind(since.as_micros());
+            let query = self
+                .composed(&sql)
+                .bind(space.as_str())
+                .bind(after.to_owned())
+                .bind(since.as_micros());
             let rows = self.fetch_all(query).await?;
             let mut jobs = rows.iter().map(read_texts).collect::<Result<Vec<_>, _>>()?;
             self.add_detail_texts(space, &mut jobs).await?;
@@ -192,10 +196,10 @@ impl Store {
             "SELECT payer_id AS job_id, output_json AS written FROM llm_calls WHERE space = ? AND payer_kind = 'job' \
              AND output_json IS NOT NULL AND payer_id IN (??)",
         ] {
-            let query = self.backend.dialect.query_list(sql, jobs.len());
-            let query = jobs.iter().fold(query.bind(space.as_str()), |query, job| {
-                query.bind(job.id.as_str().to_owned())
-            });
+            let query = self.dialect().query_list(sql, jobs.len());
+            let query = query
+                .bind(space.as_str())
+                .bind_all(jobs.iter().map(|job| job.id.as_str()));
 
             for row in self.fetch_all(query).await? {
                 let id: String = row.try_get("job_id")?;
@@ -214,13 +218,12 @@ impl Tx {
         let marks = vec!["?"; ids.len()].join(",");
         let sql =
             format!("SELECT {COLUMNS} FROM jobs WHERE space = ? AND id IN ({marks}) ORDER BY id");
-        let query = self.backend.dialect.query_for_update(&sql);
-        let query = query.persistent(false).bind(space.as_str().to_owned());
-        let query = ids
-            .iter()
-            .fold(query, |query, id| query.bind(id.as_str().to_owned()));
-        let rows = self.fetch_all(query).await?;
-        rows.iter().map(read_job).collect()
+        let query = self.dialect().query_for_update(&sql);
+        let query = query
+            .persistent(false)
+            .bind(space.as_str().to_owned())
+            .bind_all(ids.iter().map(|id| id.as_str().to_owned()));
+        self.read_all(query).await
     }
 
     /// The unfinished jobs of a kind and an end user with their requests, locked.
@@ -330,10 +333,10 @@ impl Tx {
     async fn empty_logs(&mut self, space: &Space, ids: &[JobId]) -> Result<(), StoreError> {
         let sql =
             "SELECT id, log_json FROM jobs WHERE space = ? AND log_json IS NOT NULL AND id IN (??)";
-        let query = self.backend.dialect.query_list(sql, ids.len());
-        let query = ids.iter().fold(query.bind(space.as_str()), |query, id| {
-            query.bind(id.as_str().to_owned())
-        });
+        let query = self.dialect().query_list(sql, ids.len());
+        let query = query
+            .bind(space.as_str())
+            .bind_all(ids.iter().map(JobId::as_str));
         for row in self.fetch_all(query).await? {
             let log = read_json(&row, "log_json")?.unwrap_or_default();
             let rest = serde_json::json!({"after": log["after"]}).to_string();
@@ -384,26 +387,19 @@ impl Tx {
         let mut moments: BTreeSet<i64> = BTreeSet::new();
         for some in ids.chunks(PART) {
             let sql = "SELECT DISTINCT created_at FROM jobs WHERE space = ? AND group_size = ? AND id IN (??)";
-            let query = self.backend.dialect.query_list(sql, some.len());
-            let query = query.bind(space.as_str()).bind(SHARES_CALLS);
-            let query = some
-                .iter()
-                .fold(query, |query, id| query.bind(id.as_str().to_owned()));
-            for row in self.fetch_all(query).await? {
-                moments.insert(row.try_get("created_at")?);
-            }
+            let query = self.dialect().query_list(sql, some.len());
+            let query = query
+                .bind(space.as_str())
+                .bind(SHARES_CALLS)
+                .bind_all(some.iter().map(|id| id.as_str().to_owned()));
+            moments.extend(self.read_values::<i64>(query).await?);
         }
 
         for moment in moments {
             let sql = "SELECT id FROM jobs WHERE space = ? AND created_at = ? AND group_size = ?";
             let query = self.sql(sql).bind(space.as_str());
-            let rows = self
-                .fetch_all(query.bind(moment).bind(SHARES_CALLS))
-                .await?;
-            let others: Vec<String> = rows
-                .iter()
-                .map(|row| row.try_get("id"))
-                .collect::<Result<_, sqlx::Error>>()?;
+            let query = query.bind(moment).bind(SHARES_CALLS);
+            let others: Vec<String> = self.read_values(query).await?;
             let cleared = self.clear_outputs(space, "job", &others).await?;
             count(counts, "llm_calls", cleared);
         }
@@ -418,10 +414,10 @@ impl Tx {
         space: &Space,
         ids: &[JobId],
     ) -> Result<u64, StoreError> {
-        let change = self.backend.dialect.query_list(sql, ids.len());
-        let change = ids.iter().fold(change.bind(space.as_str()), |change, id| {
-            change.bind(id.as_str().to_owned())
-        });
+        let change = self.dialect().query_list(sql, ids.len());
+        let change = change
+            .bind(space.as_str())
+            .bind_all(ids.iter().map(JobId::as_str));
         self.execute(change).await
     }
 }

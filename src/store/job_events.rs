@@ -121,7 +121,7 @@ impl Tx {
             let claims: Vec<&Claim> = some.iter().map(|(claim, ..)| *claim).collect();
             let mut last = self.last_events(&claims).await?;
             let sql = "INSERT INTO job_events (space, job_id, seq, kind, data_json, created_at) VALUES (?, ?, ?, ?, ?, ?)";
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let mut insert = self.dialect().insert_rows_if_absent(sql, some.len());
 
             for (claim, kind, data, at) in some {
                 let (space, id) = (
@@ -131,8 +131,10 @@ impl Tx {
 
                 let seq = last.entry((space.clone(), id.clone())).or_insert(QUEUED);
                 *seq += 1;
-                insert = insert.bind(space).bind(id).bind(*seq);
                 insert = insert
+                    .bind(space)
+                    .bind(id)
+                    .bind(*seq)
                     .bind((*kind).to_owned())
                     .bind(data.clone())
                     .bind(at.as_micros());
@@ -168,28 +170,18 @@ impl Tx {
             "SELECT j.space, j.id, j.started_at, (SELECT MAX(e.seq) FROM job_events e \
              WHERE e.space = j.space AND e.job_id = j.id) AS last_seq FROM jobs j WHERE {each}"
         );
-        let mut query = self
-            .backend
-            .dialect
-            .assembled(&sql)
-            .persistent(jobs.len() <= KEPT_ROWS);
+        let mut query = self.composed(&sql).persistent(jobs.len() <= KEPT_ROWS);
 
         for (space, id) in jobs {
             query = query.bind(space.to_owned()).bind(id.to_owned());
         }
 
-        let rows = self.fetch_all(query).await?;
-        rows.iter()
-            .map(|row| {
-                let started: Option<i64> = row.try_get("started_at")?;
-                let without_rows = if started.is_some() { RUNNING } else { QUEUED };
-                let last: Option<i64> = row.try_get("last_seq")?;
-                Ok((
-                    (row.try_get("space")?, row.try_get("id")?),
-                    last.unwrap_or(without_rows),
-                ))
-            })
-            .collect()
+        let rows = self.read_all::<(String, String, Option<i64>, Option<i64>)>(query);
+        let last = rows.await?.into_iter().map(|(space, id, started, last)| {
+            let without_rows = if started.is_some() { RUNNING } else { QUEUED };
+            ((space, id), last.unwrap_or(without_rows))
+        });
+        Ok(last.collect())
     }
 
     /// Appends an event. Of two concurrent writers one collides and is retried.
@@ -225,9 +217,9 @@ impl Tx {
             .bind(last)
             .bind(kind)
             .bind(data.to_string())
-            .bind(now.as_micros());
-
-        let insert = insert.bind(space.as_str()).bind(id.as_str());
+            .bind(now.as_micros())
+            .bind(space.as_str())
+            .bind(id.as_str());
         match self.insert(insert).await? {
             Some(_) => Ok(()),
             None => Err(StoreError::Contended {

@@ -1,7 +1,5 @@
 //! Finds jobs by the filters of a request: kind, source, error and time.
 
-use sqlx::Row as _;
-
 use super::candidates::StatementBuilder;
 use super::dialect::like_text;
 use super::{Store, StoreError, row_limit};
@@ -74,11 +72,8 @@ impl Store {
 
         statement.number(" ORDER BY j.turn LIMIT ?", row_limit(most));
 
-        self.retry("list_matching_jobs", || async {
-            let rows = self.fetch_all(self.put_together(&statement, false)).await?;
-            rows.iter()
-                .map(|row| Ok(JobId::from_stored(row.try_get("id")?)))
-                .collect()
+        self.read_values("list_matching_jobs", || {
+            self.put_together(&statement, false)
         })
         .await
     }
@@ -99,14 +94,9 @@ impl Store {
         statement.push(&format!(" AND {SUPERSEDED}"));
         statement.number(" LIMIT ?) AS superseded", row_limit(most));
 
-        self.retry("count_superseded_jobs", || async {
-            let rows = self.fetch_all(self.put_together(&statement, false)).await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get("jobs"))
-                .transpose()?
-                .unwrap_or(0))
-        })
-        .await
+        let jobs = self.read_value("count_superseded_jobs", || {
+            self.put_together(&statement, false)
+        });
+        Ok(jobs.await?.unwrap_or(0))
     }
 }

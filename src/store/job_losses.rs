@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::jobs::{COLUMNS, check_transition, read_job};
+use super::jobs::{COLUMNS, check_transition};
+use super::rows::Stored as _;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::model::job::{Claim, Job, JobState};
@@ -25,11 +26,11 @@ impl Store {
         let sql = format!(
             "SELECT {COLUMNS} FROM jobs WHERE lease_until < @now AND state = 'running' LIMIT {RESCUED_AT_ONCE}"
         );
-        let lost = self.fetch_all(self.backend.dialect.assembled(&sql)).await?;
+        let lost = self.fetch_all(self.composed(&sql)).await?;
         let mut rescued = Vec::new();
 
         for row in &lost {
-            let mut job = read_job(row)?;
+            let mut job = Job::read(row)?;
             let hopeless = job.losses + 1 >= max_losses;
             let next = if hopeless {
                 JobState::Failed
@@ -50,14 +51,10 @@ impl Store {
             let update = tx
                 .sql(update)
                 .bind(job.state.into_str())
-                .bind(error.to_string());
-
-            let update = update
+                .bind(error.to_string())
                 .bind(hopeless.then_some(now.as_micros()))
                 .bind(job.attempt)
-                .bind(job.losses);
-
-            let update = update
+                .bind(job.losses)
                 .bind(job.space.as_str())
                 .bind(job.id.as_str())
                 .bind(job.fence)

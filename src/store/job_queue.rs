@@ -12,10 +12,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sqlx::Row as _;
-
-use super::dialect::KEPT_ROWS;
+use super::dialect::{BindAll as _, KEPT_ROWS};
 use super::job_details::ROWS;
+use super::rows::broken;
 use super::{StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
@@ -93,21 +92,17 @@ impl Tx {
                    losses, turn, group_size, run_after, fence, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, 0, ?)";
         let each = jobs.chunks(ROWS).zip(new.chunks(ROWS));
         for ((jobs, new), places) in each.zip(places.chunks(ROWS)) {
-            let mut insert = self.backend.dialect.insert_rows(sql, jobs.len());
+            let mut insert = self.dialect().insert_rows(sql, jobs.len());
             for ((job, new), (turn, source_seq)) in jobs.iter().zip(new).zip(places) {
                 insert = insert
                     .bind(job.space.as_str().to_owned())
                     .bind(job.id.as_str().to_owned())
                     .bind(job.kind.clone())
-                    .bind(job.state.into_str());
-
-                insert = insert
+                    .bind(job.state.into_str())
                     .bind(job.user_id.clone())
                     .bind(job.source_id.clone())
                     .bind(*source_seq)
-                    .bind(job.max_attempts);
-
-                insert = insert
+                    .bind(job.max_attempts)
                     .bind(*turn)
                     .bind(new.group_size)
                     .bind(run_after)
@@ -136,7 +131,7 @@ impl Tx {
             });
 
             let count = fitting.count().max(1);
-            let mut insert = self.backend.dialect.insert_rows(sql, count);
+            let mut insert = self.dialect().insert_rows(sql, count);
             for (job, new) in jobs.iter().zip(&new[..count]) {
                 insert = insert
                     .bind(job.space.as_str().to_owned())
@@ -179,8 +174,7 @@ impl Tx {
                    AND turn BETWEEN ? AND ? LIMIT ?) AS waiting";
         let (first, last) = turns(queue.lane);
         let query = self.sql(sql).bind(space.as_str()).bind(first).bind(last);
-        let row = self.fetch_optional(query.bind(most)).await?;
-        let waiting: i64 = row.map(|row| row.try_get("jobs")).transpose()?.unwrap_or(0);
+        let waiting: i64 = self.read_value(query.bind(most)).await?.unwrap_or(0);
         Ok(waiting.saturating_add(more) <= most)
     }
 
@@ -206,20 +200,15 @@ impl Tx {
             let sql = "SELECT source_id, MAX(source_seq) AS last_seq FROM jobs \
                        WHERE space = ? AND source_id IN (??) GROUP BY source_id";
             let query = self
-                .backend
-                .dialect
+                .dialect()
                 .query_list(sql, some.len())
                 .persistent(some.len() <= KEPT_ROWS)
-                .bind(space.as_str().to_owned());
+                .bind(space.as_str().to_owned())
+                .bind_all(some.iter().map(|id| (*id).to_owned()));
 
-            let query = some
-                .iter()
-                .fold(query, |query, id| query.bind((*id).to_owned()));
-
-            for row in self.fetch_all(query).await? {
-                let id: &str = row.try_get("source_id")?;
+            for (id, seq) in self.read_all::<(String, i64)>(query).await? {
                 if let Some(id) = some.iter().find(|known| **known == id) {
-                    last.insert(*id, row.try_get("last_seq")?);
+                    last.insert(*id, seq);
                 }
             }
         }
@@ -236,12 +225,9 @@ impl Tx {
     ) -> Result<i64, StoreError> {
         let last = self
             .sql("SELECT MAX(source_seq) AS last_seq FROM jobs WHERE space = ? AND source_id = ?");
-        let row = self
-            .fetch_optional(last.bind(space.as_str()).bind(source_id.to_owned()))
-            .await?;
-        let last: Option<i64> = row
-            .map(|row| row.try_get("last_seq"))
-            .transpose()?
+        let last: Option<i64> = self
+            .read_value(last.bind(space.as_str()).bind(source_id.to_owned()))
+            .await?
             .flatten();
         Ok(last.unwrap_or(0) + 1)
     }
@@ -255,8 +241,7 @@ impl Tx {
     async fn lane_of(&mut self, space: &Space, id: &JobId) -> Result<Lane, StoreError> {
         let query = self.sql("SELECT turn FROM jobs WHERE space = ? AND id = ?");
         let query = query.bind(space.as_str()).bind(id.as_str());
-        let row = self.fetch_optional(query).await?;
-        let turn: Option<i64> = row.map(|row| row.try_get("turn")).transpose()?;
+        let turn: Option<i64> = self.read_value(query).await?;
         Ok(if turn.is_some_and(|turn| turn >= BACKGROUND) {
             Lane::Background
         } else {
@@ -275,17 +260,15 @@ impl Tx {
             query.bind(space.as_str()).bind(first).bind(last)
         });
 
-        let Some(row) = self.fetch_optional(query).await? else {
-            return Err(StoreError::Broken {
-                cause: "a select without a table returned no row".to_owned(),
-            });
-        };
+        let found = self.read_first::<Turns>(query).await?;
+        let (now, first, last, running) =
+            found.ok_or_else(|| broken("a select without a table returned no row"))?;
         Ok(Queue {
             lane,
-            now: row.try_get("moment")?,
-            first: row.try_get("first_turn")?,
-            last: row.try_get("last_turn")?,
-            running: row.try_get("running_turn")?,
+            now,
+            first,
+            last,
+            running,
         })
     }
 }
@@ -302,6 +285,9 @@ pub(super) fn turns(lane: Lane) -> (i64, i64) {
 pub(super) fn moment_of(turn: i64) -> i64 {
     turn % BACKGROUND
 }
+
+/// The time, the first and the last waiting turn, and the last running one.
+type Turns = (i64, Option<i64>, Option<i64>, Option<i64>);
 
 /// The first and last turn in a lane of a space.
 struct Queue {

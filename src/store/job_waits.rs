@@ -1,6 +1,7 @@
 //! Jobs that wait for a provider: hand back, wake up, and note progress.
 
-use super::job_claims::{bind_claim, read_claim};
+use super::job_claims::bind_claim;
+use super::rows::Stored as _;
 use super::{Store, StoreError};
 use crate::model::job::{Claim, WAITING_FOR_PROVIDER};
 
@@ -15,7 +16,7 @@ impl Store {
         let waiting = self
             .fetch_all(self.sql(waiting).bind(WAITING_FOR_PROVIDER))
             .await?;
-        let waiting: Vec<Claim> = waiting.iter().map(read_claim).collect::<Result<_, _>>()?;
+        let waiting: Vec<Claim> = waiting.iter().map(Claim::read).collect::<Result<_, _>>()?;
         let mut woken = 0;
 
         // A few at a time, so that claims need not wait.

@@ -5,19 +5,28 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::rows::{Stored as _, broken, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::job::{Job, JobFilter, JobState};
 use crate::model::llm_call::Payer;
 
-pub(super) const COLUMNS: &str = "space, id, kind, state, phase, user_id, source_id, progress_json, \
-     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
-     run_after, waiting_since, waits";
+pub(super) const COLUMNS: &str = Job::COLUMNS;
 
-const SELECT_ONE: &str = "SELECT space, id, kind, state, phase, user_id, source_id, progress_json, \
-     result_json, error_json, warnings_json, attempt, max_attempts, fence, created_at, started_at, finished_at, losses, \
-     run_after, waiting_since, waits FROM jobs WHERE space = ? AND id = ?";
+row! {
+    Job as "" {
+        space, id, kind, state, phase, user_id, source_id, progress = "progress_json",
+        result = "result_json", error = "error_json", attempt, max_attempts, losses, fence,
+        created_at, started_at, finished_at, run_after, waiting_since, waits,
+    }
+    from row "warnings_json" {
+        warnings: match get(row, "warnings_json")? {
+            Some(Value::Array(warnings)) => warnings,
+            _ => Vec::new(),
+        },
+    }
+}
 
 /// A page: at most `limit` jobs, newest first, before the given one.
 #[derive(Debug, Clone)]
@@ -28,13 +37,10 @@ pub struct JobPage {
 
 impl Store {
     pub async fn find_job(&self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
-        self.retry("find_job", || async {
-            let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
-            self.fetch_all(query)
-                .await?
-                .first()
-                .map(read_job)
-                .transpose()
+        self.read_first("find_job", || {
+            self.composed(&select_one())
+                .bind(space.as_str())
+                .bind(id.as_str())
         })
         .await
     }
@@ -67,14 +73,8 @@ impl Store {
             row_limit(page.limit),
         );
 
-        self.retry("list_jobs", || async {
-            self.fetch_all(self.put_together(&statement, true))
-                .await?
-                .iter()
-                .map(read_job)
-                .collect()
-        })
-        .await
+        self.read_all("list_jobs", || self.put_together(&statement, true))
+            .await
     }
 
     /// Deletes finished jobs of all spaces with all their details, a few at a time; returns how
@@ -112,16 +112,11 @@ impl Tx {
     /// Reads a job and locks it until the transaction ends.
     pub async fn find_job(&mut self, space: &Space, id: &JobId) -> Result<Option<Job>, StoreError> {
         let query = self
-            .backend
-            .dialect
-            .query_for_update(SELECT_ONE)
+            .dialect()
+            .query_for_update(&select_one())
             .bind(space.as_str())
             .bind(id.as_str());
-        self.fetch_optional(query)
-            .await?
-            .as_ref()
-            .map(read_job)
-            .transpose()
+        self.read_first(query).await
     }
 
     /// Ends a job that this transaction has read; its worker can no longer write to it.
@@ -160,14 +155,13 @@ impl Tx {
         );
 
         let query = self
-            .backend
-            .dialect
+            .dialect()
             .query_for_update(&sql)
             .bind(space.as_str().to_owned());
 
         let mut cancelled = Vec::new();
         for row in self.fetch_all(query.bind(id.as_str().to_owned())).await? {
-            let job = read_job(&row)?;
+            let job = Job::read(&row)?;
             self.cancel_job(&job, now).await?;
             cancelled.push(job);
         }
@@ -208,8 +202,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let insert = "INSERT INTO job_checkpoints (space, job_id, step, value_json, created_at) VALUES (?, ?, ?, ?, ?)";
         let insert = self
-            .backend
-            .dialect
+            .dialect()
             .insert_if_absent(insert)
             .bind(job.space.as_str())
             .bind(job.id.as_str());
@@ -263,57 +256,11 @@ pub(super) fn check_transition(from: JobState, to: JobState) -> Result<(), Store
     )))
 }
 
-pub(super) fn read_job(row: &AnyRow) -> Result<Job, StoreError> {
-    let moment = |column: &str| -> Result<Option<Timestamp>, sqlx::Error> {
-        Ok(row
-            .try_get::<Option<i64>, _>(column)?
-            .map(Timestamp::from_micros))
-    };
-
-    let state: String = row.try_get("state")?;
-    let space: String = row.try_get("space")?;
-    Ok(Job {
-        space: space
-            .parse()
-            .map_err(|()| broken("a job's space is not one"))?,
-        id: JobId::from_stored(row.try_get("id")?),
-        kind: row.try_get("kind")?,
-        state: state
-            .parse()
-            .map_err(|_| broken("a job's state is not one"))?,
-        phase: row.try_get("phase")?,
-        user_id: row.try_get("user_id")?,
-        source_id: row.try_get("source_id")?,
-        progress: read_json(row, "progress_json")?,
-        result: read_json(row, "result_json")?,
-        error: read_json(row, "error_json")?,
-        warnings: match read_json(row, "warnings_json")? {
-            Some(Value::Array(warnings)) => warnings,
-            _ => Vec::new(),
-        },
-        attempt: row.try_get("attempt")?,
-        max_attempts: row.try_get("max_attempts")?,
-        fence: row.try_get("fence")?,
-        created_at: moment("created_at")?.ok_or_else(|| broken("a job has no time"))?,
-        started_at: moment("started_at")?,
-        finished_at: moment("finished_at")?,
-        losses: row.try_get("losses")?,
-        run_after: moment("run_after")?.ok_or_else(|| broken("a job has no time to run"))?,
-        waiting_since: moment("waiting_since")?,
-        waits: row.try_get("waits")?,
-    })
+fn select_one() -> String {
+    format!("SELECT {COLUMNS} FROM jobs WHERE space = ? AND id = ?")
 }
 
 /// Text that we serialized as JSON ourselves.
 pub(super) fn read_json(row: &AnyRow, column: &str) -> Result<Option<Value>, StoreError> {
-    let text: Option<&str> = row.try_get(column)?;
-    text.map(serde_json::from_str)
-        .transpose()
-        .map_err(|_| broken("stored JSON cannot be read"))
-}
-
-fn broken(cause: &str) -> StoreError {
-    StoreError::Broken {
-        cause: cause.to_owned(),
-    }
+    get(row, column)
 }

@@ -6,28 +6,44 @@ use serde_json::json;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::{BindNumber as _, Dialect, KEPT_ROWS, Statement};
+use super::dialect::{Dialect, KEPT_ROWS, Statement};
 use super::jobs::read_json;
 use super::journal::CallPart;
-use super::usage::read_spent;
+use super::rows::{Stored as _, Written as _, written_row};
 use super::{Store, StoreError, Tx};
-use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::job::JobRecord;
 use crate::model::llm_call::{LlmCall, Payer, Spent};
 
-const COLUMNS: &str = "call_id, seq, stage, level, attempt, outcome, output_json, started_at, latency_ms, provider, model, mode, \
-                       tokens_prompt, tokens_completion, tokens_cached, cost_usd, params_json";
+written_row! {
+    LlmCall as "" {
+        call_id, seq, stage, level, attempt, outcome, llm_output = "output_json",
+        timestamp = "started_at", latency_ms, provider, model, mode, tokens_prompt,
+        tokens_completion, tokens_cached, cost_usd, provider_params = "params_json",
+    }
+    from _row { key_id: None }
+}
 
-/// A deleted or erased job takes its calls with it; the day still counts them.
-const OF_JOB: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
-    model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
-    started_at) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM jobs j WHERE j.space = ? AND j.id = ? \
-    AND COALESCE(j.phase, '') <> 'erased'";
+/// The beginning of an insert, and the placeholders of a row.
+fn insert_call() -> (String, String) {
+    let columns = format!("space, payer_kind, payer_id, {}", LlmCall::NAMES);
+    let marks = vec!["?"; columns.split(',').count()].join(", ");
+    (format!("INSERT INTO llm_calls ({columns})"), marks)
+}
 
-const ANY: &str = "INSERT INTO llm_calls (space, call_id, payer_kind, payer_id, seq, stage, level, attempt, outcome, provider, \
-    model, mode, params_json, output_json, latency_ms, tokens_prompt, tokens_completion, tokens_cached, cost_usd, \
-    started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// Adds one or several calls.
+fn add_any(dialect: &Dialect, rows: usize) -> Statement {
+    let (insert, marks) = insert_call();
+    dialect.insert_rows_if_absent(&format!("{insert} VALUES ({marks})"), rows)
+}
+
+/// Adds a call of a job. A deleted or erased job takes its calls with it; the day still counts them.
+fn add_to_job(dialect: &Dialect) -> Statement {
+    let (insert, marks) = insert_call();
+    dialect.insert_if_absent(&format!(
+        "{insert} SELECT {marks} FROM jobs j WHERE j.space = ? AND j.id = ? AND COALESCE(j.phase, '') <> 'erased'"
+    ))
+}
 
 /// Calls per insert.
 const AT_ONCE: usize = 100;
@@ -103,12 +119,10 @@ impl Store {
     ) -> Result<Vec<LlmCall>, StoreError> {
         self.retry("list_calls_of", || async {
             let sql = format!(
-                "SELECT {COLUMNS} FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id = ? ORDER BY seq"
+                "SELECT {} FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id = ? ORDER BY seq",
+                LlmCall::COLUMNS
             );
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
+            let query = self.composed(&sql)
                 .bind(space.as_str())
                 .bind(payer.kind())
                 .bind(payer.id().map(str::to_owned));
@@ -116,7 +130,7 @@ impl Store {
             let rows = self.fetch_all(query).await?;
             let mut calls = rows
                 .iter()
-                .map(read_call)
+                .map(LlmCall::read)
                 .collect::<Result<Vec<_>, _>>()?;
 
             if let Payer::Job(id) = payer
@@ -142,10 +156,10 @@ impl Store {
         payer: &Payer,
     ) -> Result<(Spent, i64), StoreError> {
         self.retry("find_spent_by", || async {
-            let query = spent_by(&self.backend.dialect, space, payer);
+            let query = spent_by(self.dialect(), space, payer);
             let rows = self.fetch_all(query).await?;
             let (spent, last_seq) = rows.first().map_or(Ok((Spent::default(), 0)), |row| {
-                Ok::<_, StoreError>((read_spent(row)?, row.try_get("last_seq")?))
+                Ok::<_, StoreError>((Spent::read(row)?, row.try_get("last_seq")?))
             })?;
 
             let Payer::Job(id) = payer else {
@@ -200,17 +214,19 @@ impl Tx {
         space: &Space,
         id: &JobId,
     ) -> Result<(), StoreError> {
-        let budget = self.sql(BUDGET).bind(space.as_str().to_owned());
-        let budget = budget.bind(id.as_str().to_owned());
+        let budget = self
+            .sql(BUDGET)
+            .bind(space.as_str().to_owned())
+            .bind(id.as_str().to_owned());
         let Some(row) = self.fetch_optional(budget).await? else {
             return Ok(());
         };
 
-        let query = spent_by(&self.backend.dialect, space, &Payer::Job(id.clone()));
+        let query = spent_by(self.dialect(), space, &Payer::Job(id.clone()));
         let Some(calls) = self.fetch_optional(query).await? else {
             return Ok(());
         };
-        let spent = read_spent(&calls)?;
+        let spent = Spent::read(&calls)?;
         if spent.calls == 0 {
             return Ok(());
         }
@@ -252,15 +268,13 @@ impl Tx {
                 return Ok(false);
             }
 
-            let mut insert = self.backend.dialect.insert_rows_if_absent(ANY, some.len());
+            let mut insert = add_any(self.dialect(), some.len());
             for (space, payer, call, _) in some {
                 insert = insert
                     .bind(space.as_str().to_owned())
-                    .bind(call.call_id.clone())
                     .bind(payer.kind())
                     .bind(payer.id().map(str::to_owned));
-
-                insert = bind_call(insert.bind(call.seq), call);
+                insert = call.bind(insert);
             }
 
             if self.execute(insert).await? < some.len() as u64 {
@@ -306,7 +320,7 @@ impl Tx {
         let sql = format!(
             "SELECT space, id FROM jobs WHERE ({each}) AND finished_at IS NULL ORDER BY space, id"
         );
-        let hold = self.backend.dialect.query_for_share(&sql);
+        let hold = self.dialect().query_for_share(&sql);
         let mut hold = hold.persistent(jobs.len() <= KEPT_ROWS);
         for (space, id) in jobs {
             hold = hold.bind(space.to_owned()).bind(id.to_owned());
@@ -336,7 +350,7 @@ impl Tx {
         let sql = format!(
             "SELECT id FROM jobs WHERE COALESCE(phase, '') <> 'erased' AND ({each}) ORDER BY space, id"
         );
-        let hold = self.backend.dialect.query_for_share(&sql);
+        let hold = self.dialect().query_for_share(&sql);
         let mut hold = hold.persistent(jobs.len() <= KEPT_ROWS);
         for (space, id) in &jobs {
             hold = hold.bind((*space).to_owned()).bind((*id).to_owned());
@@ -354,23 +368,20 @@ impl Tx {
             Payer::Job(id) => Some(id.as_str().to_owned()),
             _ => None,
         };
-        let sql = if job.is_some() { OF_JOB } else { ANY };
-        let mut seq = call.seq;
+        let mut call = (*call).clone();
 
         loop {
-            let insert = self
-                .backend
-                .dialect
-                .insert_if_absent(sql)
-                .bind(space.as_str().to_owned());
-
+            let dialect = self.dialect();
+            let insert = if job.is_some() {
+                add_to_job(dialect)
+            } else {
+                add_any(dialect, 1)
+            };
             let insert = insert
-                .bind(call.call_id.clone())
+                .bind(space.as_str().to_owned())
                 .bind(payer.kind())
-                .bind(payer.id().map(str::to_owned))
-                .bind(seq);
-
-            let insert = bind_call(insert, call);
+                .bind(payer.id().map(str::to_owned));
+            let insert = call.bind(insert);
             let insert = match &job {
                 Some(job) => insert.bind(space.as_str().to_owned()).bind(job.clone()),
                 None => insert,
@@ -402,61 +413,12 @@ impl Tx {
                 .await?
                 .map_or(Ok(0), |row| row.try_get("last_seq"))?;
 
-            if last < seq {
+            if last < call.seq {
                 // The job is deleted, and its calls with it; the day still counts them.
                 return Ok(true);
             }
 
-            seq = last + 1;
+            call.seq = last + 1;
         }
     }
-}
-
-fn bind_call(insert: Statement, call: &LlmCall) -> Statement {
-    let insert = insert
-        .bind(call.stage.clone())
-        .bind(call.level)
-        .bind(call.attempt)
-        .bind(call.outcome.clone());
-
-    let insert = insert
-        .bind(call.provider.clone())
-        .bind(call.model.clone())
-        .bind(call.mode.clone());
-
-    let insert = insert.bind(call.provider_params.to_string());
-    let insert = insert
-        .bind(call.llm_output.as_ref().map(ToString::to_string))
-        .bind(call.latency_ms);
-    let insert = insert
-        .bind(call.tokens_prompt)
-        .bind(call.tokens_completion)
-        .bind(call.tokens_cached);
-
-    insert
-        .bind_number(call.cost_usd)
-        .bind(call.timestamp.as_micros())
-}
-
-fn read_call(row: &AnyRow) -> Result<LlmCall, StoreError> {
-    Ok(LlmCall {
-        call_id: row.try_get("call_id")?,
-        seq: row.try_get("seq")?,
-        stage: row.try_get("stage")?,
-        level: row.try_get("level")?,
-        attempt: row.try_get("attempt")?,
-        outcome: row.try_get("outcome")?,
-        llm_output: read_json(row, "output_json")?,
-        timestamp: Timestamp::from_micros(row.try_get("started_at")?),
-        latency_ms: row.try_get("latency_ms")?,
-        provider: row.try_get("provider")?,
-        model: row.try_get("model")?,
-        mode: row.try_get("mode")?,
-        tokens_prompt: row.try_get("tokens_prompt")?,
-        tokens_completion: row.try_get("tokens_completion")?,
-        tokens_cached: row.try_get("tokens_cached")?,
-        cost_usd: row.try_get("cost_usd")?,
-        provider_params: read_json(row, "params_json")?.unwrap_or_default(),
-        key_id: None,
-    })
 }

@@ -3,28 +3,31 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
-use super::dialect::{BindNumber as _, Statement};
+use super::dialect::{BindAll as _, BindNumber as _, Statement};
+use super::rows::{Stored as _, Written as _, to_json, written_row};
 use super::{StoreError, Tx};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{MemoryId, Space, ThreadId};
-use crate::model::memory::{EnrichmentState, FileHint, Memory, MemoryKind};
+use crate::base::ids::{Space, ThreadId};
+use crate::model::memory::{FileHint, Memory};
 
-/// The columns that [`read_memory`] reads, of memories `m`.
-pub(super) const COLUMNS: &str = "m.seq, m.id, m.user_id, m.thread_id, m.type, m.role, m.title, m.content_hash, m.source, m.file_path, \
-     m.file_sha256, m.file_mtime, m.turn_index, m.category, m.message_type, m.own_importance, m.important, m.pinned, \
-     m.confidence, m.suggested_topic, m.suggested_category, m.access_count, m.vocabulary_version, m.enrichment_model, \
-     m.enrichment_state, m.enrichment_job, m.superseded_by, m.superseded_at, m.created_at, m.stored_at, m.updated_at, \
-     m.last_access_at, m.labels_json, m.evidence_json, m.content";
+/// The columns of memories `m`.
+pub(super) const COLUMNS: &str = Memory::COLUMNS;
 
-const INSERT: &str = "INSERT INTO memories (space, id, user_id, thread_id, type, role, title, content_hash, source, file_path, \
-     file_sha256, file_mtime, turn_index, category, message_type, own_importance, importance, important, pinned, \
-     confidence, suggested_topic, suggested_category, has_topics, tier, access_count, vocabulary_version, \
-     enrichment_model, enrichment_state, enrichment_job, enrichment_begun, superseded_by, superseded_at, created_at, \
-     stored_at, updated_at, last_access_at, labels_json, evidence_json, content) VALUES ";
-const COLUMN_COUNT: usize = 39;
+/// What is written besides the columns of [`Memory`]: what lists are sorted and searched by.
+const COMPUTED: &str = "space, importance, has_topics, tier, enrichment_begun";
+
+written_row! {
+    Memory as "m." {
+        id, user_id, thread_id, kind = "type", role, title, content_hash, source,
+        file as FileHint { path = "file_path", sha256 = "file_sha256", mtime = "file_mtime" },
+        turn_index, category, message_type, own_importance, important, pinned, confidence,
+        suggested_topic, suggested_category, access_count, vocabulary_version, enrichment_model,
+        enrichment_state, enrichment_job, superseded_by, superseded_at, created_at, stored_at,
+        updated_at, last_access_at, labels = "labels_json", evidence = "evidence_json", content,
+    }
+    numbered { seq }
+}
+
 /// Rows and bytes of text per insert.
 const ROWS: usize = 50;
 const BYTES: usize = 1_000_000;
@@ -40,7 +43,7 @@ impl Tx {
         space: &Space,
         memories: &[Memory],
     ) -> Result<HashMap<String, i64>, StoreError> {
-        let returning = self.backend.dialect.returning("id, seq");
+        let returning = self.dialect().returning("id, seq");
         let mut seqs = HashMap::with_capacity(memories.len());
         let mut rest = memories;
         while !rest.is_empty() {
@@ -52,18 +55,20 @@ impl Tx {
 
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
-            let row = format!("({})", vec!["?"; COLUMN_COUNT].join(", "));
+            let columns = format!("{COMPUTED}, {}", Memory::NAMES);
+            let row = format!("({})", vec!["?"; columns.split(',').count()].join(", "));
             let rows = vec![row.as_str(); some.len()].join(", ");
-            let sql = format!("{INSERT}{rows}{}", returning.as_deref().unwrap_or_default());
+            let sql = format!(
+                "INSERT INTO memories ({columns}) VALUES {rows}{}",
+                returning.as_deref().unwrap_or_default()
+            );
             let kept = some.len() == 1 || some.len() == ROWS;
-            let insert = self.backend.dialect.assembled(&sql).persistent(kept);
+            let insert = self.composed(&sql).persistent(kept);
             let insert = some
                 .iter()
                 .fold(insert, |insert, memory| bind_memory(insert, space, memory));
 
-            for row in self.fetch_all(insert).await? {
-                seqs.insert(row.try_get("id")?, row.try_get("seq")?);
-            }
+            seqs.extend(self.read_all::<(String, i64)>(insert).await?);
         }
 
         if returning.is_none() {
@@ -83,14 +88,12 @@ impl Tx {
         let mut all = HashMap::with_capacity(memories.len());
         for some in memories.chunks(AT_ONCE) {
             let sql = "SELECT id, seq FROM memories WHERE space = ? AND id IN (??)";
-            let query = self.backend.dialect.query_list(sql, some.len());
-            let query = query.persistent(some.len() == 1).bind(space.as_str());
-            let query = some
-                .iter()
-                .fold(query, |query, memory| query.bind(memory.id.to_string()));
-            for row in self.fetch_all(query).await? {
-                all.insert(row.try_get("id")?, row.try_get("seq")?);
-            }
+            let query = self.dialect().query_list(sql, some.len());
+            let query = query
+                .persistent(some.len() == 1)
+                .bind(space.as_str())
+                .bind_all(some.iter().map(|memory| memory.id.to_string()));
+            all.extend(self.read_all::<(String, i64)>(query).await?);
         }
 
         Ok(all)
@@ -108,11 +111,13 @@ impl Tx {
             let sql = format!(
                 "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.id IN ({marks}) ORDER BY m.seq"
             );
-            let query = self.backend.dialect.query_for_update(&sql);
-            let query = query.persistent(some.len() == 1).bind(space.as_str());
-            let query = some.iter().fold(query, |query, id| query.bind(id.clone()));
+            let query = self.dialect().query_for_update(&sql);
+            let query = query
+                .persistent(some.len() == 1)
+                .bind(space.as_str())
+                .bind_all(some.iter().cloned());
             for row in self.fetch_all(query).await? {
-                all.push(read_memory(&row)?);
+                all.push(Memory::read(&row)?);
             }
         }
 
@@ -131,7 +136,7 @@ impl Tx {
         const OF_GROUP: &str = "WHERE t.space = ? AND t.owner_kind = 'memory' AND t.group_id = ?";
         // Nearly always few enough, which the entries alone show.
         let entries = format!("SELECT COUNT(*) AS number FROM search_entries t {OF_GROUP}");
-        let query = self.backend.dialect.assembled(&entries);
+        let query = self.composed(&entries);
         let query = query.bind(space.as_str()).bind(group_id.to_owned());
         if self.count(query).await? <= limit {
             return Ok(Vec::new());
@@ -160,12 +165,11 @@ impl Tx {
             over.min(MAX_EVICTED)
         );
         let rows = self.fetch_all(of_group(&list)).await?;
-        rows.iter().map(read_memory).collect()
+        rows.iter().map(Memory::read).collect()
     }
 
     async fn count(&mut self, query: Statement) -> Result<usize, StoreError> {
-        let row = self.fetch_optional(query).await?;
-        let number: Option<i64> = row.map(|row| row.try_get("number")).transpose()?;
+        let number: Option<i64> = self.read_value(query).await?;
         Ok(number.map_or(0, |number| usize::try_from(number).unwrap_or(usize::MAX)))
     }
 
@@ -183,16 +187,14 @@ impl Tx {
                 "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.thread_id = ? AND m.type = 'message' \
                  AND m.content_hash IN ({marks})"
             );
-            let query = self.backend.dialect.assembled(&sql);
+            let query = self.composed(&sql);
             let query = query.persistent(some.len() == 1);
             let query = query
                 .bind(space.as_str())
-                .bind(thread_id.as_str().to_owned());
-            let query = some
-                .iter()
-                .fold(query, |query, hash| query.bind((*hash).to_owned()));
+                .bind(thread_id.as_str().to_owned())
+                .bind_all(some.iter().map(|hash| (*hash).to_owned()));
             for row in self.fetch_all(query).await? {
-                all.push(read_memory(&row)?);
+                all.push(Memory::read(&row)?);
             }
         }
 
@@ -222,9 +224,7 @@ impl Tx {
             .bind(i16::from(memory.pinned))
             .bind(memory.confidence.clone())
             .bind(memory.suggested_topic.clone())
-            .bind(memory.suggested_category.clone());
-
-        let update = update
+            .bind(memory.suggested_category.clone())
             .bind(i16::from(!memory.labels.topics.is_empty()))
             .bind(stored_tier(memory))
             .bind(memory.access_count)
@@ -234,12 +234,10 @@ impl Tx {
             .bind(memory.enrichment_job.clone())
             .bind(0_i16)
             .bind(memory.superseded_by.clone())
-            .bind(memory.superseded_at.map(Timestamp::as_micros));
-
-        let update = update
+            .bind(memory.superseded_at.map(Timestamp::as_micros))
             .bind(memory.updated_at.as_micros())
             .bind(memory.last_access_at.map(Timestamp::as_micros))
-            .bind(labels_json(memory))
+            .bind(to_json(&memory.labels))
             .bind(space.as_str())
             .bind(memory.id.as_str());
 
@@ -288,14 +286,9 @@ impl Tx {
         let mut removed = 0;
         for some in ids.chunks(AT_ONCE) {
             let sql = "DELETE FROM memories WHERE space = ? AND id IN (??)";
-            let delete = self.backend.dialect.query_list(sql, some.len());
+            let delete = self.dialect().query_list(sql, some.len());
             let delete = delete.bind(space.as_str());
-            removed += self
-                .execute(
-                    some.iter()
-                        .fold(delete, |delete, id| delete.bind(id.clone())),
-                )
-                .await?;
+            removed += self.execute(delete.bind_all(some.iter().cloned())).await?;
         }
 
         Ok(removed)
@@ -311,111 +304,12 @@ fn stored_tier(memory: &Memory) -> &'static str {
     }
 }
 
-fn labels_json(memory: &Memory) -> String {
-    serde_json::to_value(&memory.labels)
-        .unwrap_or_default()
-        .to_string()
-}
-
 fn bind_memory(insert: Statement, space: &Space, memory: &Memory) -> Statement {
     let insert = insert
         .bind(space.as_str())
-        .bind(memory.id.as_str().to_owned())
-        .bind(memory.user_id.clone())
-        .bind(memory.thread_id.as_ref().map(ToString::to_string))
-        .bind(memory.kind.into_str())
-        .bind(memory.role.clone())
-        .bind(memory.title.clone())
-        .bind(memory.content_hash.clone())
-        .bind(memory.source.clone())
-        .bind(memory.file.path.clone())
-        .bind(memory.file.sha256.clone())
-        .bind(memory.file.mtime.map(Timestamp::as_micros))
-        .bind(memory.turn_index);
-
-    let insert = insert
-        .bind(memory.category.clone())
-        .bind(memory.message_type.clone())
-        .bind_number(memory.own_importance)
         .bind_number(memory.importance())
-        .bind(i16::from(memory.important))
-        .bind(i16::from(memory.pinned))
-        .bind(memory.confidence.clone())
-        .bind(memory.suggested_topic.clone())
-        .bind(memory.suggested_category.clone())
         .bind(i16::from(!memory.labels.topics.is_empty()))
         .bind(stored_tier(memory))
-        .bind(memory.access_count)
-        .bind(memory.vocabulary_version.clone());
-
-    insert
-        .bind(memory.enrichment_model.clone())
-        .bind(memory.enrichment_state.into_str())
-        .bind(memory.enrichment_job.clone())
-        .bind(0_i16)
-        .bind(memory.superseded_by.clone())
-        .bind(memory.superseded_at.map(Timestamp::as_micros))
-        .bind(memory.created_at.as_micros())
-        .bind(memory.stored_at.as_micros())
-        .bind(memory.updated_at.as_micros())
-        .bind(memory.last_access_at.map(Timestamp::as_micros))
-        .bind(labels_json(memory))
-        .bind(memory.evidence.as_ref().map(|evidence| {
-            serde_json::to_value(evidence)
-                .unwrap_or_default()
-                .to_string()
-        }))
-        .bind(memory.content.clone())
-}
-
-pub(super) fn read_memory(row: &AnyRow) -> Result<Memory, StoreError> {
-    let text = |name: &str| row.try_get::<Option<String>, _>(name);
-    let time = |name: &str| Ok::<_, sqlx::Error>(Timestamp::from_micros(row.try_get(name)?));
-    let maybe = |name: &str| {
-        let micros: Option<i64> = row.try_get(name)?;
-        Ok::<_, sqlx::Error>(micros.map(Timestamp::from_micros))
-    };
-
-    let labels: String = row.try_get("labels_json")?;
-    let kind: String = row.try_get("type")?;
-    let state: String = row.try_get("enrichment_state")?;
-    Ok(Memory {
-        seq: row.try_get("seq")?,
-        id: MemoryId::from_stored(row.try_get("id")?),
-        user_id: row.try_get("user_id")?,
-        thread_id: text("thread_id")?.map(ThreadId::from_stored),
-        kind: kind.parse().unwrap_or(MemoryKind::Message),
-        role: row.try_get("role")?,
-        title: text("title")?,
-        content: row.try_get("content")?,
-        content_hash: row.try_get("content_hash")?,
-        source: row.try_get("source")?,
-        file: FileHint {
-            path: text("file_path")?,
-            sha256: text("file_sha256")?,
-            mtime: maybe("file_mtime")?,
-        },
-        turn_index: row.try_get("turn_index")?,
-        labels: serde_json::from_str(&labels).unwrap_or_default(),
-        category: text("category")?,
-        message_type: text("message_type")?,
-        own_importance: row.try_get("own_importance")?,
-        important: row.try_get::<i64, _>("important")? != 0,
-        pinned: row.try_get::<i64, _>("pinned")? != 0,
-        confidence: text("confidence")?,
-        suggested_topic: text("suggested_topic")?,
-        suggested_category: text("suggested_category")?,
-        access_count: row.try_get("access_count")?,
-        vocabulary_version: text("vocabulary_version")?,
-        enrichment_model: text("enrichment_model")?,
-        enrichment_state: state.parse().unwrap_or(EnrichmentState::Off),
-        enrichment_job: text("enrichment_job")?,
-        superseded_by: text("superseded_by")?,
-        superseded_at: maybe("superseded_at")?,
-        evidence: text("evidence_json")?.and_then(|json| serde_json::from_str(&json).ok()),
-        created_at: time("created_at")?,
-        stored_at: time("stored_at")?,
-        updated_at: time("updated_at")?,
-        last_access_at: maybe("last_access_at")?,
-    })
+        .bind(0_i16);
+    memory.bind(insert)
 }

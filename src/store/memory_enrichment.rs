@@ -2,7 +2,9 @@
 
 use sqlx::Row as _;
 
-use super::memories::{COLUMNS, read_memory};
+use super::dialect::BindAll as _;
+use super::memories::COLUMNS;
+use super::rows::Stored as _;
 use super::{Store, StoreError, Tx};
 use crate::base::ids::{JobId, Space};
 use crate::model::memory::Memory;
@@ -28,7 +30,7 @@ impl Store {
              AND {column} IS NOT NULL GROUP BY {column} HAVING COUNT(*) >= ? ORDER BY COUNT(*) DESC, {column} LIMIT {limit}"
         );
         self.retry("list_suggestions", || async {
-            let query = self.backend.dialect.assembled(&sql);
+            let query = self.composed(&sql);
             let rows = self
                 .fetch_all(query.bind(space.as_str()).bind(min_frequency))
                 .await?;
@@ -63,11 +65,10 @@ impl Store {
             "SELECT DISTINCT {column} AS suggestion, SUBSTR(content, 1, {EXAMPLE_CHARS}) AS example FROM memories \
              WHERE space = ? AND confidence = 'low' AND {column} IN ({marks}) ORDER BY 1, 2"
         );
-        let query = self.backend.dialect.assembled(&sql).persistent(false);
-        let query = query.bind(space.as_str());
-        let query = found
-            .iter()
-            .fold(query, |query, one| query.bind(one.suggestion.clone()));
+        let query = self.composed(&sql).persistent(false);
+        let query = query
+            .bind(space.as_str())
+            .bind_all(found.iter().map(|one| one.suggestion.clone()));
         for row in self.fetch_all(query).await? {
             let (name, example): (String, String) =
                 (row.try_get("suggestion")?, row.try_get("example")?);
@@ -95,11 +96,11 @@ impl Tx {
             "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.enrichment_job = ? AND m.enrichment_state = 'pending' \
              ORDER BY m.seq LIMIT {most}"
         );
-        let own = self.backend.dialect.query_for_update(&own);
+        let own = self.dialect().query_for_update(&own);
         let rows = self
             .fetch_all(own.bind(space.as_str()).bind(job.as_str().to_owned()))
             .await?;
-        let mut claimed: Vec<Memory> = rows.iter().map(read_memory).collect::<Result<_, _>>()?;
+        let mut claimed: Vec<Memory> = rows.iter().map(Memory::read).collect::<Result<_, _>>()?;
         let Some(thread_id) = claimed.first().and_then(|one| one.thread_id.clone()) else {
             return self.begin_enrichment(space, job, claimed).await;
         };
@@ -110,10 +111,10 @@ impl Tx {
                 "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.thread_id = ? AND m.enrichment_state = 'pending' \
                  AND m.enrichment_begun = 0 AND (m.enrichment_job IS NULL OR m.enrichment_job <> ?) ORDER BY m.seq LIMIT {room}"
             );
-            let others = self.backend.dialect.query_for_update(&others);
+            let others = self.dialect().query_for_update(&others);
             let others = others.bind(space.as_str()).bind(thread_id.to_string());
             for row in self.fetch_all(others.bind(job.as_str().to_owned())).await? {
-                claimed.push(read_memory(&row)?);
+                claimed.push(Memory::read(&row)?);
             }
         }
 
@@ -161,7 +162,7 @@ impl Tx {
         }
 
         let sql = "UPDATE memories SET enrichment_job = ?, enrichment_begun = 1 WHERE space = ? AND id IN (??)";
-        let update = self.backend.dialect.query_list(sql, claimed.len());
+        let update = self.dialect().query_list(sql, claimed.len());
         let update = update.bind(job.as_str().to_owned()).bind(space.as_str());
         let update = claimed.iter().fold(update, |update, one| {
             update.bind(one.id.as_str().to_owned())
@@ -185,10 +186,10 @@ impl Tx {
              ORDER BY m.seq LIMIT {limit}",
             column(kind)
         );
-        let query = self.backend.dialect.query_for_update(&sql);
+        let query = self.dialect().query_for_update(&sql);
         let query = query.bind(space.as_str()).bind(suggestion.to_owned());
         let rows = self.fetch_all(query).await?;
-        rows.iter().map(read_memory).collect()
+        rows.iter().map(Memory::read).collect()
     }
 }
 

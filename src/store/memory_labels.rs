@@ -42,7 +42,7 @@ impl Tx {
         let sql = "INSERT INTO memory_topics (space, memory_id, position, topic, user_id) VALUES (?, ?, ?, ?, ?)";
         let rows: Vec<_> = each(memories, |memory| &memory.labels.topics).collect();
         for some in rows.chunks(ROWS) {
-            let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let insert = self.dialect().insert_rows_if_absent(sql, some.len());
             let insert = some.iter().fold(insert, |insert, (memory, at, topic)| {
                 let insert = insert.bind(space.as_str()).bind(memory.id.to_string());
                 insert
@@ -60,7 +60,7 @@ impl Tx {
         let sql = "INSERT INTO memory_tags (space, memory_id, position, tag) VALUES (?, ?, ?, ?)";
         let rows: Vec<_> = each(memories, |memory| &memory.labels.tags).collect();
         for some in rows.chunks(ROWS) {
-            let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let insert = self.dialect().insert_rows_if_absent(sql, some.len());
             let insert = some.iter().fold(insert, |insert, (memory, at, tag)| {
                 let insert = insert.bind(space.as_str()).bind(memory.id.to_string());
                 insert.bind(*at).bind((*tag).clone())
@@ -75,7 +75,7 @@ impl Tx {
         let sql = "INSERT INTO memory_entities (space, memory_id, position, type, value, user_id) VALUES (?, ?, ?, ?, ?, ?)";
         let rows: Vec<_> = each(memories, |memory| &memory.labels.entities).collect();
         for some in rows.chunks(ROWS) {
-            let insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let insert = self.dialect().insert_rows_if_absent(sql, some.len());
             let insert = some.iter().fold(insert, |insert, (memory, at, entity)| {
                 let insert = insert.bind(space.as_str()).bind(memory.id.to_string());
                 insert

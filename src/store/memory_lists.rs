@@ -7,13 +7,14 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::dialect::JOINT;
+use super::dialect::{BindAll as _, JOINT};
 use super::group_entries::JOINED;
-use super::memories::{COLUMNS, read_memory};
+use super::memories::COLUMNS;
+use super::rows::{Stored, get};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space, ThreadId};
-use crate::model::memory::{EnrichmentState, Labels, Memory, MemoryKind, MemoryOutline};
+use crate::model::memory::{EnrichmentState, Labels, Memory, MemoryOutline};
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;
@@ -85,14 +86,12 @@ impl Store {
             let marks = vec!["?"; some.len()].join(",");
             let sql =
                 format!("SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.id IN ({marks})");
-            let found = self.retry("list_memories_of", || async {
-                let query = self.backend.dialect.assembled(&sql);
-                let query = query.persistent(some.len() == 1).bind(space.as_str());
-                let query = some.iter().fold(query, |query, id| query.bind(id.clone()));
-                let rows = self.fetch_all(query).await?;
-                rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
+            let found = self.read_all("list_memories_of", || {
+                let query = self.composed(&sql).persistent(some.len() == 1);
+                query
+                    .bind(space.as_str())
+                    .bind_all(some.iter().map(String::as_str))
             });
-
             all.extend(found.await?);
         }
 
@@ -108,16 +107,15 @@ impl Store {
         let mut all = Vec::with_capacity(seqs.len());
         for some in seqs.chunks(AT_ONCE) {
             // By number only: if its index could be used, SQLite would scan the whole space.
-            let sql = "SELECT seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, \
-                       created_at, labels_json FROM memories WHERE COALESCE(space, '') = ? AND seq IN (??)";
-            let found = self.retry("list_memory_outlines", || async {
-                let query = self.backend.dialect.query_list(sql, some.len());
-                let query = query.bind(space.as_str());
-                let query = some.iter().fold(query, |query, seq| query.bind(*seq));
-                let rows = self.fetch_all(query).await?;
-                rows.iter().map(read_outline).collect::<Result<Vec<_>, _>>()
+            let marks = vec!["?"; some.len()].join(",");
+            let sql = format!(
+                "SELECT {} FROM memories WHERE COALESCE(space, '') = ? AND seq IN ({marks})",
+                MemoryOutline::COLUMNS
+            );
+            let found = self.read_all("list_memory_outlines", || {
+                let query = self.composed(&sql).persistent(false);
+                query.bind(space.as_str()).bind_all(some.iter().copied())
             });
-
             all.extend(found.await?);
         }
 
@@ -137,14 +135,10 @@ impl Store {
             let sql = format!(
                 "SELECT {COLUMNS} FROM memories m WHERE COALESCE(m.space, '') = ? AND m.seq IN ({marks})"
             );
-            let found = self.retry("list_memories_at", || async {
-                let query = self.backend.dialect.assembled(&sql).persistent(false);
-                let query = query.bind(space.as_str());
-                let query = some.iter().fold(query, |query, seq| query.bind(*seq));
-                let rows = self.fetch_all(query).await?;
-                rows.iter().map(read_memory).collect::<Result<Vec<_>, _>>()
+            let found = self.read_all("list_memories_at", || {
+                let query = self.composed(&sql).persistent(false);
+                query.bind(space.as_str()).bind_all(some.iter().copied())
             });
-
             all.extend(found.await?);
         }
 
@@ -171,11 +165,8 @@ impl Store {
 
         let order = format!(" ORDER BY m.created_at{order}, m.id{order}");
         statement.limit(&order, page.limit);
-        self.retry("list_memories", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            rows.iter().map(read_memory).collect()
-        })
-        .await
+        self.read_all("list_memories", || self.put_together(&statement, true))
+            .await
     }
 
     /// The messages in some turns of threads: turn and number, in their order.
@@ -188,7 +179,7 @@ impl Store {
         for some in threads.chunks(THREADS) {
             // One text for each thread, because each row of a result costs more than what is in it.
             let pairs = "CONCAT(turn_index, ':', seq)";
-            let pairs = self.backend.dialect.joined(pairs, "turn_index, seq");
+            let pairs = self.dialect().joined(pairs, "turn_index, seq");
             let mut statement = StatementBuilder::default();
             for (place, (thread_id, turns)) in some.iter().enumerate() {
                 // One index range each; joined by OR, some engines would read the whole space.
@@ -254,11 +245,8 @@ impl Store {
 
         let order = format!(" ORDER BY m.turn_index{order}, m.seq{order}");
         statement.limit(&order, page.limit);
-        self.retry("list_messages", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            rows.iter().map(read_memory).collect()
-        })
-        .await
+        self.read_all("list_messages", || self.put_together(&statement, true))
+            .await
     }
 
     /// The messages of a thread in its newest turns, oldest first.
@@ -275,11 +263,8 @@ impl Store {
         statement.number(" AND m.turn_index >= ?", from_turn);
         statement
             .push(" AND m.type = 'message' AND m.role <> 'system' ORDER BY m.turn_index, m.seq");
-        self.retry("list_last_turns", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            rows.iter().map(read_memory).collect()
-        })
-        .await
+        self.read_all("list_last_turns", || self.put_together(&statement, true))
+            .await
     }
 }
 
@@ -362,24 +347,24 @@ fn read_pairs(text: &str) -> Vec<(i64, i64)> {
         .collect()
 }
 
-fn read_outline(row: &AnyRow) -> Result<MemoryOutline, StoreError> {
-    let kind: String = row.try_get("type")?;
-    let labels: String = row.try_get("labels_json")?;
-    let labels: Labels = serde_json::from_str(&labels).unwrap_or_default();
-    let thread_id: Option<String> = row.try_get("thread_id")?;
-    let superseded_by: Option<String> = row.try_get("superseded_by")?;
-    let superseded_at: Option<i64> = row.try_get("superseded_at")?;
-    Ok(MemoryOutline {
-        seq: row.try_get("seq")?,
-        id: MemoryId::from_stored(row.try_get("id")?),
-        user_id: row.try_get("user_id")?,
-        thread_id: thread_id.map(ThreadId::from_stored),
-        kind: kind.parse().unwrap_or(MemoryKind::Message),
-        turn_index: row.try_get("turn_index")?,
-        tags: labels.tags,
-        speaker: labels.speaker,
-        superseded: superseded_by.is_some(),
-        superseded_at: superseded_at.map(Timestamp::from_micros),
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
+impl Stored for MemoryOutline {
+    const COLUMNS: &'static str = "seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, created_at, \
+                                   labels_json";
+
+    fn read(row: &AnyRow) -> Result<Self, StoreError> {
+        let labels: Labels = get(row, "labels_json")?;
+        Ok(Self {
+            seq: get(row, "seq")?,
+            id: get(row, "id")?,
+            user_id: get(row, "user_id")?,
+            thread_id: get(row, "thread_id")?,
+            kind: get(row, "type")?,
+            turn_index: get(row, "turn_index")?,
+            tags: labels.tags,
+            speaker: labels.speaker,
+            superseded: get::<Option<String>>(row, "superseded_by")?.is_some(),
+            superseded_at: get(row, "superseded_at")?,
+            created_at: get(row, "created_at")?,
+        })
+    }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use sqlx::Row as _;
 
-use super::memories::{COLUMNS, read_memory};
+use super::dialect::BindAll as _;
+use super::memories::COLUMNS;
+use super::rows::Stored as _;
 use super::text_uses::count;
 use super::{StoreError, Tx};
 use crate::base::ids::{JobId, Space, ThreadId, context_prefix, memory_group};
@@ -52,7 +54,7 @@ impl Tx {
             // Locked first, as by every writer of their messages: a message that is being stored is
             // seen below, and not left without its thread.
             let threads = "SELECT id FROM threads WHERE space = ? AND user_id = ? ORDER BY id";
-            let threads = self.backend.dialect.query_for_update(threads);
+            let threads = self.dialect().query_for_update(threads);
             self.fetch_all(threads.bind(space.as_str()).bind(user_id.to_owned()))
                 .await?;
         }
@@ -60,11 +62,11 @@ impl Tx {
         let sql = format!(
             "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.{column} = ? LIMIT {PART}"
         );
-        let query = self.backend.dialect.assembled(&sql);
+        let query = self.composed(&sql);
         let rows = self
             .fetch_all(query.bind(space.as_str()).bind(value.to_owned()))
             .await?;
-        let memories = rows.iter().map(read_memory);
+        let memories = rows.iter().map(Memory::read);
         let memories: Vec<Memory> = memories.collect::<Result<_, _>>()?;
         let more = memories.len() == PART;
         let mut removed = self
@@ -124,7 +126,7 @@ impl Tx {
                 "DELETE FROM memory_tags WHERE space = ? AND memory_id IN (??)",
             ),
         ] {
-            let delete = self.backend.dialect.query_list(sql, ids.len());
+            let delete = self.dialect().query_list(sql, ids.len());
             let delete = ids.iter().fold(delete.bind(space.as_str()), |delete, id| {
                 delete.bind(id.clone())
             });
@@ -151,14 +153,14 @@ impl Tx {
             "SELECT {COLUMNS} FROM memories m WHERE m.space = ? AND m.user_id = ? AND m.thread_id = ? \
              AND m.evidence_json LIKE ?"
         );
-        let query = self.backend.dialect.query_for_update(&sql);
+        let query = self.dialect().query_for_update(&sql);
         let query = query
             .bind(space.as_str().to_owned())
             .bind(message.user_id.clone())
             .bind(thread_id.to_string())
             .bind(format!("%\"{}\"%", message.id));
         let rows = self.fetch_all(query).await?;
-        let found = rows.iter().map(read_memory);
+        let found = rows.iter().map(Memory::read);
         let found: Vec<Memory> = found.collect::<Result<_, _>>()?;
         // A memory that replaced it names it too, but does not rest on it.
         let rests = |memory: &Memory| {
@@ -194,9 +196,8 @@ impl Tx {
         for some in entries.chunks(PART) {
             let sql = "SELECT COUNT(*) AS number FROM embeddings WHERE space = ? AND owner_kind = 'memory' \
                        AND entry_id IN (??)";
-            let query = self.backend.dialect.query_list(sql, some.len());
-            let query = query.bind(space.as_str());
-            let query = some.iter().fold(query, |query, id| query.bind(*id));
+            let query = self.dialect().query_list(sql, some.len());
+            let query = query.bind(space.as_str()).bind_all(some.iter().copied());
             if let Some(row) = self.fetch_optional(query).await? {
                 count += u64::try_from(row.try_get::<i64, _>("number")?).unwrap_or(0);
             }
@@ -232,8 +233,11 @@ impl Tx {
     ) -> Result<u64, StoreError> {
         let delete = "DELETE FROM llm_calls WHERE space = ? AND payer_kind = ? AND payer_id LIKE ?";
         let kind = Payer::Context(String::new());
-        let delete = self.sql(delete).bind(space.as_str()).bind(kind.kind());
-        let delete = delete.bind(format!("{}-%", context_prefix(user_id)));
+        let delete = self
+            .sql(delete)
+            .bind(space.as_str())
+            .bind(kind.kind())
+            .bind(format!("{}-%", context_prefix(user_id)));
         self.execute(delete).await
     }
 }

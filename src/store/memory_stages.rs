@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use sqlx::Row as _;
-
 use super::candidates::{Bound, StatementBuilder};
-use super::memories::{COLUMNS, read_memory};
+use super::dialect::BindAll as _;
+use super::memories::COLUMNS;
+use super::rows::Stored as _;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, ThreadId};
@@ -90,7 +90,7 @@ impl Store {
             inner.topical(space, query);
             inner.push(") t");
             let on = "m.space = ? AND m.id = t.memory_id";
-            let memories = self.backend.dialect.look_up("memories", "m", on);
+            let memories = self.dialect().look_up("memories", "m", on);
             inner.text(&memories, space.as_str());
             inner.push(" WHERE m.has_topics = 1");
         }
@@ -129,11 +129,8 @@ impl Store {
         let order = " ORDER BY (m.importance IS NULL) DESC, m.importance DESC, m.access_count DESC, m.created_at DESC, \
                      m.id DESC";
         statement.limit(order, query.limit);
-        self.retry("list_expansion", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            rows.iter().map(read_memory).collect()
-        })
-        .await
+        self.read_all("list_expansion", || self.put_together(&statement, true))
+            .await
     }
 
     async fn fetch_stage(
@@ -150,7 +147,7 @@ impl Store {
         statement.values = inner.values;
         self.retry(name, || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            rows.iter().map(read_memory).collect()
+            rows.iter().map(Memory::read).collect()
         })
         .await
     }
@@ -166,18 +163,11 @@ impl Store {
         }
 
         let sql = "SELECT id, title FROM threads WHERE space = ? AND id IN (??)";
-        self.retry("list_thread_titles", || async {
-            let query = self.backend.dialect.query_list(sql, ids.len());
-            let query = query.bind(space.as_str());
-            let query = ids
-                .iter()
-                .fold(query, |query, id| query.bind((*id).to_owned()));
-            let rows = self.fetch_all(query).await?;
-            rows.iter()
-                .map(|row| Ok((row.try_get("id")?, row.try_get("title")?)))
-                .collect()
-        })
-        .await
+        let titles = self.read_all("list_thread_titles", || {
+            let query = self.dialect().query_list(sql, ids.len());
+            query.bind(space.as_str()).bind_all(ids.iter().copied())
+        });
+        Ok(titles.await?.into_iter().collect())
     }
 }
 

@@ -64,6 +64,7 @@ mod queries;
 
 mod reindexing;
 mod retry;
+mod rows;
 mod search;
 mod search_changes;
 mod search_entries;
@@ -115,6 +116,7 @@ pub use old_holders::{StoredReceipt, StoredResponse};
 pub use policies::PolicyRow;
 pub use queries::QueryPage;
 pub use reindexing::{EntryTerms, EntryText, VersionEntry};
+pub(crate) use retry::as_store_error;
 pub use retry::{AsStoreError, add_retries, count_retries};
 pub use search_entries::NewEntry;
 pub use source_erasure::{NamedCategory, SourceEntry};
@@ -130,7 +132,8 @@ pub use workspaces::{SourceState, WorkspaceRow};
 
 use crate::config;
 use backend::Backend;
-use dialect::Statement;
+use dialect::{Dialect, Statement};
+use rows::{Field, Stored};
 use transaction::OpenTransaction;
 
 /// The database, cheap to clone.
@@ -243,8 +246,12 @@ impl Store {
         self.backend.read().await
     }
 
+    fn dialect(&self) -> &Dialect {
+        &self.backend.dialect
+    }
+
     fn sql(&self, sql: &'static str) -> Statement {
-        self.backend.dialect.query(sql)
+        self.dialect().query(sql)
     }
 
     /// Runs one statement that is its own transaction. Its answer may be lost, so it must be safe
@@ -254,6 +261,57 @@ impl Store {
         self.backend.within(query.execute(&mut *connection)).await?;
         drop(connection);
         self.backend.make_durable().await
+    }
+
+    /// A statement composed of fixed parts.
+    fn composed(&self, sql: &str) -> Statement {
+        self.dialect().assembled(sql)
+    }
+
+    /// Reads all rows of a statement, which is made again for each attempt.
+    async fn read_all<T: Stored>(
+        &self,
+        name: &'static str,
+        statement: impl Fn() -> Statement,
+    ) -> Result<Vec<T>, StoreError> {
+        self.retry(name, || async {
+            let rows = self.fetch_all(statement()).await?;
+            rows.iter().map(T::read).collect()
+        })
+        .await
+    }
+
+    /// Reads the first value of each row of a statement, which is made again for each attempt.
+    async fn read_values<T: Field>(
+        &self,
+        name: &'static str,
+        statement: impl Fn() -> Statement,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.read_all::<(T,)>(name, statement).await?;
+        Ok(rows.into_iter().map(|(value,)| value).collect())
+    }
+
+    /// Reads the first value of the first row of a statement, which is made again for each attempt.
+    async fn read_value<T: Field>(
+        &self,
+        name: &'static str,
+        statement: impl Fn() -> Statement,
+    ) -> Result<Option<T>, StoreError> {
+        let row = self.read_first::<(T,)>(name, statement).await?;
+        Ok(row.map(|(value,)| value))
+    }
+
+    /// Reads the first row of a statement, which is made again for each attempt.
+    async fn read_first<T: Stored>(
+        &self,
+        name: &'static str,
+        statement: impl Fn() -> Statement,
+    ) -> Result<Option<T>, StoreError> {
+        self.retry(name, || async {
+            let rows = self.fetch_all(statement()).await?;
+            rows.first().map(T::read).transpose()
+        })
+        .await
     }
 
     async fn fetch_all(&self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {
@@ -323,8 +381,12 @@ impl Tx {
         Ok(self.transaction.look_at(row)?.try_get("id")?)
     }
 
+    fn dialect(&self) -> &Dialect {
+        &self.backend.dialect
+    }
+
     fn sql(&self, sql: &'static str) -> Statement {
-        self.backend.dialect.query(sql)
+        self.dialect().query(sql)
     }
 
     /// Runs a statement; returns how many rows it matched.
@@ -334,6 +396,35 @@ impl Tx {
             .within(query.execute(&mut *self.transaction))
             .await;
         Ok(self.transaction.look_at(done)?.rows_affected())
+    }
+
+    /// A statement composed of fixed parts.
+    fn composed(&self, sql: &str) -> Statement {
+        self.dialect().assembled(sql)
+    }
+
+    /// Reads all rows of a statement.
+    async fn read_all<T: Stored>(&mut self, query: Statement) -> Result<Vec<T>, StoreError> {
+        let rows = self.fetch_all(query).await?;
+        rows.iter().map(T::read).collect()
+    }
+
+    /// Reads the first row of a statement.
+    async fn read_first<T: Stored>(&mut self, query: Statement) -> Result<Option<T>, StoreError> {
+        let row = self.fetch_optional(query).await?;
+        row.as_ref().map(T::read).transpose()
+    }
+
+    /// Reads the first value of each row.
+    async fn read_values<T: Field>(&mut self, query: Statement) -> Result<Vec<T>, StoreError> {
+        let rows = self.read_all::<(T,)>(query).await?;
+        Ok(rows.into_iter().map(|(value,)| value).collect())
+    }
+
+    /// Reads the first value of the first row.
+    async fn read_value<T: Field>(&mut self, query: Statement) -> Result<Option<T>, StoreError> {
+        let row = self.read_first::<(T,)>(query).await?;
+        Ok(row.map(|(value,)| value))
     }
 
     async fn fetch_all(&mut self, query: Statement) -> Result<Vec<AnyRow>, StoreError> {

@@ -1,9 +1,7 @@
 //! Reads receipts and stored responses page by page, to find those that hold a deleted text without
 //! a note of it: those from before such notes, and those that name a category.
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
+use super::rows::row;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
@@ -43,11 +41,14 @@ impl Store {
         );
         let from = after.map_or(from, |last| last.created_at).as_micros();
         let last = after.map_or("", |last| last.id.as_str()).to_owned();
-        self.retry("list_receipts_from", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let query = query.bind(from).bind(until.as_micros()).bind(from);
-            let rows = self.fetch_all(query.bind(last.clone())).await?;
-            rows.iter().map(read_receipt).collect()
+        self.read_all("list_receipts_from", || {
+            let query = self
+                .composed(&sql)
+                .bind(space.as_str())
+                .bind(from)
+                .bind(until.as_micros())
+                .bind(from);
+            query.bind(last.clone())
         })
         .await
     }
@@ -63,29 +64,18 @@ impl Store {
             "SELECT idempotency_key, status, response_json FROM idempotency_keys WHERE space = ? AND idempotency_key > ? \
              AND created_at >= ? AND created_at < ? AND status IS NOT NULL AND response_json IS NOT NULL ORDER BY idempotency_key LIMIT {PAGE}"
         );
-        self.retry("list_responses_from", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let query = query.bind(after.to_owned()).bind(from.as_micros());
-            let rows = self.fetch_all(query.bind(until.as_micros())).await?;
-            let read = |row: &AnyRow| {
-                Ok(StoredResponse {
-                    key: row.try_get("idempotency_key")?,
-                    status: row.try_get("status")?,
-                    response_json: row.try_get("response_json")?,
-                })
-            };
-            rows.iter().map(read).collect()
+        self.read_all("list_responses_from", || {
+            let query = self.composed(&sql).bind(space.as_str()).bind(after);
+            query.bind(from.as_micros()).bind(until.as_micros())
         })
         .await
     }
 }
 
-fn read_receipt(row: &AnyRow) -> Result<StoredReceipt, StoreError> {
-    Ok(StoredReceipt {
-        id: QueryId::from_stored(row.try_get("id")?),
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        user_id: row.try_get("user_id")?,
-        request_json: row.try_get("request_json")?,
-        receipt_json: row.try_get("receipt_json")?,
-    })
+row! {
+    StoredReceipt as "" { id, created_at, user_id, request_json, receipt_json }
+}
+
+row! {
+    StoredResponse as "" { key = "idempotency_key", status, response_json }
 }

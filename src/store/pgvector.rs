@@ -151,11 +151,7 @@ impl Store {
                      ON CONFLICT DO NOTHING"
                 );
 
-                let mut insert = self
-                    .backend
-                    .dialect
-                    .assembled(&sql)
-                    .persistent(some.len() == ROWS);
+                let mut insert = self.composed(&sql).persistent(some.len() == ROWS);
                 for row in some {
                     insert = insert
                         .bind(row.try_get::<i64, _>("id")?)
@@ -185,7 +181,7 @@ impl Store {
         let sql = "SELECT v.entry_id FROM embedding_vectors v WHERE v.space = ? AND v.owner_kind = ? AND v.model = ? \
                    AND vector_dims(v.embedding) = ? ORDER BY v.embedding <=> (SELECT CAST(? AS vector)), v.entry_id LIMIT ?";
         let (asked, dims) = (written(asked), i32::try_from(asked.len()).unwrap_or(0));
-        self.retry("list_nearest", || async {
+        self.read_values("list_nearest", || {
             let query = self
                 .sql(sql)
                 .bind(space.as_str())
@@ -194,10 +190,7 @@ impl Store {
                 .bind(dims)
                 .bind(asked.clone());
 
-            let rows = self.fetch_all(query.bind(row_limit(most))).await?;
-            rows.iter()
-                .map(|row| Ok(row.try_get("entry_id")?))
-                .collect()
+            query.bind(row_limit(most))
         })
         .await
     }
@@ -219,14 +212,14 @@ impl Tx {
         let sql = "INSERT INTO embedding_vectors (space, owner_kind, model, entry_id, embedding) \
                    VALUES (?, ?, ?, ?, CAST(? AS vector))";
         for some in vectors.chunks(ROWS) {
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let mut insert = self.dialect().insert_rows_if_absent(sql, some.len());
             for new in some {
                 insert = insert
                     .bind(space.as_str())
                     .bind(kind.into_str())
                     .bind(model.to_owned())
-                    .bind(new.entry_id);
-                insert = insert.bind(written(&from_bytes(new.vector)));
+                    .bind(new.entry_id)
+                    .bind(written(&from_bytes(new.vector)));
             }
 
             self.execute(insert).await?;

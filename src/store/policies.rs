@@ -1,8 +1,6 @@
 //! Rows of `policies`: every version of a policy. A version is never changed.
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
+use super::rows::{Stored as _, row};
 use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -17,6 +15,12 @@ pub struct PolicyRow {
     pub created_at: Timestamp,
 }
 
+const COLUMNS: &str = PolicyRow::COLUMNS;
+
+row! {
+    PolicyRow as "" { name, version, kind, body_json, created_at }
+}
+
 impl Store {
     /// The newest version of a policy, or the given one.
     pub async fn find_policy(
@@ -25,16 +29,13 @@ impl Store {
         name: &str,
         version: Option<i64>,
     ) -> Result<Option<PolicyRow>, StoreError> {
-        let sql = "SELECT name, version, kind, body_json, created_at FROM policies \
-                   WHERE space = ? AND name = ? AND version <= ? ORDER BY version DESC LIMIT 1";
-        let found = self
-            .retry("find_policy", || async {
-                let query = self
-                    .sql(sql)
-                    .bind(space.as_str().to_owned())
-                    .bind(name.to_owned())
-                    .bind(version.unwrap_or(i64::MAX));
-                self.fetch_all(query).await?.first().map(read).transpose()
+        let sql = format!(
+            "SELECT {COLUMNS} FROM policies WHERE space = ? AND name = ? AND version <= ? ORDER BY version DESC LIMIT 1"
+        );
+        let found: Option<PolicyRow> = self
+            .read_first("find_policy", || {
+                let query = self.composed(&sql).bind(space.as_str()).bind(name);
+                query.bind(version.unwrap_or(i64::MAX))
             })
             .await?;
 
@@ -43,14 +44,12 @@ impl Store {
 
     /// The newest version of every policy, by name.
     pub async fn list_policies(&self, space: &Space) -> Result<Vec<PolicyRow>, StoreError> {
-        let sql = "SELECT name, version, kind, body_json, created_at FROM policies p \
-                   WHERE space = ? AND version = (SELECT MAX(n.version) FROM policies n \
-                   WHERE n.space = p.space AND n.name = p.name) ORDER BY name";
-        self.retry("list_policies", || async {
-            let query = self.sql(sql).bind(space.as_str().to_owned());
-            self.fetch_all(query).await?.iter().map(read).collect()
-        })
-        .await
+        let sql = format!(
+            "SELECT {COLUMNS} FROM policies p WHERE space = ? AND version = (SELECT MAX(n.version) FROM policies n \
+             WHERE n.space = p.space AND n.name = p.name) ORDER BY name"
+        );
+        self.read_all("list_policies", || self.composed(&sql).bind(space.as_str()))
+            .await
     }
 
     /// The versions of a policy below the given one, newest first.
@@ -61,16 +60,12 @@ impl Store {
         below: i64,
         limit: usize,
     ) -> Result<Vec<PolicyRow>, StoreError> {
-        let sql = "SELECT name, version, kind, body_json, created_at FROM policies \
-                   WHERE space = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ?";
-        self.retry("list_policy_versions", || async {
-            let query = self
-                .sql(sql)
-                .bind(space.as_str().to_owned())
-                .bind(name.to_owned())
-                .bind(below)
-                .bind(row_limit(limit));
-            self.fetch_all(query).await?.iter().map(read).collect()
+        let sql = format!(
+            "SELECT {COLUMNS} FROM policies WHERE space = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ?"
+        );
+        self.read_all("list_policy_versions", || {
+            let query = self.composed(&sql).bind(space.as_str()).bind(name);
+            query.bind(below).bind(row_limit(limit))
         })
         .await
     }
@@ -91,7 +86,7 @@ impl Store {
             let added = self
                 .retry("add_policy_version", || async {
                     let mut tx = self.begin().await?;
-                    let insert = tx.backend.dialect.insert_if_absent(
+                    let insert = tx.dialect().insert_if_absent(
                         "INSERT INTO policies (space, name, version, kind, body_json, created_at) \
                          VALUES (?, ?, ?, ?, ?, ?)",
                     );
@@ -113,14 +108,4 @@ impl Store {
             }
         }
     }
-}
-
-fn read(row: &AnyRow) -> Result<PolicyRow, StoreError> {
-    Ok(PolicyRow {
-        name: row.try_get("name")?,
-        version: row.try_get("version")?,
-        kind: row.try_get("kind")?,
-        body_json: row.try_get("body_json")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
 }

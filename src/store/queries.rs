@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
-use super::jobs::read_json;
+use super::rows::{Stored as _, row};
 use super::text_uses::{ERASED_STATE, HolderKind, emptied};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
@@ -22,8 +21,14 @@ pub struct QueryPage {
     pub limit: usize,
 }
 
-const COLUMNS: &str =
-    "id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, created_at";
+const COLUMNS: &str = StoredQuery::COLUMNS;
+
+row! {
+    StoredQuery as "" {
+        id, user_id, request = "request_json", receipt = "receipt_json", state, answer_chars,
+        elapsed_ms, created_at,
+    }
+}
 
 impl Tx {
     /// How much of a receipt may be stored, after everything that was deleted so far. Nothing else is
@@ -58,18 +63,13 @@ impl Tx {
         let sql = "INSERT INTO queries (space, id, user_id, request_json, receipt_json, state, answer_chars, elapsed_ms, \
                    created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let insert = self
-            .backend
-            .dialect
+            .dialect()
             .insert_if_absent(sql)
             .bind(space.as_str())
-            .bind(query.id.as_str());
-
-        let insert = insert
+            .bind(query.id.as_str())
             .bind(query.user_id.as_str())
             .bind(query.request.clone())
-            .bind(query.receipt.clone());
-
-        let insert = insert
+            .bind(query.receipt.clone())
             .bind(query.state.as_str())
             .bind(query.answer_chars)
             .bind(query.elapsed_ms);
@@ -140,18 +140,8 @@ impl Store {
         id: &QueryId,
     ) -> Result<Option<StoredQuery>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM queries WHERE space = ? AND id = ?");
-        self.retry("find_query", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .bind(space.as_str())
-                .bind(id.as_str());
-            self.fetch_all(query)
-                .await?
-                .first()
-                .map(read_query)
-                .transpose()
+        self.read_first("find_query", || {
+            self.composed(&sql).bind(space.as_str()).bind(id.as_str())
         })
         .await
     }
@@ -171,8 +161,8 @@ impl Store {
         }
 
         sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ?");
-        self.retry("list_queries", || async {
-            let mut query = self.backend.dialect.assembled(&sql).bind(space.as_str());
+        self.read_all("list_queries", || {
+            let mut query = self.composed(&sql).bind(space.as_str());
             if let Some(user_id) = &page.user_id {
                 query = query.bind(user_id.as_str());
             }
@@ -184,12 +174,7 @@ impl Store {
                     .bind(id.as_str());
             }
 
-            let query = query.bind(row_limit(page.limit));
-            self.fetch_all(query)
-                .await?
-                .iter()
-                .map(read_query)
-                .collect()
+            query.bind(row_limit(page.limit))
         })
         .await
     }
@@ -274,17 +259,4 @@ impl Store {
         })
         .await
     }
-}
-
-fn read_query(row: &AnyRow) -> Result<StoredQuery, StoreError> {
-    Ok(StoredQuery {
-        id: QueryId::from_stored(row.try_get("id")?),
-        user_id: row.try_get("user_id")?,
-        request: read_json(row, "request_json")?.unwrap_or_default(),
-        receipt: read_json(row, "receipt_json")?.unwrap_or_default(),
-        state: row.try_get("state")?,
-        answer_chars: row.try_get("answer_chars")?,
-        elapsed_ms: row.try_get("elapsed_ms")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    })
 }

@@ -8,7 +8,9 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::dialect::BindAll as _;
 use super::jobs::read_json;
+use super::rows::row;
 use super::{Engine, Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -77,15 +79,13 @@ impl Store {
         version: i64,
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT space, value_json FROM settings WHERE name = ? AND value_json <> ?";
-        self.retry("list_other_terms_versions", || async {
-            let query = self.sql(sql).bind(VERSION).bind(version.to_string());
-            let read = |row: &AnyRow| {
-                let stored: String = row.try_get("value_json")?;
-                Ok((row.try_get("space")?, stored.parse().unwrap_or(0)))
-            };
-            self.fetch_all(query).await?.iter().map(read).collect()
-        })
-        .await
+        let stored = self.read_all::<(String, String)>("list_other_terms_versions", || {
+            self.sql(sql).bind(VERSION).bind(version.to_string())
+        });
+        let versions = stored.await?.into_iter();
+        Ok(versions
+            .map(|(space, version)| (space, version.parse().unwrap_or(0)))
+            .collect())
     }
 
     /// The words of chunks or memories by ascending entry, after the given one.
@@ -108,8 +108,12 @@ impl Store {
             CHUNKS
         };
         self.retry("list_entry_texts", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(kind.into_str());
-            let query = query.bind(after).bind(row_limit(limit));
+            let query = self
+                .sql(sql)
+                .bind(space.as_str())
+                .bind(kind.into_str())
+                .bind(after)
+                .bind(row_limit(limit));
             self.fetch_all(query).await?.iter().map(read_text).collect()
         })
         .await
@@ -125,11 +129,13 @@ impl Store {
         let sql = "SELECT t.id, t.owner_id, t.group_id, v.topic, v.note, v.provider, v.metadata_json \
                    FROM search_entries t JOIN source_versions v ON v.id = t.owner_id \
                    WHERE t.space = ? AND t.owner_kind = ? AND t.id > ? ORDER BY t.id LIMIT ?";
-        self.retry("list_version_entries", || async {
-            let query = self.sql(sql).bind(space.as_str());
-            let query = query.bind(OwnerKind::Source.into_str()).bind(after);
-            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
-            rows.iter().map(read_version).collect()
+        self.read_all("list_version_entries", || {
+            let query = self
+                .sql(sql)
+                .bind(space.as_str())
+                .bind(OwnerKind::Source.into_str())
+                .bind(after);
+            query.bind(row_limit(limit))
         })
         .await
     }
@@ -143,9 +149,10 @@ impl Store {
         let sql = "SELECT DISTINCT version_id, category_id FROM chunks WHERE space = ? AND version_id IN (??) \
                    AND category_id IS NOT NULL";
         self.retry("list_version_leaves", || async {
-            let query = self.backend.dialect.query_list(sql, versions.len());
-            let query = query.bind(space.as_str());
-            let query = versions.iter().fold(query, |query, id| query.bind(*id));
+            let query = self.dialect().query_list(sql, versions.len());
+            let query = query
+                .bind(space.as_str())
+                .bind_all(versions.iter().copied());
             let mut leaves: HashMap<i64, BTreeSet<i64>> = HashMap::new();
             for row in self.fetch_all(query).await? {
                 let of_version = leaves.entry(row.try_get("version_id")?).or_default();
@@ -168,17 +175,14 @@ impl Store {
             "SELECT version_id, MAX(tokens) AS tokens FROM search_entries \
              WHERE space = ? AND owner_kind = ? AND ({each}) GROUP BY version_id HAVING COUNT(*) = 1"
         );
-        self.retry("list_only_tokens", || async {
-            let query = self.backend.dialect.assembled(&sql).persistent(false);
-            let mut query = query.bind(space.as_str()).bind(OwnerKind::Chunk.into_str());
-            for (version, source) in versions {
-                query = query.bind(source.as_str().to_owned()).bind(*version);
-            }
-
-            let read = |row: &AnyRow| Ok((row.try_get("version_id")?, row.try_get("tokens")?));
-            self.fetch_all(query).await?.iter().map(read).collect()
-        })
-        .await
+        let tokens = self.read_all("list_only_tokens", || {
+            let query = self.composed(&sql).persistent(false);
+            let query = query.bind(space.as_str()).bind(OwnerKind::Chunk.into_str());
+            versions.iter().fold(query, |query, (version, source)| {
+                query.bind(source.as_str()).bind(*version)
+            })
+        });
+        Ok(tokens.await?.into_iter().collect())
     }
 }
 
@@ -220,7 +224,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let insert =
             "INSERT INTO settings (space, name, value_json, updated_at) VALUES (?, ?, ?, ?)";
-        let insert = self.backend.dialect.insert_if_absent(insert);
+        let insert = self.dialect().insert_if_absent(insert);
         let insert = insert
             .bind(space.to_owned())
             .bind(VERSION)
@@ -262,18 +266,18 @@ impl Tx {
             "SELECT id, length, tokens FROM search_entries WHERE space = ? AND owner_kind = ? \
              AND id IN ({marks}) ORDER BY id"
         );
-        let held = self.backend.dialect.query_for_update(&held);
-        let held = held.persistent(false).bind(space.as_str().to_owned());
-        let held = held.bind(kind.into_str());
-        let held = entries
-            .iter()
-            .fold(held, |held, new| held.bind(new.entry_id));
+        let held = self.dialect().query_for_update(&held);
+        let held = held
+            .persistent(false)
+            .bind(space.as_str().to_owned())
+            .bind(kind.into_str())
+            .bind_all(entries.iter().map(|new| new.entry_id));
 
-        let mut stored: HashMap<i64, (i64, String)> = HashMap::new();
-        for row in self.fetch_all(held).await? {
-            let terms = (row.try_get("length")?, row.try_get("tokens")?);
-            stored.insert(row.try_get("id")?, terms);
-        }
+        let stored = self.read_all::<(i64, i64, String)>(held).await?;
+        let stored: HashMap<i64, (i64, String)> = stored
+            .into_iter()
+            .map(|(id, length, tokens)| (id, (length, tokens)))
+            .collect();
 
         let mut changed = 0;
         for new in entries {
@@ -324,14 +328,9 @@ fn read_text(row: &AnyRow) -> Result<EntryText, StoreError> {
     })
 }
 
-fn read_version(row: &AnyRow) -> Result<VersionEntry, StoreError> {
-    Ok(VersionEntry {
-        entry_id: row.try_get("id")?,
-        version_id: row.try_get("owner_id")?,
-        source_id: SourceId::from_stored(row.try_get::<String, _>("group_id")?),
-        topic: row.try_get("topic")?,
-        note: row.try_get("note")?,
-        provider: row.try_get("provider")?,
-        metadata: read_json(row, "metadata_json")?.unwrap_or_default(),
-    })
+row! {
+    VersionEntry as "" {
+        entry_id = "id", version_id = "owner_id", source_id = "group_id", topic, note, provider,
+        metadata = "metadata_json",
+    }
 }

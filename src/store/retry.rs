@@ -97,6 +97,24 @@ pub trait AsStoreError {
     fn as_store_error(&self) -> Option<&StoreError>;
 }
 
+/// Declares that errors of a type come from the store if they are in its variant `Store`, or in
+/// another variant with an error of which this is known.
+macro_rules! as_store_error {
+    ($error:ty $(, $inner:ident)*) => {
+        impl $crate::store::AsStoreError for $error {
+            fn as_store_error(&self) -> Option<&$crate::store::StoreError> {
+                match self {
+                    Self::Store(error) => Some(error),
+                    $(Self::$inner(error) => $crate::store::AsStoreError::as_store_error(error),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use as_store_error;
+
 impl AsStoreError for StoreError {
     fn as_store_error(&self) -> Option<&StoreError> {
         Some(self)

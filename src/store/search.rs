@@ -6,7 +6,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
-use super::search_changes::read_search_group;
+use super::rows::Stored as _;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::ids::Space;
@@ -24,7 +24,7 @@ impl Store {
             self.fetch_all(self.sql(sql).bind(space.as_str()))
                 .await?
                 .iter()
-                .map(read_search_group)
+                .map(SearchGroup::read)
                 .collect()
         })
         .await

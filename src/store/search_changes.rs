@@ -3,9 +3,8 @@
 //! An index in memory learns of most changes from new entries. A row here tells of the others: a
 //! source was deleted or excluded, or a version became current whose entries were there already.
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
+use super::dialect::BindAll as _;
+use super::rows::row;
 use super::space::CHUNK_WRITES;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -23,12 +22,8 @@ impl Store {
         after: i64,
     ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT group_id FROM search_changes WHERE space = ? AND seq > ?";
-        self.retry("list_search_changes", || async {
-            let query = self.sql(sql).bind(space.as_str()).bind(after);
-            let rows = self.fetch_all(query).await?;
-            rows.iter()
-                .map(|row| Ok(row.try_get("group_id")?))
-                .collect()
+        self.read_values("list_search_changes", || {
+            self.sql(sql).bind(space.as_str()).bind(after)
         })
         .await
     }
@@ -43,16 +38,13 @@ impl Store {
             "SELECT id, eligible, content_version_id FROM sources WHERE space = ? AND id IN (??)";
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(AT_ONCE) {
-            let rows = self.retry("list_search_groups_of", || async {
-                let query = self.backend.dialect.query_list(sql, some.len());
-                let query = query.bind(space.as_str());
-                let query = some.iter().fold(query, |query, id| query.bind(id.clone()));
-                self.fetch_all(query).await
+            let groups = self.read_all("list_search_groups_of", || {
+                let query = self.dialect().query_list(sql, some.len());
+                query
+                    .bind(space.as_str())
+                    .bind_all(some.iter().map(String::as_str))
             });
-
-            for row in rows.await? {
-                found.push(read_search_group(&row)?);
-            }
+            found.extend(groups.await?);
         }
 
         Ok(found)
@@ -96,10 +88,6 @@ impl Tx {
     }
 }
 
-pub(super) fn read_search_group(row: &AnyRow) -> Result<SearchGroup, StoreError> {
-    Ok(SearchGroup {
-        id: row.try_get("id")?,
-        version_id: row.try_get("content_version_id")?,
-        eligible: row.try_get::<i64, _>("eligible")? != 0,
-    })
+row! {
+    SearchGroup as "" { id, version_id = "content_version_id", eligible }
 }

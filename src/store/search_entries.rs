@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
+use super::dialect::BindAll as _;
+use super::rows::{get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -51,17 +52,14 @@ impl Store {
         let sql = format!(
             "{SELECT} WHERE c.space = ? AND c.owner_kind = ? AND c.id > ? ORDER BY c.id LIMIT ?"
         );
-        self.retry("list_entries", || async {
+        self.read_all("list_entries", || {
             let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
+                .composed(&sql)
                 .bind(space.as_str())
                 .bind(kind.into_str())
                 .bind(after);
 
-            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
-            rows.iter().map(read_row).collect()
+            query.bind(row_limit(limit))
         })
         .await
     }
@@ -82,18 +80,10 @@ impl Store {
             return Ok(Vec::new());
         }
 
-        self.retry("list_entries_of", || async {
-            let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
-                .persistent(false)
-                .bind(space.as_str());
+        self.read_all("list_entries_of", || {
+            let query = self.composed(&sql).persistent(false).bind(space.as_str());
 
-            let rows = self
-                .fetch_all(ids.iter().fold(query, |query, id| query.bind(*id)))
-                .await?;
-            rows.iter().map(read_row).collect()
+            query.bind_all(ids.iter().copied())
         })
         .await
     }
@@ -109,16 +99,11 @@ impl Store {
             "SELECT id, group_id FROM search_entries WHERE COALESCE(space, '') = ? AND id IN (??)";
         let mut found = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
-            let rows = self.retry("list_entry_groups", || async {
-                let query = self.backend.dialect.query_list(sql, some.len());
-                let query = query.bind(space.as_str());
-                self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
-                    .await
+            let rows = self.read_all::<(i64, String)>("list_entry_groups", || {
+                let query = self.dialect().query_list(sql, some.len());
+                query.bind(space.as_str()).bind_all(some.iter().copied())
             });
-
-            for row in rows.await? {
-                found.insert(row.try_get("id")?, row.try_get("group_id")?);
-            }
+            found.extend(rows.await?);
         }
 
         Ok(found)
@@ -131,7 +116,7 @@ impl Store {
         kind: OwnerKind,
         group: Option<&str>,
     ) -> Result<SearchSize, StoreError> {
-        let sum = self.backend.dialect.whole_sum("length");
+        let sum = self.dialect().whole_sum("length");
         let mut statement = StatementBuilder::default();
         statement.push("SELECT COUNT(*) AS entries, ");
         statement.push(&sum);
@@ -142,17 +127,13 @@ impl Store {
             statement.text(" AND group_id = ?", group);
         }
 
-        self.retry("find_search_size", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            let Some(row) = rows.first() else {
-                return Ok(SearchSize::default());
-            };
-            Ok(SearchSize {
-                entries: row.try_get("entries")?,
-                terms: row.try_get("terms")?,
-            })
-        })
-        .await
+        let size = self.read_first("find_search_size", || self.put_together(&statement, true));
+        Ok(size
+            .await?
+            .map_or_else(SearchSize::default, |(entries, terms)| SearchSize {
+                entries,
+                terms,
+            }))
     }
 
     /// In how many entries of a kind each token occurs, by the full-text index; counted up to
@@ -164,7 +145,7 @@ impl Store {
         tokens: &[String],
         most: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        let holds = self.backend.dialect.holds_tokens();
+        let holds = self.dialect().holds_tokens();
         let mut counts = vec![0; tokens.len()];
         for (some, counts) in tokens.chunks(TERMS).zip(counts.chunks_mut(TERMS)) {
             let part = |number: usize| {
@@ -180,10 +161,13 @@ impl Store {
                 .join(" UNION ALL ");
 
             let rows = self.retry("count_tokens", || async {
-                let mut query = self.backend.dialect.assembled(&sql).persistent(false);
+                let mut query = self.composed(&sql).persistent(false);
                 for token in some {
-                    query = query.bind(space.as_str()).bind(kind.into_str());
-                    query = query.bind(token.clone()).bind(most);
+                    query = query
+                        .bind(space.as_str())
+                        .bind(kind.into_str())
+                        .bind(token.clone())
+                        .bind(most);
                 }
 
                 self.fetch_all(query).await
@@ -220,22 +204,16 @@ impl Store {
         statement.text(" WHERE c.space = ?", space.as_str());
         statement.text(" AND c.owner_kind = ?", kind.into_str());
         statement.number(" AND c.id > ?", after);
-        let holds = format!(" AND {}", self.backend.dialect.holds_tokens());
-        statement.text(&holds, self.backend.dialect.any_token(tokens));
+        let holds = format!(" AND {}", self.dialect().holds_tokens());
+        statement.text(&holds, self.dialect().any_token(tokens));
         if let Some(scope) = scope {
             statement.scope(scope);
         }
 
         statement.limit(" ORDER BY c.id", limit);
 
-        self.retry("list_holders", || async {
-            self.fetch_all(self.put_together(&statement, false))
-                .await?
-                .iter()
-                .map(read_row)
-                .collect()
-        })
-        .await
+        self.read_all("list_holders", || self.put_together(&statement, false))
+            .await
     }
 }
 
@@ -285,7 +263,7 @@ impl Tx {
         entries: &[NewEntry<'_>],
         now: Timestamp,
     ) -> Result<HashMap<i64, i64>, StoreError> {
-        let returning = self.backend.dialect.returning("owner_id, id");
+        let returning = self.dialect().returning("owner_id, id");
         let ids = self.insert_entries(space, kind, entries, returning.as_deref(), now);
         let ids = ids.await?;
         if returning.is_some() {
@@ -308,13 +286,10 @@ impl Tx {
         let mut rest = entries;
         while !rest.is_empty() {
             let mut chars = 0;
-            let fitting = rest
-                .iter()
-                .take(self.backend.dialect.bulk())
-                .take_while(|entry| {
-                    chars += entry.tokens.len();
-                    chars <= CHARS
-                });
+            let fitting = rest.iter().take(self.dialect().bulk()).take_while(|entry| {
+                chars += entry.tokens.len();
+                chars <= CHARS
+            });
 
             let (some, after) = rest.split_at(fitting.count().max(1));
             rest = after;
@@ -325,24 +300,21 @@ impl Tx {
                 returning.unwrap_or_default()
             );
 
-            let kept = some.len() == self.backend.dialect.bulk() || some.len() == 1;
-            let mut insert = self.backend.dialect.assembled(&sql).persistent(kept);
+            let kept = some.len() == self.dialect().bulk() || some.len() == 1;
+            let mut insert = self.composed(&sql).persistent(kept);
             for entry in some {
                 insert = insert
                     .bind(space.as_str())
                     .bind(kind.into_str())
                     .bind(entry.owner_id)
                     .bind(entry.group_id.to_owned())
-                    .bind(entry.version_id);
-                insert = insert
+                    .bind(entry.version_id)
                     .bind(now.as_micros())
                     .bind(entry.length)
                     .bind(entry.tokens.to_owned());
             }
 
-            for row in self.fetch_all(insert).await? {
-                ids.insert(row.try_get("owner_id")?, row.try_get("id")?);
-            }
+            ids.extend(self.read_all::<(i64, i64)>(insert).await?);
         }
 
         Ok(ids)
@@ -358,13 +330,13 @@ impl Tx {
         let sql = "SELECT owner_id, id FROM search_entries WHERE space = ? AND owner_kind = ? AND owner_id IN (??)";
         let mut found = HashMap::new();
         for some in owners.chunks(AT_ONCE) {
-            let query = self.backend.dialect.query_list(sql, some.len());
+            let query = self.dialect().query_list(sql, some.len());
             let query = query.persistent(some.len() == 1);
-            let query = query.bind(space.as_str()).bind(kind.into_str());
-            let query = some.iter().fold(query, |query, id| query.bind(*id));
-            for row in self.fetch_all(query).await? {
-                found.insert(row.try_get("owner_id")?, row.try_get("id")?);
-            }
+            let query = query
+                .bind(space.as_str())
+                .bind(kind.into_str())
+                .bind_all(some.iter().copied());
+            found.extend(self.read_all::<(i64, i64)>(query).await?);
         }
 
         Ok(found)
@@ -383,13 +355,12 @@ impl Tx {
             let held = format!(
                 "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND owner_id IN ({marks})"
             );
-            let held = self.backend.dialect.query_for_update(&held);
+            let held = self.dialect().query_for_update(&held);
             let held = held
                 .persistent(false)
                 .bind(space.as_str().to_owned())
-                .bind(kind.into_str());
-
-            let held = some.iter().fold(held, |held, id| held.bind(*id));
+                .bind(kind.into_str())
+                .bind_all(some.iter().copied());
             let rows = self.fetch_all(held).await?;
             let ids = rows.iter().map(|row| row.try_get("id"));
             let ids: Vec<i64> = ids.collect::<Result<_, sqlx::Error>>()?;
@@ -401,10 +372,9 @@ impl Tx {
                 "DELETE FROM embeddings WHERE space = ? AND owner_kind = ? AND entry_id IN (??)",
                 "DELETE FROM search_entries WHERE space = ? AND owner_kind = ? AND id IN (??)",
             ] {
-                let delete = self.backend.dialect.query_list(sql, ids.len());
+                let delete = self.dialect().query_list(sql, ids.len());
                 let delete = delete.bind(space.as_str()).bind(kind.into_str());
-                self.execute(ids.iter().fold(delete, |delete, id| delete.bind(*id)))
-                    .await?;
+                self.execute(delete.bind_all(ids.iter().copied())).await?;
             }
         }
 
@@ -421,7 +391,7 @@ impl Tx {
         // Locked first: a writer of a vector holds its entry, and has committed by then.
         let held =
             "SELECT id FROM search_entries WHERE space = ? AND owner_kind = ? AND group_id = ?";
-        let held = self.backend.dialect.query_for_update(held);
+        let held = self.dialect().query_for_update(held);
         let held = held
             .bind(space.as_str().to_owned())
             .bind(kind.into_str())
@@ -451,17 +421,7 @@ impl Tx {
     }
 }
 
-fn read_row(row: &AnyRow) -> Result<EntryRow, StoreError> {
-    Ok(EntryRow {
-        id: row.try_get("id")?,
-        owner_id: row.try_get("owner_id")?,
-        group_id: row.try_get("group_id")?,
-        user_id: row
-            .try_get::<Option<String>, _>("user_id")?
-            .unwrap_or_default(),
-        version_id: row.try_get("version_id")?,
-        created_at: row.try_get("created_at")?,
-        length: row.try_get("length")?,
-        tokens: row.try_get("tokens")?,
-    })
+row! {
+    EntryRow as "c." { id, owner_id, group_id, version_id, created_at, length, tokens }
+    from row { user_id: get::<Option<String>>(row, "user_id")?.unwrap_or_default() }
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memoir_text::text::name_key;
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
 use super::categories::{AT_ONCE, select_paths};
+use super::dialect::BindAll as _;
+use super::rows::{Stored as _, row};
 use super::text_uses::count;
 use super::{NewEntry, Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -79,6 +80,10 @@ pub struct SourceEntry {
     created_at: Timestamp,
 }
 
+row! {
+    SourceEntry as "" { source_id = "group_id", owner_id, version_id, length, tokens, created_at }
+}
+
 impl Store {
     /// The categories of a source's chunks, of all versions, and all those above them.
     pub async fn list_source_categories(
@@ -91,7 +96,7 @@ impl Store {
             let mut ids = BTreeSet::new();
             for some in leaves.chunks(AT_ONCE) {
                 let rows = self
-                    .fetch_all(select_paths(&self.backend.dialect, space, some))
+                    .fetch_all(select_paths(self.dialect(), space, some))
                     .await?;
                 for row in rows {
                     ids.insert(row.try_get::<i64, _>("id")?);
@@ -122,20 +127,16 @@ impl Store {
         for some in ids.chunks(AT_ONCE) {
             let sql = "SELECT id, parent_key, name, named_by, created_at FROM categories \
                        WHERE COALESCE(space, '') = ? AND id IN (??)";
-            let query = self.backend.dialect.query_list(sql, some.len());
-            let query = some
-                .iter()
-                .fold(query.bind(space.as_str()), |query, id| query.bind(*id));
+            let query = self.dialect().query_list(sql, some.len());
+            let query = query.bind(space.as_str()).bind_all(some.iter().copied());
             for row in self.fetch_all(query).await? {
-                let category = read_named(&row)?;
+                let category = NamedCategory::read(&row)?;
                 found.insert(category.id, category);
             }
 
             let sql = "SELECT category_id, before_json FROM category_changes WHERE space = ? AND category_id IN (??)";
-            let query = self.backend.dialect.query_list(sql, some.len());
-            let query = some
-                .iter()
-                .fold(query.bind(space.as_str()), |query, id| query.bind(*id));
+            let query = self.dialect().query_list(sql, some.len());
+            let query = query.bind(space.as_str()).bind_all(some.iter().copied());
             for row in self.fetch_all(query).await? {
                 let before = super::jobs::read_json(&row, "before_json")?.unwrap_or_default();
                 let former = before["name"].as_str().map(ToOwned::to_owned);
@@ -187,14 +188,14 @@ impl Store {
             "SELECT c.id, c.heading, c.text_content FROM source_versions v JOIN chunks c ON c.space = v.space \
              AND c.version_id = v.id WHERE v.space = ? AND v.source_id = ? AND c.id > ? ORDER BY c.id LIMIT {TEXTS}"
         );
-        self.retry("list_source_texts", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let query = query.bind(id.as_str().to_owned()).bind(after);
-            let rows = self.fetch_all(query).await?;
-            let read = |row: &AnyRow| Ok((row.try_get("id")?, text_of(row)?));
-            rows.iter().map(read).collect()
-        })
-        .await
+        let texts = self.read_all("list_source_texts", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(id.as_str()).bind(after)
+        });
+        let texts = texts.await?.into_iter();
+        Ok(texts
+            .map(|(id, heading, text)| (id, with_heading(heading, text)))
+            .collect())
     }
 
     /// The next chunks of a leaf with their headings and sources, of all versions, after the given
@@ -209,26 +210,23 @@ impl Store {
             "SELECT id, source_id, heading, text_content FROM chunks WHERE space = ? AND category_id = ? AND id > ? \
              ORDER BY id LIMIT {TEXTS}"
         );
-        self.retry("list_filed_texts", || async {
-            let query = self.backend.dialect.assembled(&sql).bind(space.as_str());
-            let rows = self.fetch_all(query.bind(leaf).bind(after)).await?;
-            let read = |row: &AnyRow| {
-                let source = SourceId::from_stored(row.try_get("source_id")?);
-                Ok((row.try_get("id")?, source, text_of(row)?))
-            };
-            rows.iter().map(read).collect()
-        })
-        .await
+        let texts = self.read_all("list_filed_texts", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(leaf).bind(after)
+        });
+        let texts = texts.await?.into_iter();
+        Ok(texts
+            .map(|(id, source, heading, text)| (id, source, with_heading(heading, text)))
+            .collect())
     }
 
     /// Whether a category of the space has this name.
     pub async fn has_category_named(&self, space: &Space, name: &str) -> Result<bool, StoreError> {
-        self.retry("has_category_named", || async {
-            let query = self.sql("SELECT id FROM categories WHERE space = ? AND name = ? LIMIT 1");
-            let query = query.bind(space.as_str()).bind(name.to_owned());
-            Ok(!self.fetch_all(query).await?.is_empty())
-        })
-        .await
+        let sql = "SELECT id FROM categories WHERE space = ? AND name = ? LIMIT 1";
+        let found = self.read_value::<i64>("has_category_named", || {
+            self.sql(sql).bind(space.as_str()).bind(name)
+        });
+        Ok(found.await?.is_some())
     }
 }
 
@@ -245,8 +243,7 @@ impl Tx {
         let mut counts = RowCounts::from([("sources".to_owned(), 1)]);
         for (table, sql) in TABLES {
             let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
-            let row = self.fetch_optional(query).await?;
-            let number: i64 = row.map_or(Ok(0), |row| row.try_get("number"))?;
+            let number = self.read_value::<i64>(query).await?.unwrap_or(0);
             count(&mut counts, table, u64::try_from(number).unwrap_or(0));
         }
 
@@ -260,12 +257,8 @@ impl Tx {
         id: &SourceId,
     ) -> Result<Vec<JobId>, StoreError> {
         let query = self.sql("SELECT id FROM jobs WHERE space = ? AND source_id = ?");
-        let rows = self
-            .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
-            .await?;
-        rows.iter()
-            .map(|row| Ok(JobId::from_stored(row.try_get("id")?)))
-            .collect()
+        self.read_values(query.bind(space.as_str()).bind(id.as_str()))
+            .await
     }
 
     /// The numbers of a source's chunks, of all versions.
@@ -277,8 +270,7 @@ impl Tx {
         let sql = "SELECT c.id FROM source_versions v JOIN chunks c ON c.space = v.space AND c.version_id = v.id \
                    WHERE v.space = ? AND v.source_id = ?";
         let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
-        let rows = self.fetch_all(query).await?;
-        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+        self.read_values(query).await
     }
 
     /// The leaves of a source's chunks, of all versions.
@@ -288,10 +280,7 @@ impl Tx {
         id: &SourceId,
     ) -> Result<Vec<i64>, StoreError> {
         let query = self.sql(LEAVES).bind(space.as_str()).bind(id.as_str());
-        let rows = self.fetch_all(query).await?;
-        rows.iter()
-            .map(|row| Ok(row.try_get("category_id")?))
-            .collect()
+        self.read_values(query).await
     }
 
     /// Deletes those of these leaves that have no chunk of any version, and then those above them
@@ -364,20 +353,10 @@ impl Tx {
         space: &Space,
         id: &SourceId,
     ) -> Result<Vec<SourceEntry>, StoreError> {
-        let sql = "SELECT owner_id, version_id, length, tokens, created_at FROM search_entries WHERE space = ? \
+        let sql = "SELECT group_id, owner_id, version_id, length, tokens, created_at FROM search_entries WHERE space = ? \
                    AND owner_kind = 'source' AND group_id = ?";
         let query = self.sql(sql).bind(space.as_str()).bind(id.as_str());
-        let read = |row: &AnyRow| {
-            Ok(SourceEntry {
-                source_id: id.clone(),
-                owner_id: row.try_get("owner_id")?,
-                version_id: row.try_get("version_id")?,
-                length: row.try_get("length")?,
-                tokens: row.try_get("tokens")?,
-                created_at: Timestamp::from_micros(row.try_get("created_at")?),
-            })
-        };
-        self.fetch_all(query).await?.iter().map(read).collect()
+        self.read_all(query).await
     }
 
     /// Replaces the words of such an entry. The caller holds the space's lock.
@@ -432,20 +411,14 @@ impl Tx {
     }
 }
 
-fn text_of(row: &AnyRow) -> Result<String, StoreError> {
-    let heading: Option<String> = row.try_get("heading")?;
-    let text: String = row.try_get("text_content")?;
-    Ok(heading.map_or(text.clone(), |heading| format!("{heading}\n{text}")))
+fn with_heading(heading: Option<String>, text: String) -> String {
+    match heading {
+        Some(heading) => format!("{heading}\n{text}"),
+        None => text,
+    }
 }
 
-fn read_named(row: &AnyRow) -> Result<NamedCategory, StoreError> {
-    let named_by: String = row.try_get("named_by")?;
-    Ok(NamedCategory {
-        id: row.try_get("id")?,
-        parent_id: row.try_get("parent_key")?,
-        name: row.try_get("name")?,
-        named_by: named_by.parse().unwrap_or(NamedBy::Model),
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        former: Vec::new(),
-    })
+row! {
+    NamedCategory as "" { id, parent_id = "parent_key", name, named_by, created_at }
+    from _row { former: Vec::new() }
 }

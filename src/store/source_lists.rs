@@ -9,8 +9,9 @@ use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
 use super::dialect::like_text;
+use super::rows::Stored as _;
 use super::source_versions::{self, read_version};
-use super::sources::{latest, read_source};
+use super::sources::latest;
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -124,7 +125,7 @@ impl Store {
                 let known = row.try_get::<Option<i64>, _>("version_id")?.is_some();
                 let version = known.then(|| read_version(row)).transpose()?;
                 Ok::<_, StoreError>(ManifestEntry {
-                    source: read_source(row)?,
+                    source: Source::read(row)?,
                     version,
                 })
             };
@@ -145,12 +146,8 @@ impl Store {
     ) -> Result<i64, StoreError> {
         let mut statement = StatementBuilder::of("SELECT COUNT(*) AS number FROM sources s");
         statement.sources(space, filter);
-        self.retry("count_sources", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            let number = rows.first().map(|row| row.try_get("number")).transpose()?;
-            Ok(number.unwrap_or(0))
-        })
-        .await
+        let number = self.read_value("count_sources", || self.put_together(&statement, true));
+        Ok(number.await?.unwrap_or(0))
     }
 }
 

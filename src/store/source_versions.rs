@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::dialect::Statement;
+use super::dialect::{BindAll as _, Statement};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -101,10 +101,9 @@ impl Store {
 
             for some in missing.chunks(AT_ONCE) {
                 let rows = self.retry("list_texts", || async {
-                    let query = self.backend.dialect.query_list(sql, some.len());
+                    let query = self.dialect().query_list(sql, some.len());
                     let query = query.bind(space.as_str());
-                    self.fetch_all(some.iter().fold(query, |query, id| query.bind(*id)))
-                        .await
+                    self.fetch_all(query.bind_all(some.iter().copied())).await
                 });
 
                 for row in rows.await? {
@@ -197,9 +196,7 @@ impl Store {
         );
         self.retry(name, || async {
             let query = self
-                .backend
-                .dialect
-                .assembled(&sql)
+                .composed(&sql)
                 .bind(space.as_str())
                 .bind(source_id.as_str());
 
@@ -239,31 +236,21 @@ impl Tx {
                       ingested_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let facts = new.facts;
         let insert = self
-            .backend
-            .dialect
+            .dialect()
             .insert_with_id(insert)
             .bind(space.as_str())
-            .bind(new.source_id.as_str());
-
-        let insert = insert
+            .bind(new.source_id.as_str())
             .bind(new.version)
             .bind(new.content.to_owned())
-            .bind(facts.sha256.as_str());
-
-        let insert = insert
+            .bind(facts.sha256.as_str())
             .bind(facts.settings_key.as_str())
-            .bind(facts.size_bytes);
-        let insert = insert
+            .bind(facts.size_bytes)
             .bind(facts.mtime.map(Timestamp::as_micros))
             .bind(facts.char_count)
-            .bind(facts.token_count);
-
-        let insert = insert
+            .bind(facts.token_count)
             .bind(facts.provider.clone())
             .bind(facts.topic.clone())
-            .bind(facts.note.clone());
-
-        let insert = insert
+            .bind(facts.note.clone())
             .bind(stored_metadata(&facts.metadata).to_string())
             .bind(new.content_version_id)
             .bind(facts.job_id.clone());

@@ -9,18 +9,29 @@ use sqlx::any::AnyRow;
 
 use super::candidates::StatementBuilder;
 use super::dialect::KEPT_ROWS;
+use super::rows::{Stored as _, row};
 use super::source_versions;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::search::OwnerKind;
-use crate::model::source::{FILE_INGEST, Source};
+use crate::model::source::{FILE_INGEST, Source, SourceKind};
+
+row! {
+    Source as "s." {
+        id, user_id, filename, path, file_type = "type", eligible, latest_version, created_at, updated_at,
+    }
+    from _row { kind: SourceKind::FileIngest, tags: Vec::new() }
+}
 
 /// One row per tag: a source and all its tags are read in one round trip.
-const SELECT_ONE: &str = "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, \
-     s.created_at, s.updated_at, t.tag FROM sources s \
-     LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id \
-     WHERE s.space = ? AND s.id = ? ORDER BY t.position";
+fn select_one() -> String {
+    format!(
+        "SELECT {}, t.tag FROM sources s LEFT JOIN source_tags t ON t.space = s.space AND t.source_id = s.id \
+         WHERE s.space = ? AND s.id = ? ORDER BY t.position",
+        Source::COLUMNS
+    )
+}
 
 const SELECT_AT: &str = "SELECT id FROM sources WHERE space = ? AND user_id = ? AND path_key = ?";
 
@@ -34,7 +45,10 @@ impl Store {
         id: &SourceId,
     ) -> Result<Option<Source>, StoreError> {
         self.retry("find_source", || async {
-            let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
+            let query = self
+                .composed(&select_one())
+                .bind(space.as_str())
+                .bind(id.as_str());
             gather(&self.fetch_all(query).await?)
         })
         .await
@@ -96,7 +110,7 @@ impl Store {
             let rows = self.fetch_all(query).await?;
             let mut sources = rows
                 .iter()
-                .map(read_source)
+                .map(Source::read)
                 .collect::<Result<Vec<_>, _>>()?;
 
             self.read_tags(space, sources.iter_mut()).await?;
@@ -144,8 +158,7 @@ impl Store {
 
         let sql = "SELECT source_id, tag FROM source_tags WHERE space = ? AND source_id IN (??) ORDER BY position";
         let mut query = self
-            .backend
-            .dialect
+            .dialect()
             .query_list(sql, sources.len())
             .bind(space.as_str());
 
@@ -179,21 +192,15 @@ impl Tx {
             .sql(insert)
             .bind(space.as_str())
             .bind(source.id.as_str())
-            .bind(source.user_id.as_str());
-
-        let insert = insert
+            .bind(source.user_id.as_str())
             .bind(source.filename.as_str())
             .bind(filename_key(&source.filename))
-            .bind(source.path.as_str());
-        let insert = insert
+            .bind(source.path.as_str())
             .bind(short_hash(source.path.as_bytes()))
             .bind(source.file_type.as_str())
-            .bind(FILE_INGEST);
-
-        let insert = insert
+            .bind(FILE_INGEST)
             .bind(i16::from(source.eligible))
-            .bind(source.latest_version);
-        let insert = insert
+            .bind(source.latest_version)
             .bind(source.created_at.as_micros())
             .bind(source.updated_at.as_micros());
         if self.insert(insert).await?.is_none() {
@@ -213,14 +220,16 @@ impl Tx {
     ) -> Result<Option<Source>, StoreError> {
         let lock = "SELECT id FROM sources WHERE space = ? AND id = ?";
         let lock = self
-            .backend
-            .dialect
+            .dialect()
             .query_for_update(lock)
             .bind(space.as_str())
             .bind(id.as_str());
 
         self.fetch_optional(lock).await?;
-        let query = self.sql(SELECT_ONE).bind(space.as_str()).bind(id.as_str());
+        let query = self
+            .composed(&select_one())
+            .bind(space.as_str())
+            .bind(id.as_str());
         gather(&self.fetch_all(query).await?)
     }
 
@@ -237,11 +246,7 @@ impl Tx {
             .bind(user_id)
             .bind(short_hash(path.as_bytes()));
 
-        let row = self.fetch_optional(query).await?;
-        Ok(row
-            .map(|row| row.try_get("id"))
-            .transpose()?
-            .map(SourceId::from_stored))
+        self.read_value(query).await
     }
 
     /// Writes what may change in a source: tags, eligibility and the time of the change.
@@ -289,7 +294,7 @@ impl Tx {
         let values = vec!["(?, ?, ?, ?)"; source.tags.len()].join(", ");
         let insert =
             format!("INSERT INTO source_tags (space, source_id, tag, position) VALUES {values}");
-        let mut insert = self.backend.dialect.assembled(&insert).persistent(false);
+        let mut insert = self.composed(&insert).persistent(false);
 
         for (position, tag) in (0_i64..).zip(&source.tags) {
             insert = insert
@@ -320,38 +325,17 @@ pub(super) fn latest(statement: &mut StatementBuilder, as_of: Option<Timestamp>)
 
 /// The beginning of a statement that selects sources, without their tags.
 fn select_sources() -> StatementBuilder {
-    let mut statement = StatementBuilder::default();
-    statement.push(
-        "SELECT s.id, s.user_id, s.filename, s.path, s.type, s.eligible, s.latest_version, s.created_at, s.updated_at \
-         FROM sources s",
-    );
-    statement
+    StatementBuilder::of(&format!("SELECT {} FROM sources s", Source::COLUMNS))
 }
 
 fn gather(rows: &[AnyRow]) -> Result<Option<Source>, StoreError> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };
-    let mut source = read_source(first)?;
+    let mut source = Source::read(first)?;
     for row in rows {
         source.tags.extend(row.try_get::<Option<String>, _>("tag")?);
     }
 
     Ok(Some(source))
-}
-
-/// A source; its tags are read separately.
-pub(super) fn read_source(row: &AnyRow) -> Result<Source, StoreError> {
-    Ok(Source {
-        id: SourceId::from_stored(row.try_get("id")?),
-        user_id: row.try_get("user_id")?,
-        filename: row.try_get("filename")?,
-        path: row.try_get("path")?,
-        file_type: row.try_get("type")?,
-        eligible: row.try_get::<i64, _>("eligible")? != 0,
-        tags: Vec::new(),
-        latest_version: row.try_get("latest_version")?,
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-        updated_at: Timestamp::from_micros(row.try_get("updated_at")?),
-    })
 }

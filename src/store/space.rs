@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use sqlx::Row as _;
-use sqlx::any::AnyRow;
 
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
@@ -27,20 +26,11 @@ const DEPTH: &str = "hierarchy_depth";
 impl Store {
     /// The number of writes to the chunks and categories of a space.
     pub async fn find_chunk_writes(&self, space: &Space) -> Result<i64, StoreError> {
-        self.retry("find_chunk_writes", || async {
-            let query = self.sql(
-                "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0",
-            );
-            let rows = self
-                .fetch_all(query.bind(space.as_str()).bind(CHUNK_WRITES))
-                .await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get("value"))
-                .transpose()?
-                .unwrap_or(0))
-        })
-        .await
+        let sql = "SELECT value FROM counters WHERE space = ? AND name = ? AND window_start = 0";
+        let writes = self.read_value("find_chunk_writes", || {
+            self.sql(sql).bind(space.as_str()).bind(CHUNK_WRITES)
+        });
+        Ok(writes.await?.unwrap_or(0))
     }
 
     /// How often the search entries of sources were written in a space: [`CHUNK_WRITES`] and
@@ -49,18 +39,12 @@ impl Store {
         &self,
         space: &Space,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
-        self.retry("list_entry_writes", || async {
-            let query = self
-                .sql("SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0")
-                .bind(space.as_str())
-                .bind(CHUNK_WRITES)
-                .bind(CHUNK_RESETS);
-
-            let rows = self.fetch_all(query).await?;
-            let read = |row: &AnyRow| Ok((row.try_get("name")?, row.try_get("value")?));
-            rows.iter().map(read).collect()
-        })
-        .await
+        let sql = "SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0";
+        let writes = self.read_all("list_entry_writes", || {
+            let query = self.sql(sql).bind(space.as_str());
+            query.bind(CHUNK_WRITES).bind(CHUNK_RESETS)
+        });
+        Ok(writes.await?.into_iter().collect())
     }
 
     /// How often the memories of a group were written; `None` if never.
@@ -79,22 +63,18 @@ impl Store {
         space: &Space,
         group_id: &str,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
-        self.retry("list_memory_writes", || async {
-            let query = self
-                .sql("SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0")
-                .bind(space.as_str())
+        let sql = "SELECT name, value FROM counters WHERE space = ? AND name IN (?, ?) AND window_start = 0";
+        let writes = self.read_all::<(String, i64)>("list_memory_writes", || {
+            let query = self.sql(sql).bind(space.as_str());
+            query
                 .bind(format!("{MEMORY_WRITES}{group_id}"))
-                .bind(CHUNK_RESETS);
-
-            let rows = self.fetch_all(query).await?;
-            let read = |row: &AnyRow| {
-                let name: String = row.try_get("name")?;
-                let group = name.strip_prefix(MEMORY_WRITES).unwrap_or(&name);
-                Ok((group.to_owned(), row.try_get("value")?))
-            };
-            rows.iter().map(read).collect()
-        })
-        .await
+                .bind(CHUNK_RESETS)
+        });
+        let writes = writes.await?.into_iter().map(|(name, value)| {
+            let group = name.strip_prefix(MEMORY_WRITES).unwrap_or(&name);
+            (group.to_owned(), value)
+        });
+        Ok(writes.collect())
     }
 
     /// Whether a space has excluded sources, so that categories may only appear to contain chunks.
@@ -131,18 +111,13 @@ impl Store {
     pub async fn list_other_depths(&self, depth: i64) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT s.space, s.value_json FROM settings s WHERE s.name = ? AND s.value_json <> ? \
                    AND EXISTS (SELECT 1 FROM chunks c WHERE c.space = s.space)";
-        self.retry("list_other_depths", || async {
-            let rows = self
-                .fetch_all(self.sql(sql).bind(DEPTH).bind(depth.to_string()))
-                .await?;
-            let read = |row: &AnyRow| {
-                let stored: String = row.try_get("value_json")?;
-                Ok((row.try_get("space")?, stored.parse().unwrap_or(0)))
-            };
-
-            rows.iter().map(read).collect()
-        })
-        .await
+        let depths = self.read_all::<(String, String)>("list_other_depths", || {
+            self.sql(sql).bind(DEPTH).bind(depth.to_string())
+        });
+        let depths = depths.await?.into_iter();
+        Ok(depths
+            .map(|(space, depth)| (space, depth.parse().unwrap_or(0)))
+            .collect())
     }
 
     /// Updates planner statistics and the word index; only PostgreSQL needs this.
@@ -218,10 +193,9 @@ impl Tx {
 
     pub(super) async fn count_up(&mut self, space: &Space, name: &str) -> Result<(), StoreError> {
         let insert = "INSERT INTO counters (space, name, window_start, value) VALUES (?, ?, 0, 1)";
-        let insert =
-            self.backend
-                .dialect
-                .insert_or_add(insert, "space, name, window_start", &["value"]);
+        let insert = self
+            .dialect()
+            .insert_or_add(insert, "space, name, window_start", &["value"]);
 
         self.execute(insert.bind(space.as_str()).bind(name.to_owned()))
             .await
@@ -236,10 +210,9 @@ impl Tx {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let find = self.sql("SELECT value_json FROM settings WHERE space = ? AND name = ?");
-        let found = self
-            .fetch_optional(find.bind(space.as_str()).bind(DEPTH))
+        let known: Option<String> = self
+            .read_value(find.bind(space.as_str()).bind(DEPTH))
             .await?;
-        let known: Option<String> = found.map(|row| row.try_get("value_json")).transpose()?;
         let depth = depth.to_string();
 
         let write = match known {

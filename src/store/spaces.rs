@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::Row as _;
-
 use super::api_keys::ALL_SPACES;
-use super::dialect::Statement;
-use super::jobs::{COLUMNS, read_job};
+use super::dialect::{BindAll as _, Statement};
+use super::jobs::COLUMNS;
+use super::rows::Stored as _;
 use super::{Engine, Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -127,20 +126,12 @@ impl Store {
         let mut found: Vec<String> = Vec::new();
         while found.len() < limit {
             let last = found.last().map_or(after, String::as_str).to_owned();
-            let row = self.retry("list_spaces", || async {
-                let query = self.backend.dialect.assembled(&sql);
-                let query = SPACE_TABLES
-                    .iter()
-                    .fold(query, |query, _| query.bind(last.clone()));
-                let rows = self.fetch_all(query).await?;
-                Ok(rows
-                    .first()
-                    .map(|row| row.try_get::<Option<String>, _>("next_space"))
-                    .transpose()?
-                    .flatten())
+            let next = self.read_value::<Option<String>>("list_spaces", || {
+                let query = self.composed(&sql);
+                query.bind_all(SPACE_TABLES.iter().map(|_| last.as_str()))
             });
 
-            match row.await? {
+            match next.await?.flatten() {
                 Some(space) => found.push(space),
                 None => break,
             }
@@ -156,25 +147,16 @@ impl Store {
         };
         let parts: Vec<String> = SPACE_TABLES.iter().map(one).collect();
         let sql = format!("SELECT {} AS found", parts.join(" + "));
-        self.retry("has_space", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let query = SPACE_TABLES
-                .iter()
-                .fold(query, |query, _| query.bind(space.as_str().to_owned()));
-            let rows = self.fetch_all(query).await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get::<i64, _>("found"))
-                .transpose()?
-                .unwrap_or(0)
-                > 0)
-        })
-        .await
+        let found = self.read_value::<i64>("has_space", || {
+            let query = self.composed(&sql);
+            query.bind_all(SPACE_TABLES.iter().map(|_| space.as_str()))
+        });
+        Ok(found.await?.unwrap_or(0) > 0)
     }
 
     /// What a space contains now.
     pub async fn find_space_size(&self, space: &Space) -> Result<SpaceSize, StoreError> {
-        let bytes = self.backend.dialect.whole_sum("size_bytes");
+        let bytes = self.dialect().whole_sum("size_bytes");
         let count = |table: &str| format!("SELECT COUNT(*) AS number FROM {table} WHERE space = ?");
         Ok(SpaceSize {
             sources: self.find_number(&count("sources"), space).await?,
@@ -204,39 +186,19 @@ impl Store {
     }
 
     async fn find_number(&self, sql: &str, space: &Space) -> Result<i64, StoreError> {
-        self.retry("find_space_size", || async {
-            let rows = self
-                .fetch_all(
-                    self.backend
-                        .dialect
-                        .assembled(sql)
-                        .bind(space.as_str().to_owned()),
-                )
-                .await?;
-            Ok(rows
-                .first()
-                .map(|row| row.try_get("number"))
-                .transpose()?
-                .unwrap_or(0))
-        })
-        .await
+        let number = self.read_value("find_space_size", || {
+            self.composed(sql).bind(space.as_str())
+        });
+        Ok(number.await?.unwrap_or(0))
     }
 
     async fn count_jobs_by_state(
         &self,
         space: &Space,
     ) -> Result<BTreeMap<String, i64>, StoreError> {
-        self.retry("count_jobs_by_state", || async {
-            let query =
-                self.sql("SELECT state, COUNT(*) AS jobs FROM jobs WHERE space = ? GROUP BY state");
-            let rows = self
-                .fetch_all(query.bind(space.as_str().to_owned()))
-                .await?;
-            rows.iter()
-                .map(|row| Ok((row.try_get("state")?, row.try_get("jobs")?)))
-                .collect()
-        })
-        .await
+        let sql = "SELECT state, COUNT(*) AS jobs FROM jobs WHERE space = ? GROUP BY state";
+        let counts = self.read_all("count_jobs_by_state", || self.sql(sql).bind(space.as_str()));
+        Ok(counts.await?.into_iter().collect())
     }
 
     /// Ends the unfinished jobs of a space, a few at a time; their workers can no longer write.
@@ -255,14 +217,13 @@ impl Store {
             let some = self.retry("cancel_space_jobs", || async {
                 let mut tx = self.begin().await?;
                 let query = tx
-                    .backend
-                    .dialect
+                    .dialect()
                     .query_for_update(&sql)
                     .bind(space.as_str().to_owned());
 
                 let mut cancelled = Vec::new();
                 for row in tx.fetch_all(query).await? {
-                    let job = read_job(&row)?;
+                    let job = Job::read(&row)?;
                     tx.cancel_job(&job, now).await?;
                     cancelled.push(job);
                 }
@@ -363,7 +324,7 @@ impl Store {
 
         let some =
             |row: &str| format!("SELECT {row} FROM {table} WHERE space = ? {order} LIMIT {most}");
-        self.backend.dialect.assembled(&match self.engine() {
+        self.composed(&match self.engine() {
             Engine::Sqlite => {
                 let keys = KEYS.iter().find(|(keyed, _)| *keyed == table);
                 let key = keys.map_or("rowid", |(_, key)| *key);

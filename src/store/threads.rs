@@ -1,16 +1,22 @@
 //! Rows of `threads`.
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
 use super::candidates::StatementBuilder;
+use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
 
-const COLUMNS: &str =
-    "id, user_id, title, message_count, turn_count, created_at, updated_at, last_message_at";
+const COLUMNS: &str = Thread::COLUMNS;
+
+row! {
+    Thread as "" {
+        id, user_id, title, message_count, turn_count, created_at, updated_at,
+    }
+    from row "last_message_at" {
+        last_message_at: Some(get(row, "last_message_at")?).filter(|time| *time != NO_MESSAGE),
+    }
+}
 
 /// What a list of threads is sorted by, the newest first; equal ones by their id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,12 +63,9 @@ impl Store {
         id: &ThreadId,
     ) -> Result<Option<Thread>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM threads WHERE space = ? AND id = ?");
-        self.retry("find_thread", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let rows = self
-                .fetch_all(query.bind(space.as_str()).bind(id.as_str()))
-                .await?;
-            rows.first().map(read_thread).transpose()
+        self.read_first("find_thread", || {
+            let query = self.composed(&sql);
+            query.bind(space.as_str()).bind(id.as_str())
         })
         .await
     }
@@ -88,11 +91,8 @@ impl Store {
         }
 
         statement.limit(&format!(" ORDER BY {column} DESC, id DESC"), page.limit);
-        self.retry("list_threads", || async {
-            let rows = self.fetch_all(self.put_together(&statement, true)).await?;
-            rows.iter().map(read_thread).collect()
-        })
-        .await
+        self.read_all("list_threads", || self.put_together(&statement, true))
+            .await
     }
 }
 
@@ -127,14 +127,12 @@ impl Tx {
     ) -> Result<Option<Thread>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM threads WHERE space = ? AND id = ?");
         let query = self
-            .backend
-            .dialect
+            .dialect()
             .query_for_update(&sql)
             .bind(space.as_str())
             .bind(id.as_str());
 
-        let row = self.fetch_optional(query).await?;
-        row.as_ref().map(read_thread).transpose()
+        self.read_first(query).await
     }
 
     /// The time of the newest message that a thread still has.
@@ -150,8 +148,7 @@ impl Tx {
             .bind(space.as_str())
             .bind(thread.user_id.as_str())
             .bind(thread.id.as_str());
-        let row = self.fetch_optional(query).await?;
-        let time = row.map(|row| row.try_get("created_at")).transpose()?;
+        let time = self.read_value(query).await?;
         Ok(time.map(Timestamp::from_micros))
     }
 
@@ -175,18 +172,4 @@ impl Tx {
 
         self.execute(update).await.map(|_| ())
     }
-}
-
-fn read_thread(row: &AnyRow) -> Result<Thread, StoreError> {
-    let time = |name: &str| Ok::<_, sqlx::Error>(Timestamp::from_micros(row.try_get(name)?));
-    Ok(Thread {
-        id: ThreadId::from_stored(row.try_get("id")?),
-        user_id: row.try_get("user_id")?,
-        title: row.try_get("title")?,
-        message_count: row.try_get("message_count")?,
-        turn_count: row.try_get("turn_count")?,
-        created_at: time("created_at")?,
-        updated_at: time("updated_at")?,
-        last_message_at: Some(time("last_message_at")?).filter(|time| *time != NO_MESSAGE),
-    })
 }

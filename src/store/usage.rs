@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
-
+use super::dialect::BindAll as _;
 use super::journal::CallPart;
 use super::llm_calls::Row;
+use super::rows::{broken, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::ids::Space;
 use crate::model::llm_call::{Spent, UsageDay};
@@ -29,7 +28,7 @@ pub type UsagePlace = [String; 4];
 impl Store {
     /// What a space has spent on a day.
     pub async fn find_spent_on(&self, space: &Space, day: &str) -> Result<Spent, StoreError> {
-        let dialect = &self.backend.dialect;
+        let dialect = self.dialect();
         let sql = format!(
             "SELECT {} AS calls, {} AS tokens_prompt, {} AS tokens_completion, COALESCE(SUM(cost_usd), 0.0) AS cost_usd \
              FROM usage_days WHERE space = ? AND day = ?",
@@ -38,18 +37,10 @@ impl Store {
             dialect.whole_sum("tokens_completion"),
         );
 
-        self.retry("find_spent_on", || async {
-            let rows = self
-                .fetch_all(
-                    dialect
-                        .assembled(&sql)
-                        .bind(space.as_str())
-                        .bind(day.to_owned()),
-                )
-                .await?;
-            rows.first().map_or(Ok(Spent::default()), read_spent)
-        })
-        .await
+        let found = self.read_first("find_spent_on", || {
+            self.composed(&sql).bind(space.as_str()).bind(day)
+        });
+        Ok(found.await?.unwrap_or_default())
     }
 
     /// The ledger by day, newest first, then by stage, provider and model; one more than `limit`
@@ -74,13 +65,10 @@ impl Store {
         }
 
         sql.push_str(" ORDER BY day DESC, stage, provider, model LIMIT ?");
-        self.retry("list_usage_days", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let query = values
-                .iter()
-                .fold(query, |query, value| query.bind(value.clone()));
-            let rows = self.fetch_all(query.bind(row_limit(limit))).await?;
-            rows.iter().map(read_day).collect()
+        self.read_all("list_usage_days", || {
+            let query = self.composed(&sql);
+            let query = query.bind_all(values.iter().cloned());
+            query.bind(row_limit(limit))
         })
         .await
     }
@@ -91,7 +79,7 @@ impl Store {
         space: &Space,
         filter: &UsageFilter,
     ) -> Result<UsageDay, StoreError> {
-        let sum = |column| format!("{} AS {column}", self.backend.dialect.whole_sum(column));
+        let sum = |column| format!("{} AS {column}", self.dialect().whole_sum(column));
         let columns = [
             "calls",
             "tokens_prompt",
@@ -106,20 +94,10 @@ impl Store {
              COALESCE(SUM(cost_usd), 0.0) AS cost_usd"
         );
         let (sql, values) = filter.apply(&select, space);
-        self.retry("find_usage_total", || async {
-            let query = self.backend.dialect.assembled(&sql);
-            let query = values
-                .iter()
-                .fold(query, |query, value| query.bind(value.clone()));
-            let rows = self.fetch_all(query).await?;
-            rows.first()
-                .map(read_day)
-                .transpose()?
-                .ok_or_else(|| StoreError::Broken {
-                    cause: "a sum without a row".to_owned(),
-                })
-        })
-        .await
+        let total = self.read_first("find_usage_total", || {
+            self.composed(&sql).bind_all(values.iter().cloned())
+        });
+        total.await?.ok_or_else(|| broken("a sum without a row"))
     }
 }
 
@@ -180,18 +158,14 @@ impl Tx {
             "cost_usd",
         ];
 
-        let insert = self.backend.dialect.insert_or_add(
-            insert,
-            "space, day, stage, provider, model",
-            &columns,
-        );
+        let insert =
+            self.dialect()
+                .insert_or_add(insert, "space, day, stage, provider, model", &columns);
 
         let insert = insert
             .bind(space.as_str().to_owned())
             .bind(sum.day.clone())
-            .bind(sum.stage.clone());
-
-        let insert = insert
+            .bind(sum.stage.clone())
             .bind(sum.provider.clone())
             .bind(sum.model.clone())
             .bind(sum.calls)
@@ -260,25 +234,15 @@ fn key_sums<'a>(rows: &[Row<'a>]) -> BTreeMap<(&'a str, String), Spent> {
     sums
 }
 
-pub(super) fn read_spent(row: &AnyRow) -> Result<Spent, StoreError> {
-    let sent: i64 = row.try_get("tokens_prompt")?;
-    Ok(Spent {
-        calls: row.try_get("calls")?,
-        tokens: sent.saturating_add(row.try_get("tokens_completion")?),
-        usd: row.try_get("cost_usd")?,
-    })
+row! {
+    Spent as "" { calls, usd = "cost_usd" }
+    from row {
+        tokens: get::<i64>(row, "tokens_prompt")?.saturating_add(get(row, "tokens_completion")?),
+    }
 }
 
-fn read_day(row: &AnyRow) -> Result<UsageDay, StoreError> {
-    Ok(UsageDay {
-        day: row.try_get("day")?,
-        stage: row.try_get("stage")?,
-        provider: row.try_get("provider")?,
-        model: row.try_get("model")?,
-        calls: row.try_get("calls")?,
-        tokens_prompt: row.try_get("tokens_prompt")?,
-        tokens_completion: row.try_get("tokens_completion")?,
-        tokens_cached: row.try_get("tokens_cached")?,
-        cost_usd: row.try_get("cost_usd")?,
-    })
+row! {
+    UsageDay as "" {
+        day, stage, provider, model, calls, tokens_prompt, tokens_completion, tokens_cached, cost_usd,
+    }
 }

@@ -6,10 +6,11 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::dialect::JOINT;
+use super::rows::Stored as _;
 use super::source_versions::read_version;
-use super::sources::read_source;
 use super::{Engine, Store, StoreError, Tx};
 use crate::base::ids::{SourceId, Space};
+use crate::model::source::Source;
 use crate::model::version_search::{VersionCandidate, VersionSearch};
 use finding::Finding;
 
@@ -20,7 +21,7 @@ impl Store {
         space: &Space,
         search: &VersionSearch,
     ) -> Result<Vec<VersionCandidate>, StoreError> {
-        let statement = Finding::new(space, search, &self.backend.dialect).statement();
+        let statement = Finding::new(space, search, self.dialect()).statement();
 
         // The statement is long, and most requests have one of few shapes. MariaDB (10.11) loses a
         // column of a derived table when it runs such a prepared statement for the second time.
@@ -98,7 +99,7 @@ impl Tx {
 
 fn read_candidate(row: &AnyRow) -> Result<VersionCandidate, StoreError> {
     let tags: Option<String> = row.try_get("tags")?;
-    let mut source = read_source(row)?;
+    let mut source = Source::read(row)?;
     source.tags = tags
         .iter()
         .flat_map(|tags| tags.split(JOINT))

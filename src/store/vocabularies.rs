@@ -1,9 +1,10 @@
 //! Rows of `vocabularies` and of the `lexicon`.
 
 use memoir_text::text::name_key;
-use sqlx::Row as _;
-use sqlx::any::AnyRow;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use super::rows::row;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -14,41 +15,37 @@ const NEWEST: &str = "SELECT version, terms_json FROM vocabularies WHERE space =
 /// Rows per insert.
 const ROWS: usize = 100;
 
-/// A term and another name for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A term and an alias of it: a search for one also finds the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = LexiconPair)]
 pub struct LexiconEntry {
+    #[schema(min_length = 1, max_length = 100)]
     pub term: String,
+    #[schema(min_length = 1, max_length = 100)]
     pub alias: String,
+}
+
+row! {
+    LexiconEntry as "" { term, alias }
+}
+
+row! {
+    Vocabulary as "" { version, terms = "terms_json" }
 }
 
 impl Store {
     /// The current vocabulary of a space; `None` if it has none of its own.
     pub async fn find_vocabulary(&self, space: &Space) -> Result<Option<Vocabulary>, StoreError> {
-        self.retry("find_vocabulary", || async {
-            let rows = self
-                .fetch_all(self.sql(NEWEST).bind(space.as_str()))
-                .await?;
-            rows.first().map(read_vocabulary).transpose()
-        })
-        .await
+        self.read_first("find_vocabulary", || self.sql(NEWEST).bind(space.as_str()))
+            .await
     }
 
     /// The whole lexicon of a space, in its order.
     pub async fn list_lexicon(&self, space: &Space) -> Result<Vec<LexiconEntry>, StoreError> {
-        self.retry("list_lexicon", || async {
-            let query =
-                self.sql("SELECT term, alias FROM lexicon WHERE space = ? ORDER BY position");
-            let rows = self.fetch_all(query.bind(space.as_str())).await?;
-            rows.iter()
-                .map(|row| {
-                    Ok(LexiconEntry {
-                        term: row.try_get("term")?,
-                        alias: row.try_get("alias")?,
-                    })
-                })
-                .collect()
-        })
-        .await
+        let sql = "SELECT term, alias FROM lexicon WHERE space = ? ORDER BY position";
+        self.read_all("list_lexicon", || self.sql(sql).bind(space.as_str()))
+            .await
     }
 }
 
@@ -60,8 +57,7 @@ impl Tx {
     ) -> Result<Option<Vocabulary>, StoreError> {
         self.count_vocabulary_write(space).await?;
         let query = self.sql(NEWEST).bind(space.as_str());
-        let row = self.fetch_optional(query).await?;
-        row.as_ref().map(read_vocabulary).transpose()
+        self.read_first(query).await
     }
 
     /// Whether a version of this name exists.
@@ -110,7 +106,7 @@ impl Tx {
         let mut position = 0_i64;
         for some in entries.chunks(ROWS) {
             let sql = "INSERT INTO lexicon (space, term_key, alias_key, term, alias, position) VALUES (?, ?, ?, ?, ?, ?)";
-            let mut insert = self.backend.dialect.insert_rows_if_absent(sql, some.len());
+            let mut insert = self.dialect().insert_rows_if_absent(sql, some.len());
             for entry in some {
                 insert = insert
                     .bind(space.as_str())
@@ -127,16 +123,4 @@ impl Tx {
 
         Ok(())
     }
-}
-
-fn read_vocabulary(row: &AnyRow) -> Result<Vocabulary, StoreError> {
-    let terms: String = row.try_get("terms_json")?;
-    let terms = serde_json::from_str(&terms).map_err(|error| StoreError::Broken {
-        cause: format!("a stored vocabulary cannot be parsed: {error}"),
-    })?;
-
-    Ok(Vocabulary {
-        version: row.try_get("version")?,
-        terms,
-    })
 }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use sqlx::Row as _;
-
+use super::dialect::BindAll as _;
+use super::rows::{Stored as _, Written as _, written_row};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -25,23 +25,19 @@ pub struct SourceState {
     pub changed_at: Timestamp,
 }
 
+written_row! {
+    WorkspaceRow as "" { version, body_json, created_at }
+}
+
 impl Store {
     /// The newest version of the workspace.
     pub async fn find_workspace(&self, space: &Space) -> Result<Option<WorkspaceRow>, StoreError> {
-        let sql = "SELECT version, body_json, created_at FROM workspaces \
-                   WHERE space = ? ORDER BY version DESC LIMIT 1";
-        self.retry("find_workspace", || async {
-            let query = self.sql(sql).bind(space.as_str().to_owned());
-            let rows = self.fetch_all(query).await?;
-            let Some(row) = rows.first() else {
-                return Ok(None);
-            };
-
-            Ok(Some(WorkspaceRow {
-                version: row.try_get("version")?,
-                body_json: row.try_get("body_json")?,
-                created_at: Timestamp::from_micros(row.try_get("created_at")?),
-            }))
+        let sql = format!(
+            "SELECT {} FROM workspaces WHERE space = ? ORDER BY version DESC LIMIT 1",
+            WorkspaceRow::COLUMNS
+        );
+        self.read_first("find_workspace", || {
+            self.composed(&sql).bind(space.as_str())
         })
         .await
     }
@@ -59,27 +55,16 @@ impl Store {
         let sql = "SELECT s.id, v.sha256, COALESCE(v.mtime, v.ingested_at) AS changed_at FROM sources s \
                    JOIN source_versions v ON v.space = s.space AND v.source_id = s.id \
                    AND v.version = s.latest_version WHERE s.space = ? AND s.id IN (??)";
-        self.retry("list_source_states", || async {
-            let query = self
-                .backend
-                .dialect
-                .query_list(sql, ids.len())
-                .bind(space.as_str());
-            let rows = self
-                .fetch_all(ids.iter().fold(query, |query, id| query.bind(id.as_str())))
-                .await?;
-            rows.iter()
-                .map(|row| {
-                    let id = SourceId::from_stored(row.try_get("id")?);
-                    let state = SourceState {
-                        sha256: row.try_get("sha256")?,
-                        changed_at: Timestamp::from_micros(row.try_get("changed_at")?),
-                    };
-                    Ok((id, state))
-                })
-                .collect()
-        })
-        .await
+        let rows = self.read_all::<(SourceId, String, Timestamp)>("list_source_states", || {
+            let query = self.dialect().query_list(sql, ids.len());
+            let query = query.bind(space.as_str());
+            query.bind_all(ids.iter().map(SourceId::as_str))
+        });
+        let states = rows.await?.into_iter().map(|(id, sha256, changed_at)| {
+            let state = SourceState { sha256, changed_at };
+            (id, state)
+        });
+        Ok(states.collect())
     }
 
     /// Adds a version, unless another writer has taken its number.
@@ -91,15 +76,11 @@ impl Store {
         let added = self
             .retry("add_workspace_version", || async {
                 let mut tx = self.begin().await?;
-                let insert = tx.backend.dialect.insert_if_absent(
-                    "INSERT INTO workspaces (space, version, body_json, created_at) \
+                let insert = tx.dialect().insert_if_absent(
+                    "INSERT INTO workspaces (version, body_json, created_at, space) \
                      VALUES (?, ?, ?, ?)",
                 );
-                let insert = insert
-                    .bind(space.as_str().to_owned())
-                    .bind(row.version)
-                    .bind(row.body_json.clone())
-                    .bind(row.created_at.as_micros());
+                let insert = row.bind(insert).bind(space.as_str());
                 let added = tx.execute(insert).await?;
                 tx.commit().await?;
                 Ok(added)

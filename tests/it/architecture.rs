@@ -192,20 +192,25 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("opentelemetry", &["llm"]),
     ("hyper", &["http"]),
     ("tower_http", &["http"]),
-    // The result of a query is also the result of a job and is hashed in the receipt, so it has one
-    // schema, defined where it is built. The same holds for a workspace, which is stored as it is
-    // shown, and for what the stages of a prompt report. A choice that settings and requests share
-    // is declared once, where its meaning is.
+    // What goes over the wire is declared once, where its meaning is, with its schema; `http`
+    // declares only what differs from that.
     (
         "utoipa",
         &[
+            "categories",
             "config",
+            "contextual_helpers",
             "conversation",
             "http",
+            "ingestion",
+            "jobs",
+            "llm",
             "model",
             "policy",
             "queries",
             "search",
+            "sources",
+            "store",
             "workbench",
         ],
     ),

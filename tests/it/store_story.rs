@@ -6,7 +6,7 @@ use std::time::Duration;
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
 use memoir::model::job::{Claim, Job, JobRecord, Lane, NewJob, Record};
-use memoir::model::source::Source;
+use memoir::model::source::{Source, SourceKind};
 use memoir::store::{
     NewResponse, SourceFilter, SourceKey, SourcePage, Store, StoreError, StoredAnswer,
 };
@@ -21,6 +21,7 @@ fn source(path: &str, created: i64) -> Source {
         user_id: "ann".to_owned(),
         filename: "plan.md".to_owned(),
         path: path.to_owned(),
+        kind: SourceKind::FileIngest,
         file_type: "md".to_owned(),
         eligible: true,
         tags: vec!["file_ingest".to_owned(), "z".to_owned(), "a".to_owned()],

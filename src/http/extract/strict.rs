@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::http::error::ApiError;
@@ -27,14 +26,6 @@ pub fn check(bytes: &[u8], nul_in: &str) -> Result<(), ApiError> {
         )),
         (Err(error), None) => Err(super::not_json(&error)),
     }
-}
-
-/// A field that may be omitted or null, which are not the same.
-#[expect(clippy::option_option, reason = "omitted and null differ")]
-pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// A step on the path to a value.

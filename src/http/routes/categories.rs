@@ -11,66 +11,43 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-use super::chunks::{ChunkListResponse, number, page_of};
+use super::chunks::{self, ChunkListResponse, number};
 use super::sources::AsOfQuery;
+use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryInput};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
-use crate::http::idempotency::{Begun, Idempotency, location};
-use crate::http::page;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{Created, Idempotency};
+use crate::http::page::{Page, list_query, list_response};
 use crate::http::state::AppState;
 use crate::model::category::Category;
 use crate::model::chunk::Chunk;
-use crate::store::{CategoryFilter, CategoryPage, ChunkScope};
-
-/// A category.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({
-    "id": 5, "parent_id": 2, "level": 3, "name": "History", "chunk_count": 12,
-    "created_at": "2026-01-31T12:00:00.000000Z"
-}))]
-pub struct CategoryResponse {
-    pub id: i64,
-    /// The id of the parent; null on level 1.
-    pub parent_id: Option<i64>,
-    /// The level, starting at 1.
-    pub level: i64,
-    pub name: String,
-    /// Number of chunks in it and its descendants, from the latest versions of the sources.
-    pub chunk_count: i64,
-    /// When the category was created. If older chunks were moved into it, the time of the oldest of
-    /// them.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-}
+use crate::store::{CategoryFilter, CategoryPage, ChunkScope, Tx};
 
 /// A category and its path.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CategoryDetailResponse {
     #[serde(flatten)]
-    pub category: CategoryResponse,
+    pub category: Category,
     /// Names from level 1 to this category.
     pub path: Vec<String>,
     /// Ids from level 1 to this category.
     pub path_ids: Vec<i64>,
 }
 
-/// A page of categories, sorted by level and then by age, oldest first.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct CategoryListResponse {
-    pub items: Vec<CategoryResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of categories, sorted by level and then by age, oldest first.
+    CategoryListResponse of Category
 }
 
 /// A page of the whole hierarchy as a flat list, parents before their children.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CategoryTreeResponse {
-    pub items: Vec<CategoryResponse>,
+    pub items: Vec<Category>,
     /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
     /// Number of levels.
@@ -86,7 +63,7 @@ pub struct CategoryTreeResponse {
 }
 
 /// A parent that has as many children as its limit allows.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct FullParentResponse {
     /// The parent category; null if level 1 is full.
     pub id: Option<i64>,
@@ -99,7 +76,7 @@ pub struct FullParentResponse {
 }
 
 /// The number of categories on a level and its limit.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CategoryLevelResponse {
     pub level: i64,
     pub categories: i64,
@@ -107,85 +84,38 @@ pub struct CategoryLevelResponse {
     pub limit: i64,
 }
 
-/// A category to create manually.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"name": "Lighthouses", "parent_id": 2}))]
-pub struct CreateCategoryRequest {
-    /// The name; unique under its parent, ignoring case.
-    #[schema(min_length = 1, max_length = 100)]
-    pub name: String,
-    /// The parent category; omit it on level 1.
-    #[serde(default)]
-    pub parent_id: Option<i64>,
-    /// The level; derived from the parent if omitted.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 100)]
-    pub level: Option<i64>,
+list_query! {
+    /// Filters and pagination of the category list.
+    ListCategoriesQuery {
+        /// Only children of this category.
+        parent_id: Option<i64>,
+        /// Only categories on this level; 1 is the highest.
+        level: Option<i64>,
+        /// Shows the hierarchy as it was at this time, with the source versions that were current then.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
-/// Filters and pagination of the category list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListCategoriesQuery {
-    /// Only children of this category.
-    #[serde(default)]
-    parent_id: Option<i64>,
-    /// Only categories on this level; 1 is the highest.
-    #[serde(default)]
-    level: Option<i64>,
-    /// Shows the hierarchy as it was at this time, with the source versions that were current then.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Pagination of the hierarchy.
+    TreeQuery {
+        /// Shows the hierarchy as it was at this time, with the source versions that were current then.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
-/// Pagination of the hierarchy.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct TreeQuery {
-    /// Shows the hierarchy as it was at this time, with the source versions that were current then.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
-}
-
-/// Filters and pagination of the chunks of a category.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct CategoryChunksQuery {
-    /// `latest`: chunks of the current versions only; `all`: chunks of earlier versions too.
-    #[serde(default)]
-    #[param(inline)]
-    version_scope: Option<VersionScopeName>,
-    /// Returns chunks of the source versions that were current at this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the chunks of a category.
+    CategoryChunksQuery {
+        /// `latest`: chunks of the current versions only; `all`: chunks of earlier versions too.
+        #[param(inline)]
+        version_scope: Option<VersionScopeName>,
+        /// Returns chunks of the source versions that were current at this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
 /// Which versions of the sources to include.
@@ -196,42 +126,21 @@ pub enum VersionScopeName {
     All,
 }
 
-impl From<&Category> for CategoryResponse {
-    fn from(category: &Category) -> Self {
-        Self {
-            id: category.id,
-            parent_id: category.parent_id,
-            level: category.level,
-            name: category.name.clone(),
-            chunk_count: category.chunk_count,
-            created_at: category.created_at.to_string(),
-        }
-    }
-}
-
-async fn list(
+/// The categories of a page, and the cursor for the next one.
+async fn page_of(
     categories: &Categories,
     space: &Space,
     filter: &CategoryFilter,
-    limit: Option<usize>,
-    cursor: Option<&str>,
-) -> Result<(Vec<CategoryResponse>, Option<String>), ApiError> {
-    let limit = page::limit(limit)?;
-    let fingerprint = format!("{filter:?}");
-    let after = page::decode_numbers(cursor, &fingerprint)?;
-    let page = CategoryPage {
-        after,
-        limit: Some(limit + 1),
+    (limit, cursor): (Option<usize>, Option<String>),
+) -> Result<(Vec<Category>, Option<String>), ApiError> {
+    let page = Page::new(limit, cursor, format!("{filter:?}"))?;
+    let wanted = CategoryPage {
+        after: page.after()?,
+        limit: Some(page.rows()),
     };
 
-    let found = categories.list(space, filter, &page).await?;
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, |category| {
-        (category.level, category.id)
-    });
-    Ok((
-        items.iter().map(CategoryResponse::from).collect(),
-        next_cursor,
-    ))
+    let found = categories.list(space, filter, &wanted).await?;
+    Ok(page.cut(found, |category| (category.level, category.id)))
 }
 
 /// List categories
@@ -246,26 +155,15 @@ pub async fn list_categories(
     State(categories): State<Categories>,
     QueryParams(query): QueryParams<ListCategoriesQuery>,
 ) -> Result<Json<CategoryListResponse>, ApiError> {
-    let as_of = moment("as_of", query.as_of.as_deref())?;
     let filter = CategoryFilter {
         parent_id: query.parent_id,
         level: query.level,
-        as_of,
+        as_of: query.as_of,
     };
 
-    let listed = list(
-        &categories,
-        &caller.space,
-        &filter,
-        query.limit,
-        query.cursor.as_deref(),
-    )
-    .await?;
-
-    Ok(Json(CategoryListResponse {
-        items: listed.0,
-        next_cursor: listed.1,
-    }))
+    let place = (query.limit, query.cursor);
+    let (items, next_cursor) = page_of(&categories, &caller.space, &filter, place).await?;
+    Ok(Json(CategoryListResponse { items, next_cursor }))
 }
 
 /// Get the whole hierarchy
@@ -281,21 +179,14 @@ pub async fn get_category_tree(
     State(categories): State<Categories>,
     QueryParams(query): QueryParams<TreeQuery>,
 ) -> Result<Json<CategoryTreeResponse>, ApiError> {
-    let as_of = moment("as_of", query.as_of.as_deref())?;
+    let as_of = query.as_of;
     let filter = CategoryFilter {
         as_of,
         ..CategoryFilter::default()
     };
 
-    let listed = list(
-        &categories,
-        &caller.space,
-        &filter,
-        query.limit,
-        query.cursor.as_deref(),
-    )
-    .await?;
-
+    let place = (query.limit, query.cursor);
+    let (items, next_cursor) = page_of(&categories, &caller.space, &filter, place).await?;
     let taxonomy = categories.taxonomy();
     let counts = categories.counts(&caller.space, as_of).await?;
     let full = |(level, categories)| CategoryLevelResponse {
@@ -305,8 +196,8 @@ pub async fn get_category_tree(
     };
 
     Ok(Json(CategoryTreeResponse {
-        items: listed.0,
-        next_cursor: listed.1,
+        items,
+        next_cursor,
         depth: taxonomy.depth(),
         limit_scope: taxonomy.scope().into_str().to_owned(),
         levels: counts.into_iter().map(full).collect(),
@@ -343,10 +234,10 @@ async fn full_parents(
 /// Creates a category manually, before any text is filed under it. Names that differ only in case,
 /// character width or spacing are considered equal.
 #[utoipa::path(
-    post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CreateCategoryRequest,
+    post, path = "/v1/categories", tag = "categories", operation_id = "create_category", request_body = CategoryInput,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new category.", body = CategoryResponse, headers(("Location" = String, description = "The URL of the new category."))),
+        (status = 201, description = "The new category.", body = Category, headers(("Location" = String, description = "The URL of the new category."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -354,43 +245,22 @@ pub async fn create_category(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody {
-        value: request,
-        bytes,
-        ..
-    }: JsonBody<CreateCategoryRequest>,
+    body: JsonBody<CategoryInput>,
 ) -> Result<Response, ApiError> {
-    let idempotency = Idempotency::of(&headers, "create_category", &bytes)?;
-    let input = CategoryInput {
-        name: request.name,
-        parent_id: request.parent_id,
-        level: request.level,
-    };
-
-    let created = state.store.retry_as("create_category", || async {
-        let mut tx = match idempotency.begin(&state.store, &caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
+    let idempotency = Idempotency::of(&headers, "create_category", &body.bytes)?;
+    let (state, caller, new) = (&state, &caller, &body.value);
+    let create = |mut tx: Tx| async move {
         let category = state
             .categories
-            .create(&mut tx, &caller.space, input.clone(), caller.now)
+            .create(&mut tx, &caller.space, new.clone(), caller.now)
             .await?;
 
-        let unkept = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        let headers = [
-            location(&format!("/v1/categories/{}", category.id))?,
-            unkept,
-        ];
+        let unkept = HeaderValue::from_static("no-store");
+        let created = Created::at(&format!("/v1/categories/{}", category.id), category)?;
+        Ok((tx, created.with(header::CACHE_CONTROL, unkept)))
+    };
 
-        let body = CategoryResponse::from(&category);
-        idempotency
-            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
-            .await
-    });
-
-    Ok(created.await?)
+    idempotency.create(state, caller, create).await
 }
 
 /// Get a category
@@ -408,7 +278,7 @@ pub async fn get_category(
     QueryParams(query): QueryParams<AsOfQuery>,
 ) -> Result<Json<CategoryDetailResponse>, ApiError> {
     let category = categories
-        .find(&caller.space, number(&id, "category")?, query.moment()?)
+        .find(&caller.space, number(&id, "category")?, query.as_of)
         .await?;
     let path = categories
         .paths(&caller.space, &[category.id])
@@ -418,7 +288,7 @@ pub async fn get_category(
 
     let (path_ids, path) = path.into_iter().unzip();
     Ok(Json(CategoryDetailResponse {
-        category: CategoryResponse::from(&category),
+        category,
         path,
         path_ids,
     }))
@@ -462,20 +332,20 @@ pub async fn list_category_chunks(
     PathId(id): PathId,
     QueryParams(query): QueryParams<CategoryChunksQuery>,
 ) -> Result<Json<ChunkListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
     let id = number(&id, "category")?;
     let latest = query.version_scope != Some(VersionScopeName::All);
     let scope = ChunkScope {
         latest,
-        as_of: moment("as_of", query.as_of.as_deref())?,
+        as_of: query.as_of,
     };
 
     let fingerprint = format!("category {id} {scope:?}");
-    let after = page::decode_place::<i64>(query.cursor.as_deref(), &fingerprint)?;
+    let page = Page::new(query.limit, query.cursor, fingerprint)?;
+    let after = page.after_item::<i64>()?;
     let found = categories
-        .chunks(&caller.space, id, scope, after, limit + 1)
+        .chunks(&caller.space, id, scope, after, page.rows())
         .await?;
     let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
 
-    page_of(&categories, &caller.space, found, limit, &fingerprint, key).await
+    chunks::page_of(&categories, &caller.space, &page, found, key).await
 }

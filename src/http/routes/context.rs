@@ -6,7 +6,7 @@ use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::memories::{EntityResponse, MemoryResponse};
+use super::memories::MemoryResponse;
 use crate::base::clock::Timestamp;
 use crate::base::ids::context_id;
 use crate::config::llm::Caps;
@@ -21,6 +21,7 @@ use crate::http::extract::JsonBody;
 use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
 use crate::model::llm_call::{LlmCall, Payer};
+use crate::model::memory::Entity;
 
 /// The longest `thread_context`.
 const MAX_CONTEXT_CHARS: usize = 100_000;
@@ -38,27 +39,21 @@ pub struct ContextRequest {
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The current thread, if there is one.
-    #[serde(default)]
     pub thread_id: Option<String>,
     /// Maximum tokens of the text, at four characters each; 2000 if omitted.
-    #[serde(default)]
     #[schema(minimum = 10, maximum = 200_000)]
     pub max_tokens: Option<usize>,
     /// A message to leave out: usually the stored message that contains the question.
-    #[serde(default)]
     pub exclude_message_id: Option<String>,
     /// The last messages, as text, for the model that analyses the question.
-    #[serde(default)]
     #[schema(max_length = 100_000)]
     pub thread_context: Option<String>,
     /// `search` (the default): by keyword and meaning, over all memories of the user; neighbouring
     /// messages and the aliases of the lexicon count too. `staged`: by the terms of the vocabulary,
     /// in three stages.
-    #[serde(default)]
     pub rank: Option<Rank>,
     /// With `rank: search`: 1 adds the messages before and after each message found; 0 (the
     /// default) adds none.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub expand: Option<usize>,
 }
@@ -76,10 +71,8 @@ pub struct AnalyzeRequest {
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The current thread. The analysis does not depend on it.
-    #[serde(default)]
     pub thread_id: Option<String>,
     /// The last messages, as text, for the model that analyses the question.
-    #[serde(default)]
     #[schema(max_length = 100_000)]
     pub thread_context: Option<String>,
 }
@@ -124,7 +117,7 @@ pub struct IntentResponse {
     /// `today`, `yesterday`, `last_week`, `last_month` or `all`.
     pub time_scope: String,
     /// Names, numbers and amounts in the question.
-    pub entities: Vec<EntityResponse>,
+    pub entities: Vec<Entity>,
     /// Whether the question is about the current thread only.
     pub search_current_thread_only: bool,
 }
@@ -360,15 +353,11 @@ impl ContextMemoryResponse {
 
 impl From<&Intent> for IntentResponse {
     fn from(intent: &Intent) -> Self {
-        let entities = intent.entities.iter().map(|entity| EntityResponse {
-            kind: entity.kind.clone(),
-            value: entity.value.clone(),
-        });
         Self {
             topics: intent.topics.clone(),
             category: intent.category.clone(),
             time_scope: intent.time_scope.clone(),
-            entities: entities.collect(),
+            entities: intent.entities.clone(),
             search_current_thread_only: intent.search_current_thread_only,
         }
     }

@@ -1,49 +1,23 @@
 //! Receipts of deletions.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::erasure::{Erased, Erasures};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{PathId, QueryParams};
-use crate::http::page;
+use crate::http::page::{Page, list_query, list_response};
 use crate::model::erasure::Erasure;
 use crate::store::ErasurePage;
 
-/// The receipt of a deletion. It is kept without content.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ErasureResponse {
-    pub id: String,
-    /// `source`, `thread`, `memory`, `user` or `space`.
-    #[schema(example = "user")]
-    pub kind: String,
-    /// A hash that names what was deleted, for those who know its id: SHA-256, in hexadecimal, of four
-    /// lines joined by line feeds: `memoir erasure`, the space, the kind and the id.
-    pub subject_sha256: String,
-    /// Number of rows deleted or emptied, by table.
-    pub rows: BTreeMap<String, u64>,
-    /// The API key of the request; null if the service requires no keys.
-    pub key_id: Option<String>,
-    /// The name of that key.
-    pub key_name: Option<String>,
-    /// The time of the request.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// When everything was deleted; null while some is left.
-    #[schema(format = DateTime)]
-    pub finished_at: Option<String>,
-}
-
 /// What was deleted: the receipt, and the number of items of each kind.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RemovalReceipt {
     #[serde(flatten)]
-    pub erasure: ErasureResponse,
+    pub erasure: Erasure,
     pub threads: u64,
     /// Messages of threads.
     pub messages: u64,
@@ -63,41 +37,14 @@ pub struct RemovalReceipt {
     pub log_truncated: Option<bool>,
 }
 
-/// Pagination of the receipts.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListErasuresQuery {
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Pagination of the receipts.
+    ListErasuresQuery {}
 }
 
-/// A page of receipts, newest first.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ErasureListResponse {
-    pub items: Vec<ErasureResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
-}
-
-impl From<Erasure> for ErasureResponse {
-    fn from(erasure: Erasure) -> Self {
-        Self {
-            id: erasure.id.to_string(),
-            kind: erasure.kind.into_str().to_owned(),
-            subject_sha256: erasure.subject_sha256,
-            rows: erasure.rows,
-            key_id: erasure.by.key_id,
-            key_name: erasure.by.key_name,
-            created_at: erasure.created_at.to_string(),
-            finished_at: erasure.finished_at.map(|time| time.to_string()),
-        }
-    }
+list_response! {
+    /// A page of receipts, newest first.
+    ErasureListResponse of Erasure
 }
 
 impl From<Erased> for RemovalReceipt {
@@ -113,7 +60,7 @@ impl From<Erased> for RemovalReceipt {
             stored_responses: rows("idempotency_keys"),
             sources: rows("sources"),
             log_truncated: erased.log_truncated,
-            erasure: erased.erasure.into(),
+            erasure: erased.erasure,
         }
     }
 }
@@ -132,19 +79,14 @@ pub async fn list_erasures(
     State(erasures): State<Erasures>,
     QueryParams(query): QueryParams<ListErasuresQuery>,
 ) -> Result<Json<ErasureListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
-    let before = page::decode_place(query.cursor.as_deref(), "erasures")?;
-    let page = ErasurePage {
-        before,
-        limit: limit + 1,
+    let page = Page::new(query.limit, query.cursor, "erasures")?;
+    let wanted = ErasurePage {
+        before: page.after_item()?,
+        limit: page.rows(),
     };
-    let found = erasures.list(&caller.space, &page).await?;
+    let found = erasures.list(&caller.space, &wanted).await?;
     let key = |erasure: &Erasure| (erasure.created_at.as_micros(), erasure.id.to_string());
-    let (items, next_cursor) = page::cut(found, limit, "erasures", key);
-    Ok(Json(ErasureListResponse {
-        items: items.into_iter().map(ErasureResponse::from).collect(),
-        next_cursor,
-    }))
+    Ok(page.list(found, key, |erasure| erasure))
 }
 
 /// Get a deletion
@@ -153,12 +95,12 @@ pub async fn list_erasures(
 #[utoipa::path(
     get, path = "/v1/erasures/{id}", tag = "admin", operation_id = "get_erasure",
     params(("id" = String, Path, description = "The id of the receipt.")),
-    responses((status = 200, description = "The receipt.", body = ErasureResponse))
+    responses((status = 200, description = "The receipt.", body = Erasure))
 )]
 pub async fn get_erasure(
     caller: Caller,
     State(erasures): State<Erasures>,
     PathId(id): PathId,
-) -> Result<Json<ErasureResponse>, ApiError> {
-    Ok(Json(erasures.find(&caller.space, &id).await?.into()))
+) -> Result<Json<Erasure>, ApiError> {
+    Ok(Json(erasures.find(&caller.space, &id).await?))
 }

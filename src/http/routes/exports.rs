@@ -68,7 +68,6 @@ pub struct ExportRequest {
     #[serde(default)]
     pub format: ExportFormat,
     /// The heading, for example the question.
-    #[serde(default)]
     #[schema(max_length = 1000)]
     pub title: Option<String>,
     /// The answer or the reply.

@@ -22,7 +22,7 @@ use crate::http::state::AppState;
 use crate::http::{body, wait};
 use crate::ingestion::NewIngestion;
 pub use batch::{__path_create_ingestion_batch, create_ingestion_batch};
-pub use wire::{CreateIngestionRequest, HelperFieldsRequest, IngestionUpload};
+pub use wire::{CreateIngestionRequest, IngestionUpload};
 
 /// Bodies above this size are parsed on a separate thread, so that they do not delay other
 /// requests.

@@ -14,15 +14,15 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::base::ids::JobId;
+use crate::base::clock::Timestamp;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{PathId, QueryParams};
-use crate::http::page;
+use crate::http::page::{Page, list_query};
 use crate::http::state::AppState;
 use crate::http::wait;
 use crate::jobs::Jobs;
-use crate::model::job::{Job, JobFilter, JobState};
+use crate::model::job::{Job, JobFilter, JobState, Span};
 use crate::store::JobPage;
 pub use bulk::{__path_cancel_jobs, __path_retry_jobs, cancel_jobs, retry_jobs};
 pub use helper::{
@@ -33,48 +33,32 @@ pub use wire::{JobListResponse, JobResponse, JobSummaryResponse};
 /// The longest time that a request may wait for a job.
 const MAX_WAIT_SECONDS: f64 = 60.0;
 
-/// Filters and pagination of the job list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListJobsQuery {
-    /// Only jobs in this state.
-    #[serde(default)]
-    #[param(inline)]
-    state: Option<JobState>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
-    /// `reindex`.
-    #[serde(default)]
-    kind: Option<String>,
-    /// Only jobs for this source.
-    #[serde(default)]
-    source_id: Option<String>,
-    /// Only jobs whose `error` has this code.
-    #[serde(default)]
-    code: Option<String>,
-    /// Only jobs created at or after this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    created_after: Option<String>,
-    /// Only jobs created before this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    created_before: Option<String>,
-    /// Only jobs that ended at or after this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    finished_after: Option<String>,
-    /// Only jobs that ended before this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    finished_before: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the job list.
+    ListJobsQuery {
+        /// Only jobs in this state.
+        #[param(inline)]
+        state: Option<JobState>,
+        /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
+        /// `reindex`.
+        kind: Option<String>,
+        /// Only jobs for this source.
+        source_id: Option<String>,
+        /// Only jobs whose `error` has this code.
+        code: Option<String>,
+        /// Only jobs created at or after this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        created_after: Option<Timestamp>,
+        /// Only jobs created before this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        created_before: Option<Timestamp>,
+        /// Only jobs that ended at or after this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        finished_after: Option<Timestamp>,
+        /// Only jobs that ended before this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        finished_before: Option<Timestamp>,
+    }
 }
 
 /// Options for reading a job.
@@ -84,12 +68,10 @@ pub struct ListJobsQuery {
 pub struct GetJobQuery {
     /// Maximum number of seconds to wait until the job has ended or needs a helper; without it, the
     /// response is immediate. The response shows the state of the job at that time.
-    #[serde(default)]
     #[param(minimum = 0, maximum = 60)]
     wait: Option<f64>,
     /// Whether to include batches, responses and errors; true if omitted. A long job has thousands
     /// of them.
-    #[serde(default)]
     details: Option<bool>,
 }
 
@@ -105,43 +87,29 @@ pub async fn list_jobs(
     State(jobs): State<Jobs>,
     QueryParams(query): QueryParams<ListJobsQuery>,
 ) -> Result<Json<JobListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
     let filter = JobFilter {
         state: query.state,
         kind: query.kind,
         source_id: query.source_id,
         code: query.code,
-        created: bulk::span(
-            "created",
-            query.created_after.as_deref(),
-            query.created_before.as_deref(),
-        )?,
-        finished: bulk::span(
-            "finished",
-            query.finished_after.as_deref(),
-            query.finished_before.as_deref(),
-        )?,
+        created: Span {
+            after: query.created_after,
+            before: query.created_before,
+        },
+        finished: Span {
+            after: query.finished_after,
+            before: query.finished_before,
+        },
     };
 
-    let fingerprint = format!("{filter:?}");
-    let before = page::decode_place::<JobId>(query.cursor.as_deref(), &fingerprint)?;
-    let found = jobs
-        .list(
-            &caller.space,
-            &filter,
-            &JobPage {
-                before,
-                limit: limit + 1,
-            },
-        )
-        .await?;
-
+    let page = Page::new(query.limit, query.cursor, format!("{filter:?}"))?;
+    let wanted = JobPage {
+        before: page.after_item()?,
+        limit: page.rows(),
+    };
+    let found = jobs.list(&caller.space, &filter, &wanted).await?;
     let key = |job: &Job| (job.created_at.as_micros(), job.id.to_string());
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    Ok(Json(JobListResponse {
-        items: items.iter().map(JobSummaryResponse::from).collect(),
-        next_cursor,
-    }))
+    Ok(page.list(found, key, |job| JobSummaryResponse::from(&job)))
 }
 
 /// Get a job

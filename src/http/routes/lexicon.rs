@@ -19,28 +19,12 @@ use crate::store::LexiconEntry;
 pub struct Lexicon {
     /// The pairs, in the order in which they were stored; at most 5,000.
     #[schema(max_items = 5000)]
-    pub entries: Vec<LexiconPair>,
-}
-
-/// A term and an alias of it: a search for one also finds the other.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LexiconPair {
-    #[schema(min_length = 1, max_length = 100)]
-    pub term: String,
-    #[schema(min_length = 1, max_length = 100)]
-    pub alias: String,
+    pub entries: Vec<LexiconEntry>,
 }
 
 impl From<Vec<LexiconEntry>> for Lexicon {
     fn from(entries: Vec<LexiconEntry>) -> Self {
-        let pairs = entries.into_iter().map(|entry| LexiconPair {
-            term: entry.term,
-            alias: entry.alias,
-        });
-        Self {
-            entries: pairs.collect(),
-        }
+        Self { entries }
     }
 }
 
@@ -83,12 +67,8 @@ pub async fn update_lexicon(
         extract::parse(&bytes)?
     };
 
-    let entries = lexicon.entries.into_iter().map(|pair| LexiconEntry {
-        term: pair.term,
-        alias: pair.alias,
-    });
     let stored = conversation
-        .replace_lexicon(&caller.space, entries.collect())
+        .replace_lexicon(&caller.space, lexicon.entries)
         .await?;
     Ok(Json(stored.into()))
 }
@@ -105,7 +85,7 @@ fn read_csv(bytes: &[u8]) -> Result<Lexicon, ApiError> {
         match fields.as_slice() {
             [""] => {}
             [term, alias] if number == 1 && (*term, *alias) == ("term", "alias") => {}
-            [term, alias] => entries.push(LexiconPair {
+            [term, alias] => entries.push(LexiconEntry {
                 term: (*term).to_owned(),
                 alias: (*alias).to_owned(),
             }),

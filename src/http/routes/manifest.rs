@@ -3,19 +3,20 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::sources::ListSourcesQuery;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::QueryParams;
-use crate::model::source::FILE_INGEST;
+use crate::http::page::list_response;
+use crate::model::source::SourceKind;
 use crate::model::version_search::ManifestEntry;
 use crate::sources::retrieval::DocumentRetrieval;
 
 /// A file and its newest version.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
     "source_id": "0199a7e0-1c2d-7000-8000-000000000000", "user_id": "default", "path": "/docs/plan.md",
     "filename": "plan.md", "kind": "file_ingest", "type": "md",
@@ -29,7 +30,8 @@ pub struct ManifestEntryResponse {
     pub path: String,
     pub filename: String,
     /// Always `file_ingest`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: SourceKind,
     /// The file type, from the extension.
     #[serde(rename = "type")]
     pub file_type: String,
@@ -49,12 +51,9 @@ pub struct ManifestEntryResponse {
     pub ingested_at: Option<String>,
 }
 
-/// A page of the manifest, in the order of `sort`.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ManifestResponse {
-    pub items: Vec<ManifestEntryResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of the manifest, in the order of `sort`.
+    ManifestResponse of ManifestEntryResponse
 }
 
 impl From<ManifestEntry> for ManifestEntryResponse {
@@ -74,7 +73,7 @@ impl From<ManifestEntry> for ManifestEntryResponse {
             user_id: source.user_id,
             path: source.path,
             filename: source.filename,
-            kind: FILE_INGEST.to_owned(),
+            kind: source.kind,
             file_type: source.file_type,
             tags: source.tags,
             eligible: source.eligible,
@@ -108,8 +107,6 @@ pub async fn get_manifest(
             version.map(|version| version.facts.size_bytes),
         )
     });
-    Ok(Json(ManifestResponse {
-        items: items.into_iter().map(ManifestEntryResponse::from).collect(),
-        next_cursor,
-    }))
+    let items = items.into_iter().map(ManifestEntryResponse::from).collect();
+    Ok(Json(ManifestResponse { items, next_cursor }))
 }

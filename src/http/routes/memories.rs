@@ -7,189 +7,60 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use super::erasures::RemovalReceipt;
 use super::jobs::JobSummaryResponse;
 use super::threads::UserQuery;
-use crate::base::ids::{MemoryId, ThreadId};
+use crate::base::clock::Timestamp;
+use crate::base::ids::ThreadId;
 use crate::conversation::memories::{MemoryChange, NewMemory};
-use crate::conversation::{Conversation, Correction, DEFAULT_USER};
+use crate::conversation::{Conversation, DEFAULT_USER};
 use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
-use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
-use crate::http::idempotency::{Begun, Idempotency, location};
-use crate::http::page;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{Created, Idempotency, location};
+use crate::http::page::{Page, list_query};
 use crate::http::state::AppState;
-use crate::model::memory::{EnrichmentState, FileHint, Memory, MemoryKind};
-use crate::store::{MemoryFilter, MemoryPage};
+use crate::model::memory::{EnrichmentState, Memory, MemoryKind};
+use crate::store::{MemoryFilter, MemoryPage, Tx};
 
-pub use wire::{EntityResponse, MemoryListResponse, MemoryResponse};
+pub use wire::{MemoryListResponse, MemoryResponse};
 
-/// A memory to create: what an application knows about an end user.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"user_id": "U-123", "type": "preference", "content": "User prefers SMS notifications for orders"}))]
-pub struct CreateMemoryRequest {
-    /// The end user; `default` if omitted.
-    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
-    #[schema(max_length = 128)]
-    pub user_id: Option<String>,
-    /// A thread of the user that it belongs to.
-    #[serde(default)]
-    pub thread_id: Option<String>,
-    /// `fact` (the default), `preference` or `summary`.
-    #[serde(default, rename = "type")]
-    pub kind: Option<String>,
-    /// The title.
-    #[serde(default)]
-    #[schema(max_length = 300)]
-    pub title: Option<String>,
-    /// The text, stored verbatim.
-    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
-    pub content: String,
-    /// A category of the vocabulary, or `user_preference`.
-    #[serde(default)]
-    pub category: Option<String>,
-    /// Topics of the vocabulary.
-    #[serde(default)]
-    #[schema(max_items = 3)]
-    pub topics: Vec<String>,
-    /// Tags to find the memory by.
-    #[serde(default)]
-    #[schema(max_items = 20)]
-    pub tags: Vec<String>,
-    /// The importance, from 0 to 1.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 1)]
-    pub importance: Option<f64>,
-    /// Whether to mark it as important, which raises its importance to at least 0.9; false if
-    /// omitted.
-    #[serde(default)]
-    pub important: Option<bool>,
-    /// Whether a summary becomes part of the window of its thread; false if omitted.
-    #[serde(default)]
-    pub pinned: Option<bool>,
-    /// The time from which it is true; now if omitted.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_at: Option<String>,
-    /// The file that it is about.
-    #[serde(default)]
-    pub file_path: Option<String>,
-    /// SHA-256 of the version of the file that it is about.
-    #[serde(default)]
-    pub file_sha256: Option<String>,
-    /// When that version of the file was last modified.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub file_mtime: Option<String>,
-    /// The memory that it replaces, which is kept but no longer used.
-    #[serde(default)]
-    pub supersedes: Option<String>,
-}
-
-/// The fields to change; omitted fields stay unchanged.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"important": true, "topics": ["shipping"], "tags": ["diet"]}))]
-pub struct UpdateMemoryRequest {
-    /// The new title; null removes it.
-    #[serde(default, deserialize_with = "crate::http::extract::given")]
-    #[schema(value_type = Option<String>, max_length = 300)]
-    #[expect(clippy::option_option, reason = "omitted and null differ")]
-    pub title: Option<Option<String>>,
-    /// Corrects the topics: topics of the vocabulary, in place of the model's. Corrected fields stay
-    /// when the memory is classified again; null ends the correction, so that the next
-    /// classification replaces them.
-    #[serde(default, deserialize_with = "crate::http::extract::given")]
-    #[schema(value_type = Option<Vec<String>>, max_items = 3)]
-    #[expect(clippy::option_option, reason = "omitted and null differ")]
-    pub topics: Option<Option<Vec<String>>>,
-    /// Corrects the category: one of the vocabulary, or `user_preference`; null ends the correction.
-    #[serde(default, deserialize_with = "crate::http::extract::given")]
-    #[schema(value_type = Option<String>)]
-    #[expect(clippy::option_option, reason = "omitted and null differ")]
-    pub category: Option<Option<String>>,
-    /// Corrects the message type: one of the vocabulary; null ends the correction.
-    #[serde(default, deserialize_with = "crate::http::extract::given")]
-    #[schema(value_type = Option<String>)]
-    #[expect(clippy::option_option, reason = "omitted and null differ")]
-    pub message_type: Option<Option<String>>,
-    /// The importance, from 0 to 1, which replaces the value from the model; null removes the
-    /// value.
-    #[serde(default, deserialize_with = "crate::http::extract::given")]
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1)]
-    #[expect(clippy::option_option, reason = "omitted and null differ")]
-    pub importance: Option<Option<f64>>,
-    /// Whether it is marked as important, which raises its importance to at least 0.9.
-    #[serde(default)]
-    pub important: Option<bool>,
-    /// Whether it is pinned. A pinned summary is part of the window of its thread.
-    #[serde(default)]
-    pub pinned: Option<bool>,
-    /// The new tags, which replace all existing ones.
-    #[serde(default)]
-    #[schema(max_items = 20)]
-    pub tags: Option<Vec<String>>,
-    /// Set to true to use a replaced memory again.
-    #[serde(default)]
-    pub restore: Option<bool>,
-}
-
-/// Filters and pagination of the memory list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListMemoriesQuery {
-    /// The end user; `default` if omitted.
-    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
-    user_id: Option<String>,
-    /// Only memories of this thread.
-    #[serde(default)]
-    #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
-    thread_id: Option<String>,
-    /// Only this type: `message`, `fact`, `preference` or `summary`; all types except `message` if
-    /// omitted.
-    #[serde(default, rename = "type")]
-    #[param(pattern = "^(message|fact|preference|summary)$")]
-    kind: Option<String>,
-    /// Only memories with this tag.
-    #[serde(default)]
-    tag: Option<String>,
-    /// Only memories with this topic.
-    #[serde(default)]
-    topic: Option<String>,
-    /// Only memories with this category of the vocabulary, which is not a category of the hierarchy.
-    #[serde(default)]
-    category: Option<String>,
-    /// Only memories whose classification is in this state: `pending`, `done`, `failed` or `none`.
-    #[serde(default)]
-    #[param(pattern = "^(pending|done|failed|none)$")]
-    enrichment_state: Option<String>,
-    /// Only memories that are (true) or are not (false) pinned.
-    #[serde(default)]
-    pinned: Option<bool>,
-    /// Only memories that are (true) or are not (false) marked as important.
-    #[serde(default)]
-    important: Option<bool>,
-    /// Returns the memories that were in force at this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Whether to include memories that newer ones have replaced; false if omitted.
-    #[serde(default)]
-    superseded: Option<bool>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the memory list.
+    ListMemoriesQuery {
+        /// The end user; `default` if omitted.
+        #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+        user_id: Option<String>,
+        /// Only memories of this thread.
+        #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
+        thread_id: Option<String>,
+        /// Only this type: `message`, `fact`, `preference` or `summary`; all types except `message` if
+        /// omitted.
+        #[serde(default, rename = "type")]
+        #[param(pattern = "^(message|fact|preference|summary)$")]
+        kind: Option<String>,
+        /// Only memories with this tag.
+        tag: Option<String>,
+        /// Only memories with this topic.
+        topic: Option<String>,
+        /// Only memories with this category of the vocabulary, which is not a category of the hierarchy.
+        category: Option<String>,
+        /// Only memories whose classification is in this state: `pending`, `done`, `failed` or `none`.
+        #[param(pattern = "^(pending|done|failed|none)$")]
+        enrichment_state: Option<String>,
+        /// Only memories that are (true) or are not (false) pinned.
+        pinned: Option<bool>,
+        /// Only memories that are (true) or are not (false) marked as important.
+        important: Option<bool>,
+        /// Returns the memories that were in force at this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+        /// Whether to include memories that newer ones have replaced; false if omitted.
+        superseded: Option<bool>,
+    }
 }
 
 /// Create a memory
@@ -199,7 +70,7 @@ pub struct ListMemoriesQuery {
 /// returns 409. Send an `Idempotency-Key` to make the request
 /// safe to retry.
 #[utoipa::path(
-    post, path = "/v1/memories", tag = "conversations", operation_id = "create_memory", request_body = CreateMemoryRequest,
+    post, path = "/v1/memories", tag = "conversations", operation_id = "create_memory", request_body = NewMemory,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
         (status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The URL of the new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
@@ -211,44 +82,29 @@ pub async fn create_memory(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody {
-        value: request,
-        bytes,
-        ..
-    }: JsonBody<CreateMemoryRequest>,
+    body: JsonBody<NewMemory>,
 ) -> Result<Response, ApiError> {
-    let idempotency = Idempotency::of(&headers, "create_memory", &bytes)?;
+    let idempotency = Idempotency::of(&headers, "create_memory", &body.bytes)?;
     if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         return Ok(response);
     }
 
-    let new = new_memory(request)?;
     let ready = state
         .conversation
-        .prepare_memory(&caller.space, new, caller.now)
+        .prepare_memory(&caller.space, body.value, caller.now)
         .await?;
-
-    let created = state.store.retry_as("create_memory", || async {
-        let mut tx = match idempotency.begin(&state.store, &caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
-        state
-            .conversation
-            .add_memory(&mut tx, &caller.space, &ready, caller.now)
+    let (state, caller, ready) = (&state, &caller, &ready);
+    let add = |mut tx: Tx| async move {
+        let conversation = &state.conversation;
+        conversation
+            .add_memory(&mut tx, &caller.space, ready, caller.now)
             .await?;
         let body = MemoryResponse::of(&ready.memory, caller.now);
-        let headers = [
-            location(&format!("/v1/memories/{}", body.id))?,
-            (header::ETAG, etag::etag(&body)),
-        ];
-        idempotency
-            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
-            .await
-    });
+        let created = Created::at(&format!("/v1/memories/{}", body.id), body)?;
+        Ok((tx, created.with_etag()))
+    };
 
-    Ok(created.await?)
+    idempotency.create(state, caller, add).await
 }
 
 /// List memories
@@ -265,26 +121,19 @@ pub async fn list_memories(
     State(conversation): State<Conversation>,
     QueryParams(query): QueryParams<ListMemoriesQuery>,
 ) -> Result<Json<MemoryListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
     let filter = filter(&query)?;
-    let fingerprint = format!("{filter:?}");
-    let from = page::decode_place::<MemoryId>(query.cursor.as_deref(), &fingerprint)?;
-    let page = MemoryPage {
-        from,
+    let page = Page::new(query.limit, query.cursor, format!("{filter:?}"))?;
+    let wanted = MemoryPage {
+        from: page.after_item()?,
         newest_first: false,
-        limit: limit + 1,
+        limit: page.rows(),
     };
     let found = conversation
-        .list_memories(&caller.space, &filter, &page)
+        .list_memories(&caller.space, &filter, &wanted)
         .await?;
 
     let key = |memory: &Memory| (memory.created_at.as_micros(), memory.id.to_string());
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
-    Ok(Json(MemoryListResponse {
-        items: items.iter().map(shown).collect(),
-        next_cursor,
-    }))
+    Ok(page.list(found, key, |memory| MemoryResponse::of(&memory, caller.now)))
 }
 
 /// Get a memory
@@ -318,7 +167,7 @@ pub async fn get_memory(
 /// marked as important or pinned. The text cannot be changed. With `If-Match`, returns 412 if it has
 /// changed since you read it.
 #[utoipa::path(
-    patch, path = "/v1/memories/{id}", tag = "conversations", operation_id = "update_memory", request_body = UpdateMemoryRequest,
+    patch, path = "/v1/memories/{id}", tag = "conversations", operation_id = "update_memory", request_body = MemoryChange,
     params(("id" = String, Path, description = "The memory's id."), UserQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
         (status = 200, description = "The updated memory.", body = MemoryResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
@@ -331,23 +180,10 @@ pub async fn update_memory(
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
-    JsonBody { value: request, .. }: JsonBody<UpdateMemoryRequest>,
+    JsonBody { value: change, .. }: JsonBody<MemoryChange>,
 ) -> Result<Response, ApiError> {
-    let change = MemoryChange {
-        title: request.title,
-        correction: Correction {
-            topics: request.topics,
-            category: request.category,
-            message_type: request.message_type,
-            importance: request.importance,
-        },
-        important: request.important,
-        pinned: request.pinned,
-        tags: request.tags,
-        restore: request.restore.unwrap_or(false),
-    };
     let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
-    let unchanged = etag::condition(&headers, shown);
+    let unchanged = etag::condition_on(&headers, shown);
     let memory = conversation
         .update_memory(
             &caller.space,
@@ -384,7 +220,7 @@ pub async fn delete_memory(
     headers: HeaderMap,
 ) -> Result<Json<RemovalReceipt>, ApiError> {
     let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
-    let unchanged = etag::condition(&headers, shown);
+    let unchanged = etag::condition_on(&headers, shown);
     let erased = erasures
         .memory(&caller.erasure(), &id, query.user_id.as_deref(), unchanged)
         .await?;
@@ -432,30 +268,6 @@ pub async fn enrich_memory(
     Ok((StatusCode::ACCEPTED, [place, later], body).into_response())
 }
 
-fn new_memory(request: CreateMemoryRequest) -> Result<NewMemory, ApiError> {
-    Ok(NewMemory {
-        user_id: request.user_id,
-        thread_id: request.thread_id,
-        kind: request.kind,
-        title: request.title,
-        content: request.content,
-        category: request.category,
-        topics: request.topics,
-        tags: request.tags,
-        importance: request.importance,
-        important: request.important.unwrap_or(false),
-        pinned: request.pinned.unwrap_or(false),
-        created_at: moment("created_at", request.created_at.as_deref())?,
-        file: FileHint {
-            path: request.file_path,
-            sha256: request.file_sha256,
-            mtime: moment("file_mtime", request.file_mtime.as_deref())?,
-        },
-        supersedes: request.supersedes,
-        redacted: false,
-    })
-}
-
 fn filter(query: &ListMemoriesQuery) -> Result<MemoryFilter, ApiError> {
     let kinds = match query.kind.as_deref() {
         None => vec!["fact", "preference", "summary"],
@@ -494,7 +306,7 @@ fn filter(query: &ListMemoriesQuery) -> Result<MemoryFilter, ApiError> {
         enrichment_state: state.transpose()?,
         pinned: query.pinned,
         important: query.important,
-        as_of: moment("as_of", query.as_of.as_deref())?,
+        as_of: query.as_of,
         superseded: query.superseded.unwrap_or(false),
     })
 }

@@ -34,41 +34,31 @@ pub struct RetrieveMemoryRequest {
     #[schema(max_length = 128)]
     pub user_id: Option<String>,
     /// The current thread, which must belong to the user.
-    #[serde(default)]
     pub session_id: Option<String>,
     /// Must be true for memories to be searched.
-    #[serde(default)]
     pub use_memory: Option<bool>,
     /// The user's message, at most 4,000 characters.
     #[serde(default, alias = "message", alias = "userMessage")]
     pub query: String,
     /// The version of the policy to use, such as `retrieval@3`; the current one if omitted.
-    #[serde(default)]
     #[schema(pattern = "^[a-z0-9_-]{1,64}(@[0-9]{1,18})?$")]
     pub policy: Option<String>,
     /// Whether to return what every step dropped or changed; false if omitted.
-    #[serde(default)]
     pub explain: Option<bool>,
     /// Values for this request. The same fields may also be sent at the top level.
-    #[serde(default)]
     pub config: Option<RetrieveMemoryConfig>,
     /// Maximum number of memories, from 6 to 10. If the value of the policy is outside this range,
     /// values up to it are allowed too.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 20)]
     pub top_k: Option<usize>,
     /// Maximum number of sentences per memory: 1 or 2, or up to the value of the policy.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 5)]
     pub clip_sentences: Option<usize>,
     /// Maximum tokens of all memories together: 1 to 1,500, or up to the value of the policy.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 3000)]
     pub max_tokens: Option<usize>,
-    #[serde(default)]
     pub search_type: Option<SearchType>,
     /// Memories with a lower score are left out.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
 }

@@ -8,13 +8,13 @@ use axum::extract::State;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
-use crate::http::page;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::page::{Page, list_query, list_response};
 use crate::http::routes::memory_payload::{
     MemoryEntryResponse, PayloadMetadataResponse, StepResponse, payload, steps,
 };
@@ -59,26 +59,14 @@ pub struct PolicyListResponse {
     pub items: Vec<PolicyResponse>,
 }
 
-/// A page of versions, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PolicyVersionListResponse {
-    pub items: Vec<PolicyResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of versions, newest first.
+    PolicyVersionListResponse of PolicyResponse
 }
 
-/// Pagination of the versions.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListPolicyVersionsQuery {
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Pagination of the versions.
+    ListPolicyVersionsQuery {}
 }
 
 /// A policy and the candidates to try it on.
@@ -94,11 +82,9 @@ pub struct ListPolicyVersionsQuery {
 pub struct TryPolicyRequest {
     /// A stored policy, with or without a version: `retrieval`, `retrieval@3`. The current version
     /// of `retrieval` if this and `settings` are omitted.
-    #[serde(default)]
     #[schema(example = "retrieval@0", pattern = "^[a-z0-9_-]{1,64}(@[0-9]{1,18})?$")]
     pub policy: Option<String>,
     /// Settings to try instead of a stored policy.
-    #[serde(default)]
     pub settings: Option<Settings>,
     /// Memories that a search could return, in any order, with at most 1,000,000 characters
     /// together.
@@ -120,19 +106,16 @@ pub struct CandidateRequest {
     #[schema(minimum = 0, maximum = 1)]
     pub score: f64,
     /// When it was said.
-    #[schema(format = DateTime)]
-    pub timestamp: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub timestamp: Timestamp,
     /// The thread that it belongs to.
-    #[serde(default)]
     pub session_id: Option<String>,
     /// The id of the message.
-    #[serde(default)]
     pub message_id: Option<String>,
     /// The type of the memory; `message` if omitted.
     #[serde(default, rename = "type")]
     pub memory_type: Option<MemoryType>,
     /// Who said it.
-    #[serde(default)]
     pub role: Option<Speaker>,
 }
 
@@ -181,23 +164,20 @@ pub async fn list_policy_versions(
     PathId(name): PathId,
     QueryParams(query): QueryParams<ListPolicyVersionsQuery>,
 ) -> Result<Json<PolicyVersionListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
-    let filter = format!("policy {name}");
-    let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), &filter)?;
-    let below = after.and_then(|[version]| version.parse().ok());
+    let page = Page::new(query.limit, query.cursor, format!("policy {name}"))?;
+    let below = page
+        .after_texts()?
+        .and_then(|[version]| version.parse().ok());
 
     let name = named(Some(&name)).map(|named| PolicyName {
         version: None,
         ..named
     })?;
     let found = policies
-        .versions(&caller.space, &name, below, limit + 1)
+        .versions(&caller.space, &name, below, page.rows())
         .await?;
-    let (found, next_cursor) =
-        page::cut(found, limit, &filter, |policy| [policy.version.to_string()]);
-
-    let items = found.into_iter().map(PolicyResponse::from).collect();
-    Ok(Json(PolicyVersionListResponse { items, next_cursor }))
+    let key = |policy: &PolicyVersion| [policy.version.to_string()];
+    Ok(page.list(found, key, PolicyResponse::from))
 }
 
 /// Try a policy
@@ -312,19 +292,15 @@ fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, Ap
         return Err(ApiError::invalid_field("candidates", rule));
     }
 
-    let read = |(index, request): (usize, CandidateRequest)| {
-        let field = format!("candidates[{index}].timestamp");
-        let timestamp = moment(&field, Some(&request.timestamp))?;
-        Ok(Candidate {
-            id: request.id,
-            content: request.content,
-            score: request.score,
-            timestamp: timestamp.unwrap_or(Timestamp::from_micros(0)),
-            session_id: request.session_id.unwrap_or_default(),
-            message_id: request.message_id,
-            memory_type: request.memory_type.unwrap_or(MemoryType::Message),
-            speaker: request.role,
-        })
+    let read = |request: CandidateRequest| Candidate {
+        id: request.id,
+        content: request.content,
+        score: request.score,
+        timestamp: request.timestamp,
+        session_id: request.session_id.unwrap_or_default(),
+        message_id: request.message_id,
+        memory_type: request.memory_type.unwrap_or(MemoryType::Message),
+        speaker: request.role,
     };
-    requests.into_iter().enumerate().map(read).collect()
+    Ok(requests.into_iter().map(read).collect())
 }

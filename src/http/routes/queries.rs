@@ -9,18 +9,15 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::jobs::JobSummaryResponse;
-use crate::base::ids::QueryId;
 use crate::config::auth::Role;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::event_stream;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
 use crate::http::idempotency::{Idempotency, Turn};
-use crate::http::page;
+use crate::http::page::{Page, list_query};
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
 use crate::llm::Llm;
@@ -36,21 +33,13 @@ pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse}
 /// briefly.
 pub const ANSWERED: &str = "answer_query";
 
-/// Filters and pagination of the receipt list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListQueriesQuery {
-    /// Only queries that were limited to this end user.
-    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
-    user_id: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the receipt list.
+    ListQueriesQuery {
+        /// Only queries that were limited to this end user.
+        #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+        user_id: Option<String>,
+    }
 }
 
 /// Run a query
@@ -208,27 +197,16 @@ pub async fn list_queries(
     State(queries): State<Queries>,
     QueryParams(query): QueryParams<ListQueriesQuery>,
 ) -> Result<Json<QueryListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
     let fingerprint = format!("queries|{:?}", query.user_id);
-    let before = page::decode_place::<QueryId>(query.cursor.as_deref(), &fingerprint)?;
-    let found = queries
-        .receipts()
-        .list(
-            &caller.space,
-            &QueryPage {
-                before,
-                user_id: query.user_id,
-                limit: limit + 1,
-            },
-        )
-        .await?;
-
+    let page = Page::new(query.limit, query.cursor, fingerprint)?;
+    let wanted = QueryPage {
+        before: page.after_item()?,
+        user_id: query.user_id,
+        limit: page.rows(),
+    };
+    let found = queries.receipts().list(&caller.space, &wanted).await?;
     let key = |query: &StoredQuery| (query.created_at.as_micros(), query.id.to_string());
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    Ok(Json(QueryListResponse {
-        items: items.iter().map(Into::into).collect(),
-        next_cursor,
-    }))
+    Ok(page.list(found, key, |query| (&query).into()))
 }
 
 /// Get a receipt

@@ -32,16 +32,13 @@ pub struct SearchRequest {
     /// What to search: the chunks of sources (`chunks`, the default), the same with only the best
     /// chunk of each source (`sources`), the memories of the end user in `filters.user_id`
     /// (`memories`), or chunks and memories (`both`).
-    #[serde(default)]
     pub scope: Option<SearchScope>,
     /// Maximum number of items; 20 if omitted.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 200)]
     pub k: Option<i64>,
     /// Omits items with a lower score. Scores can be compared between searches of one type. If
     /// omitted, a `hybrid` search returns nothing if no text has a word of the query or a meaning
     /// close to it; with 0, it returns the nearest texts anyway.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub min_score: Option<f64>,
     #[serde(default, deserialize_with = "object_or_null")]

@@ -6,7 +6,7 @@ mod versions;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -17,11 +17,12 @@ use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::etag;
-use crate::http::extract::{JsonBody, PathId, QueryParams, moment};
-use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::idempotency::{Created, Idempotency};
 use crate::http::state::AppState;
-use crate::model::source::{FILE_INGEST, Source};
+use crate::model::source::Source;
 use crate::sources::{DescribedSource, NewSource, SourceChange, Sources};
+use crate::store::Tx;
 
 pub use helpers::{
     __path_get_helper, __path_list_helpers, __path_preview_helper, __path_regenerate_helper,
@@ -35,150 +36,10 @@ pub use versions::{
     get_source_content, get_source_version, list_source_chunks, list_source_versions,
 };
 
-/// A source.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({
-    "id": "0199a7e0-1c2d-7000-8000-000000000000", "user_id": "default", "filename": "plan.md",
-    "path": "/docs/plan.md", "kind": "file_ingest", "type": "md", "eligible": true,
-    "tags": ["file_ingest", "design"], "latest_version": 0,
-    "created_at": "2026-01-31T12:00:00.000000Z", "updated_at": "2026-01-31T12:00:00.000000Z"
-}))]
-pub struct SourceResponse {
-    pub id: String,
-    /// The end user within the space.
-    pub user_id: String,
-    /// The last segment of the path.
-    pub filename: String,
-    /// The path of the source in the owner's system.
-    pub path: String,
-    /// Always `file_ingest`.
-    pub kind: String,
-    /// The file type, from the extension.
-    #[serde(rename = "type")]
-    pub file_type: String,
-    /// Whether retrieval may use the source.
-    pub eligible: bool,
-    /// In the order in which they were given. memoir sets the tag `file_ingest` on every source.
-    pub tags: Vec<String>,
-    /// The number of the newest version; 0 until the first ingestion.
-    pub latest_version: i64,
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    #[schema(format = DateTime)]
-    pub updated_at: String,
-}
-
-impl From<&Source> for SourceResponse {
-    fn from(source: &Source) -> Self {
-        Self {
-            id: source.id.to_string(),
-            user_id: source.user_id.clone(),
-            filename: source.filename.clone(),
-            path: source.path.clone(),
-            kind: FILE_INGEST.to_owned(),
-            file_type: source.file_type.clone(),
-            eligible: source.eligible,
-            tags: source.tags.clone(),
-            latest_version: source.latest_version,
-            created_at: source.created_at.to_string(),
-            updated_at: source.updated_at.to_string(),
-        }
-    }
-}
-
-/// A source to create. Send `filename` or `path`.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"path": "/docs/plan.md", "tags": ["design"]}))]
-pub struct CreateSourceRequest {
-    /// The file name. If you send a path, memoir uses its last segment.
-    #[serde(default)]
-    #[schema(
-        max_length = 255,
-        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
-    )]
-    pub filename: Option<String>,
-    /// The path in your system: absolute, unique per user.
-    #[serde(default)]
-    #[schema(
-        max_length = 4096,
-        pattern = "^(/|\\\\\\\\|[A-Za-z]:[/\\\\])[^\\u0000-\\u001f\\u007f-\\u009f]*$"
-    )]
-    pub path: Option<String>,
-    /// The end user who owns the source; `default` if omitted.
-    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
-    #[schema(
-        max_length = 128,
-        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$"
-    )]
-    pub user_id: Option<String>,
-    /// Tags to find the source by.
-    #[serde(default)]
-    #[schema(max_items = 99)]
-    pub tags: Vec<Tag>,
-    /// Whether retrieval may use the source; true if omitted.
-    // Not declared as `default`, because some generators then make the field required.
-    #[serde(default = "yes")]
-    pub eligible: bool,
-}
-
-/// A tag: at least one visible character, no control characters.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
-#[schema(
-    max_length = 100,
-    pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\s\\u0000-\\u001f\\u007f-\\u009f][^\\u0000-\\u001f\\u007f-\\u009f]*$",
-    example = "design"
-)]
-pub struct Tag(String);
-
-pub fn to_texts(tags: Vec<Tag>) -> Vec<String> {
-    tags.into_iter().map(|tag| tag.0).collect()
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// The fields to change; omitted fields stay unchanged.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"tags": ["file_ingest", "design", "draft"], "eligible": false}))]
-pub struct UpdateSourceRequest {
-    /// The new tags, which replace all existing ones; must include `file_ingest`.
-    #[serde(default)]
-    #[schema(max_items = 100)]
-    pub tags: Option<Vec<Tag>>,
-    /// Whether retrieval may use the source.
-    #[serde(default)]
-    pub eligible: Option<bool>,
-}
-
-/// A source in a list.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ListedSourceResponse {
-    #[serde(flatten)]
-    pub source: SourceResponse,
-    /// The size of the newest version in bytes; null until the first ingestion.
-    pub size_bytes: Option<i64>,
-    /// The current contextual helper; null if there is none.
-    pub helper: Option<String>,
-}
-
-impl From<&DescribedSource> for ListedSourceResponse {
-    fn from(item: &DescribedSource) -> Self {
-        Self {
-            source: SourceResponse::from(&item.source),
-            size_bytes: item.size_bytes,
-            helper: item.helper.clone(),
-        }
-    }
-}
-
 /// A page of sources, in the order of `sort`.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SourceListResponse {
-    pub items: Vec<ListedSourceResponse>,
+    pub items: Vec<DescribedSource>,
     /// Pass it as `cursor` to get the next page; null on the last page.
     pub next_cursor: Option<String>,
     /// Number of sources that match the filters, on all pages; counted for the first page.
@@ -186,20 +47,13 @@ pub struct SourceListResponse {
 }
 
 /// A point in time.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AsOfQuery {
     /// Returns the state at this time, but with the current tags and eligibility of sources.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-}
-
-impl AsOfQuery {
-    pub fn moment(&self) -> Result<Option<Timestamp>, ApiError> {
-        moment("as_of", self.as_of.as_deref())
-    }
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub as_of: Option<Timestamp>,
 }
 
 /// Create a source
@@ -207,10 +61,10 @@ impl AsOfQuery {
 /// Registers a source under its path without a text; ingest a text to add its first version. Send
 /// an `Idempotency-Key` to make the request safe to retry.
 #[utoipa::path(
-    post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = CreateSourceRequest,
+    post, path = "/v1/sources", tag = "sources", operation_id = "create_source", request_body = NewSource,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new source.", body = SourceResponse, headers(("Location" = String, description = "The URL of the new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 201, description = "The new source.", body = Source, headers(("Location" = String, description = "The URL of the new source."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -218,44 +72,20 @@ pub async fn create_source(
     caller: Caller,
     State(state): State<AppState>,
     headers: HeaderMap,
-    JsonBody {
-        value: request,
-        bytes,
-        ..
-    }: JsonBody<CreateSourceRequest>,
+    body: JsonBody<NewSource>,
 ) -> Result<Response, ApiError> {
-    let idempotency = Idempotency::of(&headers, "create_source", &bytes)?;
-    let new = NewSource {
-        id: None,
-        filename: request.filename,
-        path: request.path,
-        user_id: request.user_id,
-        tags: to_texts(request.tags),
-        eligible: request.eligible,
-    };
-
-    let created = state.store.retry_as("create_source", || async {
-        let mut tx = match idempotency.begin(&state.store, &caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
+    let idempotency = Idempotency::of(&headers, "create_source", &body.bytes)?;
+    let (state, caller, new) = (&state, &caller, &body.value);
+    let register = |mut tx: Tx| async move {
         let source = state
             .sources
             .register(&mut tx, &caller.space, new.clone(), caller.now)
             .await?;
+        let created = Created::at(&format!("/v1/sources/{}", source.id), source)?;
+        Ok((tx, created.with_etag()))
+    };
 
-        let body = SourceResponse::from(&source);
-        let headers = [
-            location(&format!("/v1/sources/{}", source.id))?,
-            (header::ETAG, etag::etag(&body)),
-        ];
-        idempotency
-            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
-            .await
-    });
-
-    Ok(created.await?)
+    idempotency.create(state, caller, register).await
 }
 
 /// List sources
@@ -286,7 +116,7 @@ pub async fn list_sources(
     let (items, next_cursor) =
         listing.cut(found, Some(total), |item| (&item.source, item.size_bytes));
     Ok(Json(SourceListResponse {
-        items: items.iter().map(ListedSourceResponse::from).collect(),
+        items,
         next_cursor,
         total,
     }))
@@ -300,7 +130,7 @@ pub async fn list_sources(
     get, path = "/v1/sources/{id}", tag = "sources", operation_id = "get_source",
     params(("id" = String, Path, description = "The source's id."), AsOfQuery, ("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 200, description = "The source.", body = SourceResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 200, description = "The source.", body = Source, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 304, description = "The source has not changed."),
     )
 )]
@@ -311,14 +141,13 @@ pub async fn get_source(
     QueryParams(query): QueryParams<AsOfQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let as_of = query.moment()?;
-    let source = sources.find_as_of(&caller.space, &id, as_of).await?;
-    if as_of.is_some() {
+    let source = sources.find_as_of(&caller.space, &id, query.as_of).await?;
+    if query.as_of.is_some() {
         // A past state has no ETag, because no change can depend on it.
-        return Ok(Json(SourceResponse::from(&source)).into_response());
+        return Ok(Json(source).into_response());
     }
 
-    Ok(etag::respond(&headers, &SourceResponse::from(&source)))
+    Ok(etag::respond(&headers, &source))
 }
 
 /// Update a source
@@ -326,10 +155,10 @@ pub async fn get_source(
 /// Changes the tags, or whether retrieval may use the source. With `If-Match`, returns 412 if the
 /// source has changed since you read it.
 #[utoipa::path(
-    patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = UpdateSourceRequest,
+    patch, path = "/v1/sources/{id}", tag = "sources", operation_id = "update_source", request_body = SourceChange,
     params(("id" = String, Path, description = "The source's id."), ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
-        (status = 200, description = "The updated source.", body = SourceResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 200, description = "The updated source.", body = Source, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 412, response = crate::http::openapi::ProblemResponse),
     )
 )]
@@ -338,18 +167,13 @@ pub async fn update_source(
     State(sources): State<Sources>,
     PathId(id): PathId,
     headers: HeaderMap,
-    JsonBody { value: request, .. }: JsonBody<UpdateSourceRequest>,
+    JsonBody { value: change, .. }: JsonBody<SourceChange>,
 ) -> Result<Response, ApiError> {
-    let change = SourceChange {
-        tags: request.tags.map(to_texts),
-        eligible: request.eligible,
-    };
-
-    let unchanged = etag::condition(&headers, |source: &Source| SourceResponse::from(source));
+    let unchanged = etag::condition(&headers);
     let source = sources
         .update(&caller.space, &id, &change, unchanged, caller.now)
         .await?;
-    Ok(etag::changed(&SourceResponse::from(&source)))
+    Ok(etag::changed(&source))
 }
 
 /// Delete a source
@@ -373,7 +197,7 @@ pub async fn delete_source(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<Json<RemovalReceipt>, ApiError> {
-    let unchanged = etag::condition(&headers, |source: &Source| SourceResponse::from(source));
+    let unchanged = etag::condition(&headers);
     let erased = erasures.source(&caller.erasure(), &id, unchanged).await?;
     Ok(Json(erased.into()))
 }

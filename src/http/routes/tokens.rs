@@ -26,7 +26,6 @@ pub struct CountTokensRequest {
     /// The text.
     pub text: String,
     /// The model whose tokenizer to use, with or without its provider: `gpt-4o`, `openai:gpt-4o`.
-    #[serde(default)]
     pub model: Option<String>,
 }
 

@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::base::clock::{Timestamp, is_day};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::QueryParams;
-use crate::http::page;
+use crate::http::page::{Page, list_query};
 use crate::llm::Llm;
 use crate::model::llm_call::UsageDay;
 use crate::store::{UsageFilter, UsagePlace};
@@ -18,41 +18,28 @@ use crate::store::{UsageFilter, UsagePlace};
 const DEFAULT_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
-/// Filters and pagination of the ledger.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListUsageQuery {
-    /// First day, in UTC; 30 days before the last day if omitted.
-    #[serde(default)]
-    #[param(format = Date)]
-    from: Option<String>,
-    /// Last day, in UTC; today if omitted.
-    #[serde(default)]
-    #[param(format = Date)]
-    to: Option<String>,
-    /// Only this stage.
-    #[serde(default)]
-    stage: Option<String>,
-    /// Only this provider.
-    #[serde(default)]
-    provider: Option<String>,
-    /// Only this model; give the name without its provider.
-    #[serde(default)]
-    model: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the ledger.
+    ListUsageQuery {
+        /// First day, in UTC; 30 days before the last day if omitted.
+        #[param(format = Date)]
+        from: Option<String>,
+        /// Last day, in UTC; today if omitted.
+        #[param(format = Date)]
+        to: Option<String>,
+        /// Only this stage.
+        stage: Option<String>,
+        /// Only this provider.
+        provider: Option<String>,
+        /// Only this model; give the name without its provider.
+        model: Option<String>,
+    }
 }
 
 /// A page of the recorded usage, newest day first.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UsageListResponse {
-    pub items: Vec<UsageResponse>,
+    pub items: Vec<UsageDay>,
     /// Totals of all matching entries, across all pages.
     pub totals: UsageTotalsResponse,
     /// Pass it as `cursor` to get the next page; null on the last page.
@@ -60,36 +47,13 @@ pub struct UsageListResponse {
 }
 
 /// Totals.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct UsageTotalsResponse {
     /// Number of attempted calls, including failed ones.
     pub calls: i64,
     pub tokens_prompt: i64,
     pub tokens_completion: i64,
     /// The part of `tokens_prompt` that providers served from their caches.
-    pub tokens_cached: i64,
-    /// Cost in US dollars, based on the configured prices; calls without a known price count as 0.
-    pub cost_usd: f64,
-}
-
-/// Usage of one model in one stage on one day.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({
-    "day": "2026-11-15", "stage": "classify", "provider": "openai", "model": "gpt-4o-mini", "calls": 12,
-    "tokens_prompt": 34000, "tokens_completion": 900, "tokens_cached": 12000, "cost_usd": 0.0048
-}))]
-pub struct UsageResponse {
-    /// The day in UTC.
-    #[schema(format = Date)]
-    pub day: String,
-    pub stage: String,
-    pub provider: String,
-    pub model: String,
-    /// Number of attempted calls, including failed ones.
-    pub calls: i64,
-    pub tokens_prompt: i64,
-    pub tokens_completion: i64,
-    /// The part of `tokens_prompt` that the provider served from its cache.
     pub tokens_cached: i64,
     /// Cost in US dollars, based on the configured prices; calls without a known price count as 0.
     pub cost_usd: f64,
@@ -108,7 +72,6 @@ pub async fn list_usage(
     State(llm): State<Llm>,
     QueryParams(parameters): QueryParams<ListUsageQuery>,
 ) -> Result<Json<UsageListResponse>, ApiError> {
-    let limit = page::limit(parameters.limit)?;
     let to = day("to", parameters.to)?.unwrap_or_else(|| caller.now.day());
     let start = Timestamp::parse_rfc3339(&format!("{to}T00:00:00Z")).unwrap_or(caller.now);
     let from = day("from", parameters.from)?
@@ -125,7 +88,8 @@ pub async fn list_usage(
         caller.space, parameters.stage, parameters.provider, parameters.model
     );
 
-    let after: Option<UsagePlace> = page::decode_texts(parameters.cursor.as_deref(), &fingerprint)?;
+    let page = Page::new(parameters.limit, parameters.cursor, fingerprint)?;
+    let after: Option<UsagePlace> = page.after_texts()?;
     let filter = UsageFilter {
         from,
         to,
@@ -135,7 +99,7 @@ pub async fn list_usage(
     };
 
     let (found, total) = llm
-        .usage(&caller.space, &filter, after.as_ref(), limit + 1)
+        .usage(&caller.space, &filter, after.as_ref(), page.rows())
         .await?;
     let place = |row: &UsageDay| {
         [
@@ -146,7 +110,7 @@ pub async fn list_usage(
         ]
     };
 
-    let (rows, next_cursor) = page::cut(found, limit, &fingerprint, place);
+    let (items, next_cursor) = page.cut(found, place);
     let totals = UsageTotalsResponse {
         calls: total.calls,
         tokens_prompt: total.tokens_prompt,
@@ -156,7 +120,7 @@ pub async fn list_usage(
     };
 
     Ok(Json(UsageListResponse {
-        items: rows.into_iter().map(UsageResponse::from).collect(),
+        items,
         totals,
         next_cursor,
     }))
@@ -172,21 +136,5 @@ fn day(field: &str, given: Option<String>) -> Result<Option<String>, ApiError> {
             field,
             "must be a date such as 2026-11-15",
         ))
-    }
-}
-
-impl From<UsageDay> for UsageResponse {
-    fn from(row: UsageDay) -> Self {
-        Self {
-            day: row.day,
-            stage: row.stage,
-            provider: row.provider,
-            model: row.model,
-            calls: row.calls,
-            tokens_prompt: row.tokens_prompt,
-            tokens_completion: row.tokens_completion,
-            tokens_cached: row.tokens_cached,
-            cost_usd: row.cost_usd,
-        }
     }
 }

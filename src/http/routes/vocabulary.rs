@@ -61,7 +61,6 @@ impl From<Vocabulary> for VocabularyResponse {
 #[schema(example = json!({"topics": ["billing", "shipping"], "categories": ["question", "complaint"], "message_types": ["request", "statement"], "entity_types": ["order", "product"]}))]
 pub struct UpdateVocabularyRequest {
     /// The name of the version; today's date if omitted.
-    #[serde(default)]
     #[schema(max_length = 32)]
     pub version: Option<String>,
     /// What a message can be about; a message has one to three.
@@ -84,11 +83,9 @@ pub struct UpdateVocabularyRequest {
 #[into_params(parameter_in = Query)]
 pub struct ListSuggestionsQuery {
     /// `topic` (the default) or `category`.
-    #[serde(default)]
     #[param(pattern = "^(topic|category)$")]
     kind: Option<String>,
     /// Only terms that were suggested at least this often.
-    #[serde(default)]
     #[param(minimum = 1, default = 5)]
     min_frequency: Option<i64>,
 }
@@ -121,7 +118,6 @@ pub struct ApproveRequest {
     #[schema(min_length = 1, max_length = 100)]
     pub suggestion: String,
     /// `topic` (the default) or `category`.
-    #[serde(default)]
     #[schema(pattern = "^(topic|category)$")]
     pub kind: Option<String>,
 }

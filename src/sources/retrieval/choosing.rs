@@ -185,7 +185,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::base::ids::SourceId;
-    use crate::model::source::Source;
+    use crate::model::source::{Source, SourceKind};
     use crate::model::source_version::{SourceVersion, VersionFacts};
 
     pub fn candidate(
@@ -206,6 +206,7 @@ pub(super) mod tests {
                 user_id: "default".to_owned(),
                 filename: filename.to_owned(),
                 path: format!("/{filename}"),
+                kind: SourceKind::FileIngest,
                 file_type: "md".to_owned(),
                 eligible: true,
                 tags: all,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
-use memoir::model::source::Source;
+use memoir::model::source::{Source, SourceKind};
 use memoir::store::{NewVersion, Store};
 use serde_json::json;
 
@@ -236,6 +236,7 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
             user_id: "default".to_owned(),
             filename: format!("{number}.md"),
             path: format!("/{number}.md"),
+            kind: SourceKind::FileIngest,
             file_type: "md".to_owned(),
             eligible: true,
             tags,

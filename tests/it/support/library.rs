@@ -9,7 +9,7 @@ use memoir::base::ids::{SourceId, Space};
 use memoir::model::category::{NamedBy, NewCategory};
 use memoir::model::chunk::NewChunk;
 use memoir::model::contextual_helper::{HelperOrigin, NewHelper};
-use memoir::model::source::Source;
+use memoir::model::source::{Source, SourceKind};
 use memoir::model::source_version::VersionFacts;
 use memoir::scripted_model::{Reply as ModelReply, ScriptedModel, Seen};
 use memoir::store::{NewVersion, Store, Tx};
@@ -72,6 +72,7 @@ impl Library {
             user_id: user_id.to_owned(),
             filename: path.rsplit('/').next().unwrap().to_owned(),
             path: path.to_owned(),
+            kind: SourceKind::FileIngest,
             file_type: "txt".to_owned(),
             eligible: true,
             tags: all,

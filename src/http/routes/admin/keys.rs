@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -15,7 +15,7 @@ use crate::http::auth::Admin;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams, moment, object_or_null};
 use crate::http::idempotency;
-use crate::http::page;
+use crate::http::page::{Page, list_query, list_response};
 use crate::keys::{Key, KeyChange, Keys, NewKey, Origin, State as KeyState};
 
 /// Usage limits of a key; an omitted field means no limit.
@@ -59,16 +59,13 @@ pub struct CreateKeyRequest {
     pub name: String,
     /// The only space that the key opens, or `*` for all spaces; the space of this request if
     /// omitted.
-    #[serde(default)]
     pub space: Option<String>,
     /// The role; `user` if omitted.
-    #[serde(default)]
     pub role: Option<Role>,
     /// When the key expires. If omitted, the key expires when the key that creates it does, or
     /// never if that key never expires.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub expires_at: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
     #[serde(default, deserialize_with = "object_or_null")]
     pub limits: Option<KeyLimitsRequest>,
 }
@@ -79,11 +76,9 @@ pub struct CreateKeyRequest {
 #[schema(example = json!({"name": "reader of the wiki", "expires_at": "never"}))]
 pub struct UpdateKeyRequest {
     /// The new name.
-    #[serde(default)]
     #[schema(min_length = 1, max_length = 100)]
     pub name: Option<String>,
     /// The new expiry: a timestamp, or `never`.
-    #[serde(default)]
     pub expires_at: Option<String>,
     /// The new limits, which replace all existing ones.
     #[serde(default, deserialize_with = "object_or_null")]
@@ -91,7 +86,7 @@ pub struct UpdateKeyRequest {
 }
 
 /// A key without its secret.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct KeyResponse {
     pub id: String,
     pub name: String,
@@ -105,20 +100,20 @@ pub struct KeyResponse {
     /// `active`, `expired` or `revoked`.
     pub state: String,
     pub limits: KeyLimitsResponse,
-    #[schema(format = DateTime)]
-    pub expires_at: Option<String>,
-    #[schema(format = DateTime)]
-    pub created_at: Option<String>,
-    #[schema(format = DateTime)]
-    pub revoked_at: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub created_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<Timestamp>,
     /// When the key was last used, accurate to about five minutes; null for a key from the
     /// configuration.
-    #[schema(format = DateTime)]
-    pub last_used_at: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_used_at: Option<Timestamp>,
 }
 
 /// The limits in force; 0 or an empty list means no limit.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct KeyLimitsResponse {
     pub requests_per_minute: u64,
     pub models: Vec<String>,
@@ -126,7 +121,7 @@ pub struct KeyLimitsResponse {
 }
 
 /// The daily caps in force; 0 means no cap.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct KeyDayResponse {
     pub calls: u64,
     pub tokens: u64,
@@ -134,7 +129,7 @@ pub struct KeyDayResponse {
 }
 
 /// A new key with its secret.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedKeyResponse {
     /// The secret that callers send as `Authorization: Bearer`. It is shown only once, because
     /// memoir stores only its hash.
@@ -142,29 +137,17 @@ pub struct CreatedKeyResponse {
     pub key: KeyResponse,
 }
 
-/// A page of keys.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct KeyListResponse {
-    pub items: Vec<KeyResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of keys.
+    KeyListResponse of KeyResponse
 }
 
-/// Filters and pagination of the key list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListKeysQuery {
-    /// Only keys that are limited to this space.
-    #[serde(default)]
-    space: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the key list.
+    ListKeysQuery {
+        /// Only keys that are limited to this space.
+        space: Option<String>,
+    }
 }
 
 /// Create a key
@@ -206,7 +189,7 @@ pub async fn create_key(
         name: request.name,
         space,
         role: request.role.unwrap_or(Role::User),
-        expires_at: moment("expires_at", request.expires_at.as_deref())?,
+        expires_at: request.expires_at,
         limits: request.limits.unwrap_or_default().into(),
     };
 
@@ -233,24 +216,21 @@ pub async fn list_keys(
     State(keys): State<Keys>,
     QueryParams(query): QueryParams<ListKeysQuery>,
 ) -> Result<Json<KeyListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
     let space = query
         .space
         .as_deref()
         .map(|name| parse_space("space", name))
         .transpose()?;
 
-    let fingerprint = format!("keys|{space:?}");
-    let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), &fingerprint)?;
+    let page = Page::new(query.limit, query.cursor, format!("keys|{space:?}"))?;
+    let after: Option<[String; 1]> = page.after_texts()?;
     let mut found = keys.list(caller.key.as_deref(), space.as_ref()).await?;
     found.retain(|key| after.as_ref().is_none_or(|[after]| key.place() > *after));
-    let (found, next_cursor) = page::cut(found, limit, &fingerprint, |key| [key.place()]);
-    let items = found
-        .iter()
-        .map(|key| KeyResponse::of(key, caller.now))
-        .collect();
-
-    Ok(Json(KeyListResponse { items, next_cursor }))
+    Ok(page.list(
+        found,
+        |key| [key.place()],
+        |key| KeyResponse::of(&key, caller.now),
+    ))
 }
 
 /// Get a key
@@ -333,7 +313,6 @@ fn parse_space(field: &str, name: &str) -> Result<Space, ApiError> {
 
 impl KeyResponse {
     fn of(key: &Key, now: Timestamp) -> Self {
-        let text = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
         let state = match key.state(now) {
             KeyState::Active => "active",
             KeyState::Expired(_) => "expired",
@@ -363,10 +342,10 @@ impl KeyResponse {
                     usd: day.usd,
                 },
             },
-            expires_at: text(key.expires_at),
-            created_at: text(key.created_at),
-            revoked_at: text(key.revoked_at),
-            last_used_at: text(key.last_used_at),
+            expires_at: key.expires_at,
+            created_at: key.created_at,
+            revoked_at: key.revoked_at,
+            last_used_at: key.last_used_at,
         }
     }
 }

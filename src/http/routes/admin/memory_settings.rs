@@ -25,11 +25,8 @@ pub struct MemorySettingsRequest {
     #[serde(default)]
     pub redaction: Redaction,
     /// Ignored, like `version` and `created_at`, so that a response can be changed and sent back.
-    #[serde(default)]
     pub name: Option<String>,
-    #[serde(default)]
     pub version: Option<i64>,
-    #[serde(default)]
     pub created_at: Option<String>,
 }
 

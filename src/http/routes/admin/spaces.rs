@@ -12,24 +12,15 @@ use crate::erasure::{ErasureOrder, Erasures};
 use crate::http::auth::{Admin, Caller};
 use crate::http::error::ApiError;
 use crate::http::extract::{PathId, QueryParams};
-use crate::http::page;
-use crate::http::routes::erasures::ErasureResponse;
+use crate::http::page::{Page, list_query, list_response};
 use crate::http::routes::usage::UsageTotalsResponse;
 use crate::keys::Keys;
+use crate::model::erasure::Erasure;
 use crate::spaces::{Measured, Spaces};
 
-/// Pagination of the space list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListSpacesQuery {
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Pagination of the space list.
+    ListSpacesQuery {}
 }
 
 /// Confirmation of the deletion.
@@ -38,26 +29,22 @@ pub struct ListSpacesQuery {
 #[into_params(parameter_in = Query)]
 pub struct DeleteSpaceQuery {
     /// Must repeat the name of the space.
-    #[serde(default)]
     confirm: Option<String>,
 }
 
-/// A page of spaces.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct SpaceListResponse {
-    pub items: Vec<SpaceNameResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of spaces.
+    SpaceListResponse of SpaceNameResponse
 }
 
 /// A space.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SpaceNameResponse {
     pub space: String,
 }
 
 /// The current contents of a space and its model usage.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SpaceResponse {
     pub space: String,
     pub sources: i64,
@@ -77,7 +64,7 @@ pub struct SpaceResponse {
 }
 
 /// The result of deleting a space.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DeletedSpaceResponse {
     pub space: String,
     /// Number of unfinished jobs that were cancelled.
@@ -85,7 +72,7 @@ pub struct DeletedSpaceResponse {
     /// Number of deleted rows by table.
     pub removed: BTreeMap<String, u64>,
     #[serde(flatten)]
-    pub erasure: ErasureResponse,
+    pub erasure: Erasure,
     /// SQLite: whether the write-ahead log, which held the deleted text, was emptied. If others were
     /// reading from it, it is emptied shortly. Null for other databases.
     pub log_truncated: Option<bool>,
@@ -104,8 +91,8 @@ pub async fn list_spaces(
     State(spaces): State<Spaces>,
     QueryParams(query): QueryParams<ListSpacesQuery>,
 ) -> Result<Json<SpaceListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
-    let after: Option<[String; 1]> = page::decode_texts(query.cursor.as_deref(), "spaces")?;
+    let page = Page::new(query.limit, query.cursor, "spaces")?;
+    let after: Option<[String; 1]> = page.after_texts()?;
     let after = after
         .map(|[after]| after)
         .filter(|after| after.is_ascii())
@@ -113,16 +100,11 @@ pub async fn list_spaces(
 
     let found = match caller.only_space() {
         Some(own) => Vec::from_iter(spaces.exists(own).await?.then(|| own.to_string())),
-        None => spaces.list(&after, limit + 1).await?,
+        None => spaces.list(&after, page.rows()).await?,
     };
 
-    let (found, next_cursor) = page::cut(found, limit, "spaces", |space| [space.clone()]);
-    let items = found
-        .into_iter()
-        .map(|space| SpaceNameResponse { space })
-        .collect();
-
-    Ok(Json(SpaceListResponse { items, next_cursor }))
+    let key = |space: &String| [space.clone()];
+    Ok(page.list(found, key, |space| SpaceNameResponse { space }))
 }
 
 /// Get a space
@@ -191,7 +173,7 @@ pub async fn delete_space(
         jobs_cancelled: erased.jobs_cancelled as u64,
         removed: erased.erasure.rows.clone(),
         log_truncated: erased.log_truncated,
-        erasure: erased.erasure.into(),
+        erasure: erased.erasure,
     }))
 }
 

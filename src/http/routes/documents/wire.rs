@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::http::error::ApiError;
-use crate::http::extract::{moment, object};
-use crate::http::routes::sources::SourceResponse;
-use crate::model::source::FILE_INGEST;
+use crate::base::clock::Timestamp;
+use crate::http::extract::object;
+use crate::model::source::{Source, SourceKind};
 use crate::model::version_search::{Choice, VersionCandidate};
 use crate::sources::retrieval::{RetrievalInput, Retrieved, VersionDescription};
 
@@ -29,20 +28,16 @@ pub struct RetrieveDocumentRequest {
     #[schema(min_length = 1, max_length = 128)]
     pub user_id: Option<String>,
     /// Maximum number of versions to score; 50 if omitted.
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 1000)]
     pub k: Option<i64>,
     /// Tags that the source must have in addition to `file_ingest` and the tags in `meta`.
-    #[serde(default)]
     #[schema(max_items = 100)]
     pub default_tags: Option<Vec<String>>,
     /// Which of the matching versions to return; `latest` if omitted.
-    #[serde(default)]
     pub strategy: Option<Choice>,
     /// With `latest`: returns the version that was current at this time.
-    #[serde(default)]
-    #[schema(format = DateTime, example = "2026-01-31T12:00:00Z")]
-    pub as_of: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime, example = "2026-01-31T12:00:00Z")]
+    pub as_of: Option<Timestamp>,
     /// Whether to return 404 if no source matches the name, the tags or the time, instead of
     /// ignoring that filter; false if omitted.
     #[serde(default)]
@@ -80,7 +75,7 @@ pub struct DocumentDescription {
 }
 
 impl RetrieveDocumentRequest {
-    pub fn into_wish(self) -> Result<RetrievalInput, ApiError> {
+    pub fn into_input(self) -> RetrievalInput {
         let meta = VersionDescription {
             // An empty name counts as no name.
             filename: self
@@ -94,22 +89,22 @@ impl RetrieveDocumentRequest {
             tags: self.meta.tags.unwrap_or_default(),
             query: self.meta.query,
         };
-        Ok(RetrievalInput {
+        RetrievalInput {
             meta,
             user_id: self.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned()),
             // Values below zero are as invalid as zero.
             k: usize::try_from(self.k.unwrap_or(DEFAULT_K)).unwrap_or(0),
             default_tags: self.default_tags.unwrap_or_default(),
             choice: self.strategy.unwrap_or_default(),
-            as_of: moment("as_of", self.as_of.as_deref())?,
+            as_of: self.as_of,
             strict: self.strict,
             explain: self.explain,
-        })
+        }
     }
 }
 
 /// One version of one source.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentResponse {
     /// The whole text, as ingested.
     pub content: String,
@@ -122,7 +117,7 @@ pub struct DocumentResponse {
     /// How well the text matches, from 0 to 1; null if it was not scored.
     pub score: Option<f64>,
     /// The current state of the source.
-    pub source: SourceResponse,
+    pub source: Source,
     pub user_id: String,
     pub k: i64,
     pub strategy: String,
@@ -144,10 +139,11 @@ pub struct DocumentResponse {
 }
 
 /// Metadata of a version.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentMetadata {
     /// Always `file_ingest`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: SourceKind,
     pub filename: String,
     pub path: String,
     #[schema(format = DateTime)]
@@ -166,7 +162,7 @@ pub struct DocumentMetadata {
 }
 
 /// A filter that was ignored because no version would have remained.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RelaxedFilter {
     /// `filename`, `tags` or `as_of`.
     pub filter: String,
@@ -174,14 +170,14 @@ pub struct RelaxedFilter {
 }
 
 /// A warning to the caller.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentWarning {
     pub code: String,
     pub message: String,
 }
 
 /// How the version was selected.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentExplanation {
     /// The search query.
     pub query: String,
@@ -200,7 +196,7 @@ pub struct DocumentExplanation {
 }
 
 /// A candidate version.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentCandidateInfo {
     pub source_id: String,
     pub version: i64,
@@ -215,7 +211,7 @@ impl From<&VersionCandidate> for DocumentMetadata {
     fn from(found: &VersionCandidate) -> Self {
         let facts = &found.version.facts;
         Self {
-            kind: FILE_INGEST.to_owned(),
+            kind: found.source.kind,
             filename: found.source.filename.clone(),
             path: found.source.path.clone(),
             ingested_at: found.version.ingested_at.to_string(),
@@ -318,7 +314,7 @@ impl From<Retrieved> for DocumentResponse {
             metadata: DocumentMetadata::from(&found),
             tags: found.source.tags.clone(),
             score: retrieved.score,
-            source: SourceResponse::from(&found.source),
+            source: found.source,
             user_id: input.user_id,
             k,
             strategy,

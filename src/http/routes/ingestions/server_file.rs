@@ -71,7 +71,7 @@ fn size(root: &Path, path: &Path) -> usize {
 }
 
 /// A text, and when its file was last modified.
-type TextAndTime = (String, Option<String>);
+type TextAndTime = (String, Option<Timestamp>);
 
 /// Reads a file; `None` if it is larger than `most` bytes.
 fn read(root: &Path, path: &Path, most: usize) -> Result<Option<TextAndTime>, ApiError> {
@@ -104,7 +104,7 @@ fn read(root: &Path, path: &Path, most: usize) -> Result<Option<TextAndTime>, Ap
     let text = String::from_utf8(bytes)
         .map_err(|_| ApiError::invalid_field("path", "the file must be UTF-8 text"))?;
     let mtime = facts.modified().ok().and_then(Timestamp::of_file);
-    Ok(Some((text, mtime.map(|time| time.to_string()))))
+    Ok(Some((text, mtime)))
 }
 
 /// The real location of a plain file, if it is below the root and not hidden. Links are resolved;

@@ -4,12 +4,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::config::ingestion::{IndexName, TransactionScope};
-use crate::contextual_helpers::HelperFields;
 use crate::http::error::ApiError;
-use crate::http::extract::{object, object_or_null};
-use crate::http::routes::sources::{Tag, to_texts};
+use crate::http::extract::object_or_null;
 use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
+use crate::sources::Tag;
 
 /// A text to ingest and its metadata. Only `text` is required, or the `path` of a file on the
 /// server.
@@ -35,14 +33,14 @@ pub struct CreateIngestionRequest {
     /// The source to add a version to, instead of `path`.
     pub source_id: Option<String>,
     /// When the file was last modified.
-    #[schema(format = DateTime)]
-    pub mtime: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub mtime: Option<Timestamp>,
     /// The title. If omitted, the helper uses a title found in the text.
     #[schema(max_length = 2000)]
     pub title: Option<String>,
     /// Tags to find the source by. An existing source keeps its tags and gains these.
-    #[schema(max_items = 99)]
-    pub tags: Vec<Tag>,
+    #[schema(max_items = 99, value_type = Vec<Tag>)]
+    pub tags: Vec<String>,
     /// What the text is about.
     #[schema(max_length = 2000)]
     pub topic: Option<String>,
@@ -63,12 +61,12 @@ pub struct CreateIngestionRequest {
     #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     pub user_id: Option<String>,
     /// A helper in your own words; a model replaces it only with `regenerate_helper`.
-    pub contextual_helper: Option<HelperRequest>,
+    pub contextual_helper: Option<GivenHelper>,
     /// Whether a model may write the helper if there is none; if false, the job waits for yours.
     pub auto_source_identification: Option<bool>,
     /// Settings for this text only.
     #[serde(deserialize_with = "object_or_null")]
-    pub options: Option<IngestionOptionsRequest>,
+    pub options: Option<Options>,
     /// Whether a model writes a new helper even if the source has one, including one of your own;
     /// false if omitted.
     pub regenerate_helper: Option<bool>,
@@ -83,62 +81,6 @@ pub struct CreateIngestionRequest {
     /// With `wait`: maximum number of seconds to wait; 60 if omitted.
     #[schema(minimum = 0, maximum = 600)]
     pub timeout_s: Option<f64>,
-}
-
-/// A helper: free text of at most 300 tokens, or four fields.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(
-    untagged,
-    expecting = "must be a string, or an object with date, author, topic and description"
-)]
-pub enum HelperRequest {
-    Text(String),
-    Fields(#[serde(deserialize_with = "object")] HelperFieldsRequest),
-}
-
-/// What you know about a source. All four fields are required; `unknown` is a valid value for each.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(example = json!({"date": "2024-05-01", "author": "Ada Example", "topic": "Lighthouses", "description": "unknown"}))]
-pub struct HelperFieldsRequest {
-    /// When the source was created: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`.
-    #[schema(required, value_type = String)]
-    pub date: Option<String>,
-    /// Who created it.
-    #[schema(required, value_type = String)]
-    pub author: Option<String>,
-    /// What it is about.
-    #[schema(required, value_type = String)]
-    pub topic: Option<String>,
-    /// What it is, in at most 200 tokens.
-    #[schema(required, value_type = String)]
-    pub description: Option<String>,
-}
-
-/// Settings for one text; omitted fields use the settings of the installation.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct IngestionOptionsRequest {
-    /// Strings after which a chunk may end.
-    #[schema(min_items = 1, max_items = 50)]
-    pub delimiters: Option<Vec<String>>,
-    /// Minimum tokens per chunk, if the delimiters allow it.
-    #[schema(minimum = 1, maximum = 100_000)]
-    pub chunk_min_tokens: Option<u64>,
-    /// Maximum tokens per chunk.
-    #[schema(minimum = 2, maximum = 100_000)]
-    pub chunk_max_tokens: Option<u64>,
-    /// Number of chunks that one model call classifies.
-    #[schema(minimum = 1, maximum = 50)]
-    pub batch_size: Option<u64>,
-    /// The model for this text, as `provider:model`.
-    pub model: Option<String>,
-    /// What to store in one transaction.
-    #[schema(inline)]
-    pub transaction_scope: Option<TransactionScope>,
-    /// Which indexes to build. With `[]`, the source can be found only by its name.
-    #[schema(max_items = 10)]
-    pub indexes: Option<Vec<IndexName>>,
 }
 
 /// A file and its metadata.
@@ -165,25 +107,15 @@ impl CreateIngestionRequest {
             ApiError::invalid_field("text", rule)
         })?;
 
-        let mtime = match self.mtime.as_deref().map(Timestamp::parse_rfc3339) {
-            None => None,
-            Some(Some(moment)) => Some(moment.as_micros()),
-            Some(None) => {
-                let rule = "must be a timestamp with an offset, such as 2026-01-31T12:00:00Z";
-                return Err(ApiError::invalid_field("mtime", rule));
-            }
-        };
-
-        let options = self.options.unwrap_or_default();
         Ok(NewIngestion {
             at: None,
             text,
             source_id: self.source_id,
             filename: self.filename,
             path: self.path,
-            mtime,
+            mtime: self.mtime.map(Timestamp::as_micros),
             user_id: self.user_id,
-            tags: to_texts(self.tags),
+            tags: self.tags,
             facts: Facts {
                 title: self.title,
                 author: self.author,
@@ -192,34 +124,12 @@ impl CreateIngestionRequest {
                 note: self.note,
                 provider: self.provider,
             },
-            contextual_helper: self.contextual_helper.map(|helper| match helper {
-                HelperRequest::Text(text) => GivenHelper::Text(text),
-                HelperRequest::Fields(fields) => GivenHelper::Fields(fields.into()),
-            }),
+            contextual_helper: self.contextual_helper,
             auto_source_identification: self.auto_source_identification,
-            options: Options {
-                delimiters: options.delimiters,
-                chunk_min_tokens: options.chunk_min_tokens,
-                chunk_max_tokens: options.chunk_max_tokens,
-                batch_size: options.batch_size,
-                model: options.model,
-                transaction_scope: options.transaction_scope,
-                indexes: options.indexes,
-            },
+            options: self.options.unwrap_or_default(),
             regenerate_helper: self.regenerate_helper.unwrap_or(false),
             force: self.force.unwrap_or(false),
             if_changed: self.if_changed.unwrap_or(false),
         })
-    }
-}
-
-impl From<HelperFieldsRequest> for HelperFields {
-    fn from(fields: HelperFieldsRequest) -> Self {
-        Self {
-            date: fields.date,
-            author: fields.author,
-            topic: fields.topic,
-            description: fields.description,
-        }
     }
 }

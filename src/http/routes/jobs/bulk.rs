@@ -5,10 +5,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::base::clock::Timestamp;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, moment};
-use crate::jobs::Jobs;
+use crate::http::extract::JsonBody;
+use crate::jobs::{Changed, Jobs};
 use crate::model::job::{JobFilter, JobState, Span};
 
 /// The maximum number of jobs that one request changes.
@@ -50,104 +51,94 @@ impl From<CancelledState> for JobState {
     }
 }
 
-/// Which jobs to retry: those that match all given filters.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"code": "worker_lost", "finished_after": "2026-01-31T12:00:00Z"}))]
-pub struct RetryJobsRequest {
-    /// `failed` or `cancelled`; `failed` if omitted.
-    #[serde(default)]
-    pub state: Option<RetriedState>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
-    /// `reindex`.
-    #[serde(default)]
-    pub kind: Option<String>,
-    /// Only jobs for this source.
-    #[serde(default)]
-    pub source_id: Option<String>,
-    /// Only jobs whose `error` has this code.
-    #[serde(default)]
-    pub code: Option<String>,
-    /// Only jobs created at or after this time.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_after: Option<String>,
-    /// Only jobs created before this time.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_before: Option<String>,
-    /// Only jobs that ended at or after this time.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub finished_after: Option<String>,
-    /// Only jobs that ended before this time.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub finished_before: Option<String>,
-    /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters,
-    /// if given, still apply.
-    #[serde(default)]
-    pub all: bool,
-    /// Maximum number of jobs to retry.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 1000, default = 1000)]
-    pub limit: Option<usize>,
+/// Declares the filters of a bulk operation, and what is particular to it.
+macro_rules! bulk_request {
+    (
+        $(#[$about:meta])*
+        $name:ident { $(#[$state_about:meta])* state: $state:ty, $(#[$code_about:meta])* code, $($more:tt)* }
+    ) => {
+        #[derive(Debug, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        $(#[$about])*
+        pub struct $name {
+            $(#[$state_about])*
+            pub state: Option<$state>,
+            /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
+            /// `reindex`.
+            pub kind: Option<String>,
+            /// Only jobs for this source.
+            pub source_id: Option<String>,
+            $(#[$code_about])*
+            pub code: Option<String>,
+            /// Only jobs created at or after this time.
+            #[schema(value_type = Option<String>, format = DateTime)]
+            pub created_after: Option<Timestamp>,
+            /// Only jobs created before this time.
+            #[schema(value_type = Option<String>, format = DateTime)]
+            pub created_before: Option<Timestamp>,
+            $($more)*
+        }
+
+        impl $name {
+            /// The filter, without the time at which the jobs ended.
+            fn filter(&self) -> JobFilter {
+                JobFilter {
+                    state: self.state.map(JobState::from),
+                    kind: self.kind.clone(),
+                    source_id: self.source_id.clone(),
+                    code: self.code.clone(),
+                    created: Span {
+                        after: self.created_after,
+                        before: self.created_before,
+                    },
+                    finished: Span::default(),
+                }
+            }
+        }
+    };
 }
 
-/// Which jobs to cancel: those that match all given filters.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"state": "queued", "kind": "ingestion", "created_before": "2026-01-31T12:00:00Z"}))]
-pub struct CancelJobsRequest {
-    /// `queued`, `running` or `awaiting_helper`; all three if omitted.
-    #[serde(default)]
-    pub state: Option<CancelledState>,
-    /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
-    /// `reindex`.
-    #[serde(default)]
-    pub kind: Option<String>,
-    /// Only jobs for this source.
-    #[serde(default)]
-    pub source_id: Option<String>,
-    /// Only jobs whose `error` has this code; for an unfinished job, `error` is the reason for its
-    /// next retry.
-    #[serde(default)]
-    pub code: Option<String>,
-    /// Only jobs created at or after this time.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_after: Option<String>,
-    /// Only jobs created before this time.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_before: Option<String>,
-    /// Set to true to cancel all unfinished jobs of the space; required if no filter is given.
-    /// Filters, if given, still apply.
-    #[serde(default)]
-    pub all: bool,
-    /// Maximum number of jobs to cancel.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 1000, default = 1000)]
-    pub limit: Option<usize>,
+bulk_request! {
+    /// Which jobs to retry: those that match all given filters.
+    #[schema(example = json!({"code": "worker_lost", "finished_after": "2026-01-31T12:00:00Z"}))]
+    RetryJobsRequest {
+        /// `failed` or `cancelled`; `failed` if omitted.
+        state: RetriedState,
+        /// Only jobs whose `error` has this code.
+        code,
+        /// Only jobs that ended at or after this time.
+        #[schema(value_type = Option<String>, format = DateTime)]
+        pub finished_after: Option<Timestamp>,
+        /// Only jobs that ended before this time.
+        #[schema(value_type = Option<String>, format = DateTime)]
+        pub finished_before: Option<Timestamp>,
+        /// Set to true to retry all failed jobs of the space; required if no filter is given. Filters,
+        /// if given, still apply.
+        #[serde(default)]
+        pub all: bool,
+        /// Maximum number of jobs to retry.
+        #[schema(minimum = 1, maximum = 1000, default = 1000)]
+        pub limit: Option<usize>,
+    }
 }
 
-/// The result of a bulk retry.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(example = json!({"matched": 60, "changed": 60, "superseded": 0, "more": false, "queue_full": false}))]
-pub struct RetryJobsResponse {
-    /// Number of matching jobs, up to `limit`, not counting superseded ones.
-    pub matched: usize,
-    /// Number of jobs that were queued again.
-    pub changed: usize,
-    /// Number of matching jobs, up to `limit`, that were skipped because their source has received
-    /// a newer text, which a retry would replace. `POST /v1/jobs/{id}/retry` retries such a job
-    /// anyway.
-    pub superseded: usize,
-    /// Whether more jobs match; if so, repeat the request.
-    pub more: bool,
-    /// Whether the queue already holds `jobs.max_queued` jobs; repeat the request when some of them
-    /// have finished.
-    pub queue_full: bool,
+bulk_request! {
+    /// Which jobs to cancel: those that match all given filters.
+    #[schema(example = json!({"state": "queued", "kind": "ingestion", "created_before": "2026-01-31T12:00:00Z"}))]
+    CancelJobsRequest {
+        /// `queued`, `running` or `awaiting_helper`; all three if omitted.
+        state: CancelledState,
+        /// Only jobs whose `error` has this code; for an unfinished job, `error` is the reason for its
+        /// next retry.
+        code,
+        /// Set to true to cancel all unfinished jobs of the space; required if no filter is given.
+        /// Filters, if given, still apply.
+        #[serde(default)]
+        pub all: bool,
+        /// Maximum number of jobs to cancel.
+        #[schema(minimum = 1, maximum = 1000, default = 1000)]
+        pub limit: Option<usize>,
+    }
 }
 
 /// The result of a bulk cancellation.
@@ -170,28 +161,19 @@ pub struct CancelJobsResponse {
 /// jobs; while `more` is true, repeat it.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", tag = "jobs", operation_id = "retry_jobs", request_body = RetryJobsRequest,
-    responses((status = 200, description = "The number of jobs queued again.", body = RetryJobsResponse))
+    responses((status = 200, description = "The number of jobs queued again.", body = Changed))
 )]
 pub async fn retry_jobs(
     caller: Caller,
     State(jobs): State<Jobs>,
     JsonBody { value: request, .. }: JsonBody<RetryJobsRequest>,
-) -> Result<Json<RetryJobsResponse>, ApiError> {
+) -> Result<Json<Changed>, ApiError> {
     let filter = JobFilter {
-        state: request.state.map(JobState::from),
-        kind: request.kind,
-        source_id: request.source_id,
-        code: request.code,
-        created: span(
-            "created",
-            request.created_after.as_deref(),
-            request.created_before.as_deref(),
-        )?,
-        finished: span(
-            "finished",
-            request.finished_after.as_deref(),
-            request.finished_before.as_deref(),
-        )?,
+        finished: Span {
+            after: request.finished_after,
+            before: request.finished_before,
+        },
+        ..request.filter()
     };
 
     check(&filter, request.all)?;
@@ -199,13 +181,7 @@ pub async fn retry_jobs(
     let done = jobs
         .retry_many(&caller.space, &filter, most, caller.now)
         .await?;
-    Ok(Json(RetryJobsResponse {
-        matched: done.matched,
-        changed: done.changed,
-        superseded: done.superseded,
-        more: done.more,
-        queue_full: done.queue_full,
-    }))
+    Ok(Json(done))
 }
 
 /// Cancel many jobs
@@ -222,19 +198,7 @@ pub async fn cancel_jobs(
     State(jobs): State<Jobs>,
     JsonBody { value: request, .. }: JsonBody<CancelJobsRequest>,
 ) -> Result<Json<CancelJobsResponse>, ApiError> {
-    let filter = JobFilter {
-        state: request.state.map(JobState::from),
-        kind: request.kind,
-        source_id: request.source_id,
-        code: request.code,
-        created: span(
-            "created",
-            request.created_after.as_deref(),
-            request.created_before.as_deref(),
-        )?,
-        finished: Span::default(),
-    };
-
+    let filter = request.filter();
     check(&filter, request.all)?;
     let most = limit(request.limit)?;
     let done = jobs
@@ -245,19 +209,6 @@ pub async fn cancel_jobs(
         changed: done.changed,
         more: done.more,
     }))
-}
-
-/// The time range between `NAME_after` and `NAME_before`.
-pub(super) fn span(
-    name: &str,
-    after: Option<&str>,
-    before: Option<&str>,
-) -> Result<Span, ApiError> {
-    let after = moment(&format!("{name}_after"), after)?;
-    Ok(Span {
-        after,
-        before: moment(&format!("{name}_before"), before)?,
-    })
 }
 
 fn limit(asked: Option<usize>) -> Result<usize, ApiError> {

@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::State;
 
 use super::JobResponse;
+use crate::contextual_helpers::HelperFields;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
-use crate::http::routes::ingestions::HelperFieldsRequest;
 use crate::http::routes::sources::HelperPreviewResponse;
 use crate::http::state::AppState;
 
@@ -17,7 +17,7 @@ use crate::http::state::AppState;
 /// it. The job continues when you confirm the helper.
 #[utoipa::path(
     put, path = "/v1/jobs/{id}/helper", tag = "jobs", operation_id = "update_job_helper",
-    request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The job's id.")),
+    request_body = HelperFields, params(("id" = String, Path, description = "The job's id.")),
     responses(
         (status = 200, description = "The paragraph.", body = HelperPreviewResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
@@ -27,11 +27,11 @@ pub async fn update_job_helper(
     caller: Caller,
     State(state): State<AppState>,
     PathId(id): PathId,
-    JsonBody { value: request, .. }: JsonBody<HelperFieldsRequest>,
+    JsonBody { value: request, .. }: JsonBody<HelperFields>,
 ) -> Result<Json<HelperPreviewResponse>, ApiError> {
     let helper = state
         .ingestion
-        .preview_helper(&caller.space, &id, &request.into(), caller.now)
+        .preview_helper(&caller.space, &id, &request, caller.now)
         .await?;
     Ok(Json(HelperPreviewResponse {
         preview: helper.text,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::http::error::{ApiError, Problem};
+use crate::http::page::list_response;
 use crate::http::state::AppState;
 use crate::ingestion;
 use crate::model::batch::Batch;
@@ -17,7 +18,7 @@ pub struct JobResponse {
     #[serde(flatten)]
     pub summary: JobSummaryResponse,
     /// A log entry for each classification call.
-    pub batches: Vec<BatchResponse>,
+    pub batches: Vec<Batch>,
     /// All model call attempts, in order.
     pub responses: Vec<LlmCall>,
     /// The origin of the source's helper.
@@ -103,31 +104,6 @@ pub struct JobWarningResponse {
     pub message: String,
 }
 
-/// The log of one classification call.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct BatchResponse {
-    /// Number of the call within the job.
-    pub seq: i64,
-    pub level: i64,
-    /// The category whose children were the options.
-    pub parent_path: String,
-    /// Positions of the chunks in the source.
-    pub chunk_ordinals: Vec<i64>,
-    pub chunks_sent: i64,
-    /// Number of chunks with a valid answer.
-    pub successes: i64,
-    /// How often the call was repeated.
-    pub retries: i64,
-    /// Number of chunks without a valid answer.
-    pub failures: i64,
-    pub latency_ms: f64,
-    #[schema(format = DateTime)]
-    pub started_at: String,
-    /// The job that records the call, if it is not this one: short texts of one batch share calls.
-    #[schema(required)]
-    pub paid_by: Option<String>,
-}
-
 /// The origin of a source's helper.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HelperEventResponse {
@@ -144,12 +120,9 @@ pub struct HelperEventResponse {
     pub tokens_completion: i64,
 }
 
-/// A page of jobs, newest first.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct JobListResponse {
-    pub items: Vec<JobSummaryResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of jobs, newest first.
+    JobListResponse of JobSummaryResponse
 }
 
 impl JobResponse {
@@ -167,7 +140,7 @@ impl JobResponse {
         Ok(Self {
             helper_events: helpers.iter().map(HelperEventResponse::from).collect(),
             summary: JobSummaryResponse::from(&job),
-            batches: batches.into_iter().map(BatchResponse::from).collect(),
+            batches,
             responses: calls,
             last_errors: errors
                 .into_iter()
@@ -254,22 +227,4 @@ fn waiting(job: &Job) -> Option<JobWaitingResponse> {
         waits: job.waits,
         next_try_at,
     })
-}
-
-impl From<Batch> for BatchResponse {
-    fn from(batch: Batch) -> Self {
-        Self {
-            seq: batch.seq,
-            level: batch.level,
-            parent_path: batch.parent_path,
-            chunk_ordinals: batch.chunk_ordinals,
-            chunks_sent: batch.chunks_sent,
-            successes: batch.successes,
-            retries: batch.retries,
-            failures: batch.failures,
-            latency_ms: batch.latency_ms,
-            started_at: batch.started_at.to_string(),
-            paid_by: batch.paid_by,
-        }
-    }
 }

@@ -1,13 +1,14 @@
 //! A memory as the API shows it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::model::memory::{CorrectedField, EnrichmentState, Memory};
+use crate::http::page::list_response;
+use crate::model::memory::{CorrectedField, EnrichmentState, Entity, Memory};
 
 /// A memory: a message, a fact, a preference or a summary.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct MemoryResponse {
     pub id: String,
     pub user_id: String,
@@ -82,58 +83,48 @@ pub struct MemoryResponse {
 
 /// The classification of a memory by a model, in terms of the vocabulary. All fields except `role`
 /// are missing until the memory is classified.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MemoryMetadata)]
 pub struct MetadataResponse {
     pub role: String,
     /// One to three topics from the vocabulary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub topics: Option<Vec<String>>,
     /// A category from the vocabulary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// A message type from the vocabulary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_type: Option<String>,
     /// Names, numbers and amounts in the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entities: Option<Vec<EntityResponse>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entities: Option<Vec<Entity>>,
     /// `high`, `medium` or `low`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<String>,
     /// A topic that is missing in the vocabulary; only with low confidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub suggested_topic: Option<Option<String>>,
     /// A category that is missing in the vocabulary; only with low confidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     #[expect(clippy::option_option, reason = "omitted and null differ")]
     pub suggested_category: Option<Option<String>>,
     /// The importance, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub importance: Option<f64>,
     /// The version of the vocabulary that was used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub vocabulary_version: Option<String>,
     /// The model that classified the memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub enrichment_model: Option<String>,
 }
 
-/// Something that a text names, such as a person or an amount.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct EntityResponse {
-    /// An entity type from the vocabulary.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The entity, as in the text.
-    pub value: String,
-}
-
 /// What a memory is based on.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct EvidenceResponse {
     /// The messages that it was made from.
     pub message_ids: Vec<String>,
@@ -200,16 +191,12 @@ fn metadata(memory: &Memory) -> MetadataResponse {
     let done = memory.enrichment_state == EnrichmentState::Done;
     let corrected = memory.is_corrected(CorrectedField::Topics);
     let shows_topics = done || corrected || !memory.labels.topics.is_empty();
-    let entities = memory.labels.entities.iter().map(|entity| EntityResponse {
-        kind: entity.kind.clone(),
-        value: entity.value.clone(),
-    });
     MetadataResponse {
         role: memory.role.clone(),
         topics: shows_topics.then(|| memory.labels.topics.clone()),
         category: memory.category.clone(),
         message_type: memory.message_type.clone(),
-        entities: done.then(|| entities.collect()),
+        entities: done.then(|| memory.labels.entities.clone()),
         confidence: memory.confidence.clone(),
         suggested_topic: done.then(|| memory.suggested_topic.clone()),
         suggested_category: done.then(|| memory.suggested_category.clone()),
@@ -219,10 +206,7 @@ fn metadata(memory: &Memory) -> MetadataResponse {
     }
 }
 
-/// A page of memories.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct MemoryListResponse {
-    pub items: Vec<MemoryResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of memories.
+    MemoryListResponse of MemoryResponse
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::http::page::list_response;
 use crate::model::llm_call::LlmCall;
 use crate::model::query::StoredQuery;
 use crate::queries::{
@@ -34,12 +35,9 @@ pub struct QuerySummaryResponse {
     pub created_at: String,
 }
 
-/// A page of receipts, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct QueryListResponse {
-    pub items: Vec<QuerySummaryResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of receipts, newest first.
+    QueryListResponse of QuerySummaryResponse
 }
 
 /// The stored record of a query.

@@ -10,7 +10,6 @@ use crate::contextual_helpers::{HelperError, HelperFields, compose, from_text};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
-use crate::http::routes::ingestions::HelperFieldsRequest;
 use crate::http::state::AppState;
 use crate::model::contextual_helper::{ContextualHelper, NewHelper};
 
@@ -191,17 +190,17 @@ pub async fn list_helpers(
 /// Composes the paragraph and counts its tokens without storing anything.
 #[utoipa::path(
     post, path = "/v1/sources/{id}/helper/preview", tag = "sources", operation_id = "preview_helper",
-    request_body = HelperFieldsRequest, params(("id" = String, Path, description = "The source's id.")),
+    request_body = HelperFields, params(("id" = String, Path, description = "The source's id.")),
     responses((status = 200, description = "The paragraph.", body = HelperPreviewResponse))
 )]
 pub async fn preview_helper(
     caller: Caller,
     State(state): State<AppState>,
     PathId(id): PathId,
-    JsonBody { value: request, .. }: JsonBody<HelperFieldsRequest>,
+    JsonBody { value: request, .. }: JsonBody<HelperFields>,
 ) -> Result<Json<HelperPreviewResponse>, ApiError> {
     state.sources.find(&caller.space, &id).await?;
-    let helper = compose(&request.into()).map_err(HelperError::Invalid)?;
+    let helper = compose(&request).map_err(HelperError::Invalid)?;
     Ok(Json(HelperPreviewResponse {
         preview: helper.text,
         token_count: helper.token_count,

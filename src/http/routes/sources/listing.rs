@@ -1,72 +1,50 @@
 //! The list of sources: its filters, its order, its pages and their cursors.
 
-use memoir_text::text::has_control;
-use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
-
+use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 use crate::http::error::ApiError;
-use crate::http::extract::moment;
-use crate::http::page;
+use crate::http::page::{self, Page, list_query};
 use crate::model::source::Source;
 use crate::store::{SortValue, SourceFilter, SourceKey, SourceOrder, SourcePage};
+use memoir_text::text::has_control;
 
-/// Filters, order and pagination of the source list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListSourcesQuery {
-    /// Only sources of this end user.
-    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
-    user_id: Option<String>,
-    /// Only sources with this tag.
-    #[serde(default)]
-    tag: Option<String>,
-    /// Only sources with exactly this file name.
-    #[serde(default)]
-    filename: Option<String>,
-    /// Only sources whose file name or path contains this, in upper or lower case. Letters of a
-    /// folder that are not ASCII may have to be written as they are.
-    #[serde(default)]
-    name: Option<String>,
-    /// Only the source at exactly this path; each end user has at most one.
-    #[serde(default)]
-    path: Option<String>,
-    /// Only sources that retrieval may (true) or may not (false) use.
-    #[serde(default)]
-    eligible: Option<bool>,
-    /// Shows the sources as they were at this time, but with their current tags and eligibility.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// The order: `created_at` (the default), `name` (ignoring case), `size` (of the newest
-    /// version), `versions` (their number) or `updated_at`; with `-` before it, descending. With
-    /// `as_of`, only `created_at` and `name`.
-    #[serde(default)]
-    #[param(pattern = "^-?(created_at|name|size|versions|updated_at)$")]
-    sort: Option<String>,
-    /// Whether the newest come first; the same as `sort=-created_at`. Ignored if `sort` is given.
-    #[serde(default)]
-    newest_first: Option<bool>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters, order and pagination of the source list.
+    ListSourcesQuery {
+        /// Only sources of this end user.
+        #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+        user_id: Option<String>,
+        /// Only sources with this tag.
+        tag: Option<String>,
+        /// Only sources with exactly this file name.
+        filename: Option<String>,
+        /// Only sources whose file name or path contains this, in upper or lower case. Letters of a
+        /// folder that are not ASCII may have to be written as they are.
+        name: Option<String>,
+        /// Only the source at exactly this path; each end user has at most one.
+        path: Option<String>,
+        /// Only sources that retrieval may (true) or may not (false) use.
+        eligible: Option<bool>,
+        /// Shows the sources as they were at this time, but with their current tags and eligibility.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+        /// The order: `created_at` (the default), `name` (ignoring case), `size` (of the newest
+        /// version), `versions` (their number) or `updated_at`; with `-` before it, descending. With
+        /// `as_of`, only `created_at` and `name`.
+        #[param(pattern = "^-?(created_at|name|size|versions|updated_at)$")]
+        sort: Option<String>,
+        /// Whether the newest come first; the same as `sort=-created_at`. Ignored if `sort` is given.
+        newest_first: Option<bool>,
+    }
 }
 
 /// A request for a page of sources.
 pub struct Listing {
     pub filter: SourceFilter,
-    /// One item more than requested, to tell whether there is a next page.
     pub page: SourcePage,
     /// The number of sources in the whole list, if an earlier page has counted them.
     pub total: Option<i64>,
-    limit: usize,
-    /// What its cursors belong to.
-    fingerprint: String,
+    requested: Page,
 }
 
 /// Where a page ends: the value that the list is sorted by, the id, and the length of the list.
@@ -75,10 +53,9 @@ type Place = (SortValue, String, Option<i64>);
 impl ListSourcesQuery {
     /// The request for a page of the list `name`.
     pub fn listing(self, name: &str) -> Result<Listing, ApiError> {
-        let limit = page::limit(self.limit)?;
         let order = self.order()?;
         let filter = SourceFilter {
-            as_of: moment("as_of", self.as_of.as_deref())?,
+            as_of: self.as_of,
             user_id: self.user_id,
             filename: self.filename,
             name: self.name,
@@ -88,8 +65,8 @@ impl ListSourcesQuery {
         };
 
         let fingerprint = format!("{name}{order:?}{filter:?}");
-        let place = page::decode_key::<Place>(self.cursor.as_deref(), &fingerprint)?;
-        let (after, total) = match place {
+        let requested = Page::new(self.limit, self.cursor, fingerprint)?;
+        let (after, total) = match requested.after::<Place>()? {
             // A forged cursor may contain characters that a database rejects.
             Some((SortValue::Text(text), _, _)) if has_control(&text) => {
                 return Err(page::invalid());
@@ -104,15 +81,14 @@ impl ListSourcesQuery {
 
         let page = SourcePage {
             after,
-            limit: limit + 1,
+            limit: requested.rows(),
             order,
         };
         Ok(Listing {
             filter,
             page,
             total,
-            limit,
-            fingerprint,
+            requested,
         })
     }
 
@@ -153,7 +129,7 @@ impl ListSourcesQuery {
 impl Listing {
     /// Whether there is a page after the one that was read.
     pub fn has_more<T>(&self, found: &[T]) -> bool {
-        found.len() > self.limit
+        found.len() >= self.requested.rows()
     }
 
     /// Cuts what was read to the page, and makes the cursor of the next one. `entry` names the
@@ -169,6 +145,6 @@ impl Listing {
             let value = self.page.order.by.value(source, size);
             (value, source.id.to_string(), total)
         };
-        page::cut(found, self.limit, &self.fingerprint, place)
+        self.requested.cut(found, place)
     }
 }

@@ -6,12 +6,13 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
+use crate::base::clock::Timestamp;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{PathId, PathIds, PathVersions, QueryParams, moment};
-use crate::http::page;
+use crate::http::extract::{PathId, QueryParams};
+use crate::http::page::{Page, list_query, list_response};
 use crate::http::routes::chunks::{ChunkListResponse, number, page_of};
 use crate::http::state::AppState;
 use crate::model::chunk::{Chunk, RETRIEVAL, TAXONOMY};
@@ -47,12 +48,9 @@ pub struct SourceVersionResponse {
     pub ingested_at: String,
 }
 
-/// A page of versions, newest first.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct SourceVersionListResponse {
-    pub items: Vec<SourceVersionResponse>,
-    /// Pass it as `cursor` to get the next page; null on the last page.
-    pub next_cursor: Option<String>,
+list_response! {
+    /// A page of versions, newest first.
+    SourceVersionListResponse of SourceVersionResponse
 }
 
 impl From<SourceVersion> for SourceVersionResponse {
@@ -77,22 +75,13 @@ impl From<SourceVersion> for SourceVersionResponse {
     }
 }
 
-/// Pagination of the version list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListVersionsQuery {
-    /// Only versions that existed at this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Pagination of the version list.
+    ListVersionsQuery {
+        /// Only versions that existed at this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
 /// The purpose of the chunks.
@@ -104,30 +93,19 @@ pub enum ProfileName {
     Retrieval,
 }
 
-/// Filters and pagination of the chunk list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct SourceChunksQuery {
-    /// The version to read; the latest if omitted.
-    #[serde(default)]
-    version: Option<i64>,
-    /// `taxonomy` (the default): chunks filed under the hierarchy; `retrieval`: chunks split for
-    /// search.
-    #[serde(default)]
-    #[param(inline)]
-    profile: Option<ProfileName>,
-    /// Reads the version that was current at this time.
-    #[serde(default)]
-    #[param(format = DateTime)]
-    as_of: Option<String>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the chunk list.
+    SourceChunksQuery {
+        /// The version to read; the latest if omitted.
+        version: Option<i64>,
+        /// `taxonomy` (the default): chunks filed under the hierarchy; `retrieval`: chunks split for
+        /// search.
+        #[param(inline)]
+        profile: Option<ProfileName>,
+        /// Reads the version that was current at this time.
+        #[param(value_type = Option<String>, format = DateTime)]
+        as_of: Option<Timestamp>,
+    }
 }
 
 /// List the versions of a source
@@ -144,21 +122,19 @@ pub async fn list_source_versions(
     PathId(id): PathId,
     QueryParams(query): QueryParams<ListVersionsQuery>,
 ) -> Result<Json<SourceVersionListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
-    let as_of = moment("as_of", query.as_of.as_deref())?;
-    let fingerprint = format!("versions of {id} {as_of:?}");
-    let before =
-        page::decode_numbers(query.cursor.as_deref(), &fingerprint)?.map(|(version, _)| version);
+    let as_of = query.as_of;
+    let page = Page::new(
+        query.limit,
+        query.cursor,
+        format!("versions of {id} {as_of:?}"),
+    )?;
+    let before = page.after::<(i64, i64)>()?.map(|(version, _)| version);
     let found = sources
-        .versions(&caller.space, &id, before, as_of, limit + 1)
+        .versions(&caller.space, &id, before, as_of, page.rows())
         .await?;
-    let (items, next_cursor) =
-        page::cut(found, limit, &fingerprint, |version| (version.version, 0));
 
-    Ok(Json(SourceVersionListResponse {
-        items: items.into_iter().map(SourceVersionResponse::from).collect(),
-        next_cursor,
-    }))
+    let key = |version: &SourceVersion| (version.version, 0);
+    Ok(page.list(found, key, SourceVersionResponse::from))
 }
 
 /// Get a version of a source
@@ -172,7 +148,7 @@ pub async fn list_source_versions(
 pub async fn get_source_version(
     caller: Caller,
     State(sources): State<Sources>,
-    PathIds(id, version): PathIds,
+    PathId((id, version)): PathId<(String, String)>,
 ) -> Result<Json<SourceVersionResponse>, ApiError> {
     let found = sources
         .version(&caller.space, &id, number(&version, "version")?)
@@ -191,7 +167,7 @@ pub async fn get_source_version(
 pub async fn get_source_content(
     caller: Caller,
     State(sources): State<Sources>,
-    PathIds(id, version): PathIds,
+    PathId((id, version)): PathId<(String, String)>,
 ) -> Result<Response, ApiError> {
     let content = sources
         .content(&caller.space, &id, number(&version, "version")?)
@@ -220,7 +196,7 @@ pub async fn get_source_content(
 pub async fn diff_source_versions(
     caller: Caller,
     State(documents): State<DocumentRetrieval>,
-    PathVersions(id, a, b): PathVersions,
+    PathId((id, a, b)): PathId<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let (from, to) = (number(&a, "version")?, number(&b, "version")?);
     let text = documents.difference(&caller.space, &id, from, to).await?;
@@ -248,15 +224,16 @@ pub async fn list_source_chunks(
     PathId(id): PathId,
     QueryParams(query): QueryParams<SourceChunksQuery>,
 ) -> Result<Json<ChunkListResponse>, ApiError> {
-    let limit = page::limit(query.limit)?;
     let profile = match query.profile {
         None | Some(ProfileName::Taxonomy) => TAXONOMY,
         Some(ProfileName::Retrieval) => RETRIEVAL,
     };
 
-    let as_of = moment("as_of", query.as_of.as_deref())?;
+    let as_of = query.as_of;
     let fingerprint = format!("chunks of {id} {:?} {profile} {as_of:?}", query.version);
-    let after = page::decode_numbers(query.cursor.as_deref(), &fingerprint)?
+    let page = Page::new(query.limit, query.cursor, fingerprint)?;
+    let after = page
+        .after::<(i64, i64)>()?
         .map_or(0, |(ordinal, _)| ordinal);
     let found = match state
         .sources
@@ -266,20 +243,12 @@ pub async fn list_source_chunks(
         Some(version) => {
             state
                 .sources
-                .chunks(&caller.space, &version, profile, after, limit + 1)
+                .chunks(&caller.space, &version, profile, after, page.rows())
                 .await?
         }
         None => Vec::new(),
     };
 
     let key = |chunk: &Chunk| (chunk.ordinal, 0);
-    page_of(
-        &state.categories,
-        &caller.space,
-        found,
-        limit,
-        &fingerprint,
-        key,
-    )
-    .await
+    page_of(&state.categories, &caller.space, &page, found, key).await
 }

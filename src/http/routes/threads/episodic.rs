@@ -28,11 +28,9 @@ pub struct EpisodicRequest {
     #[schema(min_length = 1, max_length = 4000, pattern = "\\S")]
     pub query: String,
     /// Maximum tokens of the turns that are kept; 800 if omitted.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 200_000)]
     pub max_tokens: Option<usize>,
     /// Number of last turns to leave out, because they are in the window; 4 if omitted.
-    #[serde(default)]
     #[schema(minimum = 0, maximum = 50)]
     pub k: Option<i64>,
     /// Files that are injected in this turn, as in `POST /v1/prompts`: what repeats or contradicts

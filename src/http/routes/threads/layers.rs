@@ -3,25 +3,26 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{ThreadResponse, UserQuery};
+use super::UserQuery;
 use crate::base::problems;
 use crate::conversation::Conversation;
 use crate::conversation::rollup::{RolledUp, RollupInput};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::etag;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
-use crate::http::idempotency::{Begun, Idempotency, location};
+use crate::http::idempotency::{Created, Idempotency};
 use crate::http::routes::context::context_session;
 use crate::http::routes::memories::MemoryResponse;
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
+use crate::model::thread::Thread;
+use crate::store::Tx;
 
 /// How long a request waits for another one that summarises the same thread.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -35,7 +36,6 @@ pub struct WindowQuery {
     #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     user_id: Option<String>,
     /// Number of turns to return.
-    #[serde(default)]
     #[param(minimum = 1, maximum = 50, default = 4)]
     k: Option<i64>,
 }
@@ -43,7 +43,7 @@ pub struct WindowQuery {
 /// The last turns of a thread.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WindowResponse {
-    pub thread: ThreadResponse,
+    pub thread: Thread,
     pub k: i64,
     /// The turns, oldest first, verbatim.
     pub turns: Vec<TurnResponse>,
@@ -64,14 +64,11 @@ pub struct TurnResponse {
 #[schema(example = json!({"until_turn": 20, "pinned": true}))]
 pub struct CreateSummaryRequest {
     /// Only turns up to this one, counted from 1. The last four turns are never summarised.
-    #[serde(default)]
     pub until_turn: Option<i64>,
     /// Maximum characters of the summary; 1200 if omitted.
-    #[serde(default)]
     #[schema(minimum = 100, maximum = 10_000)]
     pub max_chars: Option<usize>,
     /// Whether the summary is part of the thread's window from then on; false if omitted.
-    #[serde(default)]
     pub pinned: Option<bool>,
 }
 
@@ -103,7 +100,7 @@ pub async fn get_window(
                 .collect(),
         });
     Ok(Json(WindowResponse {
-        thread: ThreadResponse::from(&window.thread),
+        thread: window.thread,
         k: window.k,
         turns: turns.collect(),
         pinned_summary: window
@@ -136,18 +133,15 @@ pub async fn create_summary(
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
-    JsonBody {
-        value: request,
-        bytes,
-        ..
-    }: JsonBody<CreateSummaryRequest>,
+    body: JsonBody<CreateSummaryRequest>,
 ) -> Result<Response, ApiError> {
-    let signed = [id.as_bytes(), b"\n", &bytes].concat();
+    let signed = [id.as_bytes(), b"\n", &body.bytes].concat();
     let idempotency = Idempotency::of(&headers, "create_summary", &signed)?;
     if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         return Ok(response);
     }
 
+    let request = body.value;
     let input = RollupInput {
         until_turn: request.until_turn,
         max_chars: request.max_chars,
@@ -182,29 +176,20 @@ pub async fn create_summary(
         RolledUp::Meanwhile(memory) => memory,
     };
 
-    let created = state.store.retry_as("create_summary", || async {
-        let mut tx = match idempotency.begin(&state.store, &caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
-        if let RolledUp::New(ready) = &rolled {
+    let (state, caller, rolled) = (&state, &caller, &rolled);
+    let add = |mut tx: Tx| async move {
+        if let RolledUp::New(ready) = rolled {
             conversation
                 .add_summary(&mut tx, &caller.space, ready, caller.now)
                 .await?;
         }
 
         let body = MemoryResponse::of(memory, caller.now);
-        let headers = [
-            location(&format!("/v1/memories/{}", body.id))?,
-            (header::ETAG, etag::etag(&body)),
-        ];
-        idempotency
-            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
-            .await
-    });
+        let created = Created::at(&format!("/v1/memories/{}", body.id), body)?;
+        Ok((tx, created.with_etag()))
+    };
 
-    Ok(created.await?)
+    idempotency.create(state, caller, add).await
 }
 
 fn in_progress() -> ApiError {

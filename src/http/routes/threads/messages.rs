@@ -2,135 +2,61 @@
 
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::{Extension, Json};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::conversation::Conversation;
 use crate::conversation::context::{ContextInput, Rank};
 use crate::conversation::intent::MAX_QUERY_CHARS;
-use crate::conversation::messages::{Appended, NewMessage, Wanted};
+use crate::conversation::messages::{Appended, NewMessage, Wanted, message_fields};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonListBody, PathId, QueryParams, moment, object_list, objects};
-use crate::http::idempotency::{Begun, Idempotency, location};
-use crate::http::page;
+use crate::http::extract::{JsonListBody, PathId, QueryParams, object_list, objects};
+use crate::http::idempotency::{Created, Idempotency};
+use crate::http::page::{Page, list_query};
 use crate::http::routes::context::{ContextResponse, context_session};
 use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
 use crate::http::state::AppState;
 use crate::http::trace::RequestIdentity;
-use crate::model::memory::{FileHint, Memory};
-use crate::store::TurnPage;
+use crate::model::memory::Memory;
+use crate::store::{TurnPage, Tx};
 
-/// A message.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MessageRequest {
-    /// `user` (the default), `assistant` or `system`.
-    #[serde(default)]
-    pub role: Option<String>,
-    /// The name of the speaker, if several people share a role. Searches match it too.
-    #[serde(default)]
-    #[schema(max_length = 100)]
-    pub name: Option<String>,
-    /// What was said, verbatim.
-    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
-    pub content: String,
-    /// `chat` (the default), or `external` for a reply from another program, which is stored only
-    /// once.
-    #[serde(default)]
-    pub source: Option<String>,
-    /// When it was said, for imports; now if omitted.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_at: Option<String>,
-    /// Tags to find the message by.
-    #[serde(default)]
-    #[schema(max_items = 20)]
-    pub tags: Vec<String>,
-    /// The file that it is about.
-    #[serde(default)]
-    pub file_path: Option<String>,
-    /// SHA-256 of the version of the file that it is about.
-    #[serde(default)]
-    pub file_sha256: Option<String>,
-    /// When that version of the file was last modified.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub file_mtime: Option<String>,
-}
-
-/// One message with its options, or a list of messages.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"role": "user", "content": "I want to check on order #5678"}))]
-pub struct CreateMessagesRequest {
-    /// `user` (the default), `assistant` or `system`.
-    #[serde(default)]
-    pub role: Option<String>,
-    /// The name of the speaker, if several people share a role. Searches match it too.
-    #[serde(default)]
-    #[schema(max_length = 100)]
-    pub name: Option<String>,
-    /// What was said, verbatim.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 200_000, pattern = "\\S")]
-    pub content: Option<String>,
-    /// `chat` (the default), or `external` for a reply from another program, which is stored only
-    /// once.
-    #[serde(default)]
-    pub source: Option<String>,
-    /// When it was said, for imports; now if omitted.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub created_at: Option<String>,
-    /// Tags to find the message by.
-    #[serde(default)]
-    #[schema(max_items = 20)]
-    pub tags: Vec<String>,
-    /// The file that it is about.
-    #[serde(default)]
-    pub file_path: Option<String>,
-    /// SHA-256 of the version of the file that it is about.
-    #[serde(default)]
-    pub file_sha256: Option<String>,
-    /// When that version of the file was last modified.
-    #[serde(default)]
-    #[schema(format = DateTime)]
-    pub file_mtime: Option<String>,
-    /// Several messages in the order of the conversation, instead of `content`. The body may also
-    /// be just this list.
-    #[serde(default, deserialize_with = "objects")]
-    #[schema(max_items = 1000)]
-    pub messages: Option<Vec<MessageRequest>>,
-    /// Whether a model classifies the messages in the background; true if omitted.
-    #[serde(default)]
-    pub enrich: Option<bool>,
-    /// Whether a job extracts facts about the user from the user's messages. Each fact names the
-    /// message and the characters that state it. False if omitted.
-    #[serde(default)]
-    pub extract: Option<bool>,
-    /// Whether the response contains the context of the message; only for a single message.
-    #[serde(default)]
-    pub with_context: Option<bool>,
-    /// Maximum tokens of that context; 2000 if omitted.
-    #[serde(default)]
-    #[schema(minimum = 10, maximum = 200_000)]
-    pub max_tokens: Option<usize>,
-    /// How the memories of that context are found, as for `POST /v1/context`: `search` (the default)
-    /// or `staged`.
-    #[serde(default)]
-    pub rank: Option<Rank>,
-    /// For that context, with `rank: search`: 1 adds the messages before and after each message
-    /// found; 0 (the default) adds none.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 1)]
-    pub expand: Option<usize>,
+message_fields! {
+    /// One message with its options, or a list of messages.
+    #[derive(Debug, Default, Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(example = json!({"role": "user", "content": "I want to check on order #5678"}))]
+    CreateMessagesRequest {
+        content: Option<String>,
+        /// Several messages in the order of the conversation, instead of `content`. The body may also
+        /// be just this list.
+        #[serde(default, deserialize_with = "objects")]
+        #[schema(max_items = 1000)]
+        pub messages: Option<Vec<NewMessage>>,
+        /// Whether a model classifies the messages in the background; true if omitted.
+        pub enrich: Option<bool>,
+        /// Whether a job extracts facts about the user from the user's messages. Each fact names the
+        /// message and the characters that state it. False if omitted.
+        pub extract: Option<bool>,
+        /// Whether the response contains the context of the message; only for a single message.
+        pub with_context: Option<bool>,
+        /// Maximum tokens of that context; 2000 if omitted.
+        #[schema(minimum = 10, maximum = 200_000)]
+        pub max_tokens: Option<usize>,
+        /// How the memories of that context are found, as for `POST /v1/context`: `search` (the default)
+        /// or `staged`.
+        pub rank: Option<Rank>,
+        /// For that context, with `rank: search`: 1 adds the messages before and after each message
+        /// found; 0 (the default) adds none.
+        #[schema(minimum = 0, maximum = 1)]
+        pub expand: Option<usize>,
+    }
 }
 
 /// The body: an object, or a list of messages.
@@ -154,22 +80,8 @@ impl<'de> Deserialize<'de> for MessagesBody {
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
                 let messages = object_list(SeqAccessDeserializer::new(seq))?;
                 Ok(CreateMessagesRequest {
-                    role: None,
-                    name: None,
-                    content: None,
-                    source: None,
-                    created_at: None,
-                    tags: Vec::new(),
-                    file_path: None,
-                    file_sha256: None,
-                    file_mtime: None,
                     messages: Some(messages),
-                    enrich: None,
-                    extract: None,
-                    with_context: None,
-                    max_tokens: None,
-                    rank: None,
-                    expand: None,
+                    ..CreateMessagesRequest::default()
                 })
             }
         }
@@ -209,24 +121,15 @@ pub enum MessagesResponse {
     Many(CreatedMessagesResponse),
 }
 
-/// Filters and pagination of the message list.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ListMessagesQuery {
-    /// The end user; a thread of another user is treated as not found.
-    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
-    user_id: Option<String>,
-    /// Whether the newest come first; by default the oldest do.
-    #[serde(default)]
-    newest_first: Option<bool>,
-    /// Maximum number of items on the page.
-    #[serde(default)]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<usize>,
-    /// `next_cursor` from the previous page.
-    #[serde(default)]
-    cursor: Option<String>,
+list_query! {
+    /// Filters and pagination of the message list.
+    ListMessagesQuery {
+        /// The end user; a thread of another user is treated as not found.
+        #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+        user_id: Option<String>,
+        /// Whether the newest come first; by default the oldest do.
+        newest_first: Option<bool>,
+    }
 }
 
 /// Store messages
@@ -253,20 +156,17 @@ pub async fn create_messages(
     PathId(id): PathId,
     QueryParams(query): QueryParams<super::UserQuery>,
     headers: HeaderMap,
-    JsonListBody {
-        value: MessagesBody(request),
-        bytes,
-        ..
-    }: JsonListBody<MessagesBody>,
+    JsonListBody(body): JsonListBody<MessagesBody>,
 ) -> Result<Response, ApiError> {
     // The thread is part of the request: the same body may go to another one.
-    let signed = [id.as_bytes(), b"\n", &bytes].concat();
+    let signed = [id.as_bytes(), b"\n", &body.bytes].concat();
     let idempotency = Idempotency::of(&headers, "create_messages", &signed)?;
     // Before the thread is looked up, which may be gone.
     if let Some(response) = idempotency.answered(&state.store, &caller).await? {
         return Ok(response);
     }
 
+    let MessagesBody(request) = body.value;
     let with_context = request.with_context.unwrap_or(false);
     let many = request.messages.is_some();
     if with_context && many {
@@ -303,35 +203,25 @@ pub async fn create_messages(
         .await?;
 
     let payer = caller.budget();
-    let stored = state.store.retry_as("create_messages", || async {
-        let mut tx = match idempotency.begin(&state.store, &caller).await? {
-            Begun::Answered(response) => return Ok(response),
-            Begun::Fresh(tx) => tx,
-        };
-
+    let (state, caller, ready, payer) = (&state, &caller, &ready, &payer);
+    let add = |mut tx: Tx| async move {
         let appended = state
             .conversation
-            .append(&mut tx, &caller.space, &ready, payer.as_ref(), caller.now)
+            .append(&mut tx, &caller.space, ready, payer.as_ref(), caller.now)
             .await?;
 
         let first = appended.first().map(|one| one.memory.id.to_string());
-        let headers = [location(&format!(
-            "/v1/memories/{}",
-            first.unwrap_or_default()
-        ))?];
-        let body = shown(&appended, many, &caller);
-        idempotency
-            .finish(tx, &caller, StatusCode::CREATED, headers, &body)
-            .await
-    });
+        let path = format!("/v1/memories/{}", first.unwrap_or_default());
+        Ok((tx, Created::at(&path, shown(&appended, many, caller))?))
+    };
 
-    let response = stored.await?;
+    let response = idempotency.create(state, caller, add).await?;
     state.conversation.announce();
     if !with_context {
         return Ok(response);
     }
 
-    add_context(&caller, &state, &identity, response, asked).await
+    add_context(caller, state, &identity, response, asked).await
 }
 
 /// List messages
@@ -352,68 +242,46 @@ pub async fn list_messages(
     let thread = conversation
         .thread(&caller.space, &id, query.user_id.as_deref())
         .await?;
-    let limit = page::limit(query.limit)?;
     let newest_first = query.newest_first.unwrap_or(false);
     let fingerprint = format!("messages by turn|{}|{newest_first}", thread.id);
-    let page = TurnPage {
-        from: page::decode_numbers(query.cursor.as_deref(), &fingerprint)?,
+    let page = Page::new(query.limit, query.cursor, fingerprint)?;
+    let wanted = TurnPage {
+        from: page.after()?,
         newest_first,
-        limit: limit + 1,
+        limit: page.rows(),
     };
     let found = conversation
-        .list_messages(&caller.space, &thread.id, &page)
+        .list_messages(&caller.space, &thread.id, &wanted)
         .await?;
 
     let key = |memory: &Memory| (memory.turn_index, memory.seq);
-    let (items, next_cursor) = page::cut(found, limit, &fingerprint, key);
-    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
-    Ok(Json(MemoryListResponse {
-        items: items.iter().map(shown).collect(),
-        next_cursor,
-    }))
+    Ok(page.list(found, key, |memory| MemoryResponse::of(&memory, caller.now)))
 }
 
 fn new_messages(request: CreateMessagesRequest) -> Result<Vec<NewMessage>, ApiError> {
-    let list = match (request.messages, request.content) {
-        (Some(_), Some(_)) => {
-            return Err(ApiError::invalid_field(
-                "messages",
-                "send either `content` or `messages`, not both",
-            ));
-        }
-        (Some(messages), None) => messages,
-        (None, content) => vec![MessageRequest {
+    match (request.messages, request.content) {
+        (Some(_), Some(_)) => Err(ApiError::invalid_field(
+            "messages",
+            "send either `content` or `messages`, not both",
+        )),
+        (Some(messages), None) => Ok(messages),
+        (None, None) => Err(ApiError::invalid_field(
+            "content",
+            "send `content` or `messages`",
+        )),
+        (None, Some(content)) => Ok(vec![NewMessage {
             role: request.role,
             name: request.name,
-            content: content.ok_or_else(|| {
-                ApiError::invalid_field("content", "send `content` or `messages`")
-            })?,
+            content,
             source: request.source,
             created_at: request.created_at,
             tags: request.tags,
             file_path: request.file_path,
             file_sha256: request.file_sha256,
             file_mtime: request.file_mtime,
-        }],
-    };
-
-    let each = list.into_iter().map(|message| {
-        Ok(NewMessage {
-            role: message.role,
-            name: message.name,
-            content: message.content,
-            source: message.source,
-            created_at: moment("created_at", message.created_at.as_deref())?,
-            tags: message.tags,
             redacted: false,
-            file: FileHint {
-                path: message.file_path,
-                sha256: message.file_sha256,
-                mtime: moment("file_mtime", message.file_mtime.as_deref())?,
-            },
-        })
-    });
-    each.collect()
+        }]),
+    }
 }
 
 fn shown(appended: &[Appended], many: bool, caller: &Caller) -> MessagesResponse {
