@@ -154,14 +154,20 @@ async fn a_process_that_was_frozen_past_its_lease_writes_nothing() {
             accepted.extend(
                 api.queue(
                     "default",
-                    &json!({"steps": 1, "step_ms": 300, "effect": true}),
+                    &json!({"steps": 1, "step_ms": 1000, "effect": true}),
                 )
                 .await,
             );
         }
 
-        for id in &accepted {
-            api.reaches("default", id, "running").await;
+        // All at the same time: an event would only say that one was.
+        while api.get("default", "/v1/jobs?state=running").await["items"]
+            .as_array()
+            .unwrap()
+            .len()
+            < 4
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         signal(&frozen, "STOP");
         let other = second.serve();
