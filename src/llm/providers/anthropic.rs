@@ -128,8 +128,11 @@ fn add_delta(parts: &mut Parts, event: &Value, request: &Request<'_>) -> String 
     let delta = &event["delta"];
     if let Some(piece) = delta["text"].as_str() {
         parts.text.push_str(piece);
-        let is_answer = request.mode != Mode::Tool;
-        return is_answer.then(|| piece.to_owned()).unwrap_or_default();
+        if request.mode == Mode::Tool {
+            return String::new();
+        }
+
+        return piece.to_owned();
     }
 
     let piece = delta["partial_json"].as_str().unwrap_or_default();
