@@ -70,6 +70,18 @@ pub enum BuildError {
     Store(#[from] StoreError),
 }
 
+/// What ingestions take from several sections of the settings.
+fn ingestion_settings(config: &Config, taxonomy: &Taxonomy) -> IngestionSettings {
+    IngestionSettings {
+        ingestion: config.ingestion.clone(),
+        taxonomy: taxonomy.clone(),
+        max_token_budget: config.query.max_token_budget,
+        max_concurrency: usize::try_from(config.llm.max_concurrency).unwrap_or(usize::MAX),
+        retrieval_tokens: config.vector.chunk_tokens,
+        retrieval_overlap: config.vector.overlap_tokens,
+    }
+}
+
 impl App {
     /// Connects to the database, brings its schema up to date, and assembles the parts.
     ///
@@ -124,15 +136,7 @@ impl App {
         let jobs = Jobs::new(store.clone(), config.jobs.clone(), config.audit);
         let sources = Sources::new(store.clone());
         let taxonomy = Taxonomy::new(&config.taxonomy);
-        let ingestion = IngestionSettings {
-            ingestion: config.ingestion.clone(),
-            taxonomy: taxonomy.clone(),
-            max_token_budget: config.query.max_token_budget,
-            max_concurrency: usize::try_from(config.llm.max_concurrency).unwrap_or(usize::MAX),
-            retrieval_tokens: config.vector.chunk_tokens,
-            retrieval_overlap: config.vector.overlap_tokens,
-        };
-
+        let ingestion = ingestion_settings(&config, &taxonomy);
         let samples = SampleCache::new(store.clone());
         check_embedding_model(&config, &llm)?;
         let search = Search::new(store.clone(), llm.clone(), config.vector.clone());

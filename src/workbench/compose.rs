@@ -292,7 +292,7 @@ impl<'a> Composing<'a> {
         }
 
         let limit_ms = self.workspace.timeouts.condense_ms;
-        let work = shaper::shape(&self.tools, &self.anchors);
+        let work = Box::pin(shaper::shape(&self.tools, &self.anchors));
         let fallback = |_: &str| (Shaped::default(), "no headers");
         self.trace.run(SHAPE, 1, limit_ms, work, fallback).await
     }
@@ -384,7 +384,7 @@ impl<'a> Composing<'a> {
         }
 
         let limit_ms = self.workspace.timeouts.condense_ms;
-        let work = shaper::audit(&self.tools, &self.anchors, shaped, context);
+        let work = Box::pin(shaper::audit(&self.tools, &self.anchors, shaped, context));
         let fallback = |_: &str| (None, "headers unchanged");
         let wanted = self.trace.run(AUDIT, 1, limit_ms, work, fallback).await?;
         Ok(wanted.map_or_else(AuditReport::default, |wanted| {

@@ -76,7 +76,9 @@ impl Pass<'_> {
             k: usize::try_from(self.workspace.settings.top_k).unwrap_or(usize::MAX),
             pass: self.number,
         };
-        let work = retriever::retrieve(self.tools, &wanted, self.pool, self.files);
+        let work = Box::pin(retriever::retrieve(
+            self.tools, &wanted, self.pool, self.files,
+        ));
         let limit_ms = self.workspace.timeouts.retrieval_ms;
         let found = trace.run(RETRIEVE, self.number, limit_ms, work, |reason| {
             let note = format!("retrieval failed, so only ❖ FILES are used: {reason}");
@@ -116,7 +118,7 @@ impl Pass<'_> {
             return Ok(());
         }
 
-        let work = reranker::rank(self.tools, query, &result.candidates);
+        let work = Box::pin(reranker::rank(self.tools, query, &result.candidates));
         let limit_ms = self.workspace.timeouts.rerank_ms;
         let ranked = trace.run(RERANK, self.number, limit_ms, work, |reason| {
             let note = format!("the reranker failed, so the order of the search stays: {reason}");
@@ -142,7 +144,12 @@ impl Pass<'_> {
         let statements = self.statements.to_vec();
         let statements =
             entailment::counter_evidence(self.tools, statements, &mut result.candidates).await?;
-        let work = entailment::judge(self.tools, query, &statements, &result.candidates);
+        let work = Box::pin(entailment::judge(
+            self.tools,
+            query,
+            &statements,
+            &result.candidates,
+        ));
         let limit_ms = self.workspace.timeouts.nli_ms;
         let judged = trace.run(NLI, self.number, limit_ms, work, |reason| {
             let note = format!("the entailment gate failed, so it keeps every chunk: {reason}");
@@ -175,7 +182,7 @@ impl Pass<'_> {
             return Ok(());
         }
 
-        let work = condenser::condense(self.tools, query, &result.candidates);
+        let work = Box::pin(condenser::condense(self.tools, query, &result.candidates));
         let limit_ms = self.workspace.timeouts.condense_ms;
         let condensed = trace.run(CONDENSE, self.number, limit_ms, work, |reason| {
             let note = format!("the condenser failed, so the chunks are used: {reason}");

@@ -35,11 +35,14 @@ pub(super) trait Protocol: Send + Sync + 'static {
     }
 }
 
+type ReadVectors = fn(&Value, usize) -> Result<Vec<Vec<f32>>, ProviderError>;
+
 /// How a protocol embeds texts.
 pub(super) struct Embedding {
     pub path: &'static str,
     pub body: fn(&str, &[&str]) -> Value,
-    pub read: fn(&Value, usize) -> Result<Vec<Vec<f32>>, ProviderError>,
+    /// Reads as many vectors as there were texts.
+    pub read: ReadVectors,
 }
 
 /// What a reply consists of, in every protocol.

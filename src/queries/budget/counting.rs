@@ -84,11 +84,11 @@ impl PromptTokens {
         let end = Size::of(counter, CLOSING);
 
         // Chunks of one path share most of their headings.
-        let mut counted: HashMap<usize, Size> = HashMap::new();
+        let mut headings: HashMap<usize, Size> = HashMap::new();
         let mut heading = |item: &QueryItem| {
             let path = item.scores.path;
             let label = || Size::of(counter, &format!("{}{OPENING}", place(&labels[path])));
-            let label = *counted.entry(path).or_insert_with(label);
+            let label = *headings.entry(path).or_insert_with(label);
             Size::of(counter, &number(item.found.id)).plus(label)
         };
         let part = |item: &QueryItem| {
