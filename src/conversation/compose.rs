@@ -37,7 +37,7 @@ pub fn beginning(memory: &Memory) -> String {
     prefix.to_lowercase().trim().to_owned()
 }
 
-/// The section of a memory among [`SECTIONS`].
+/// The section of a memory among `SECTIONS`.
 pub fn section(item: &ContextItem) -> usize {
     let source = item.scores.source;
     let place = SECTIONS.iter().position(|section| section.0 == source);
