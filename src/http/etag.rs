@@ -2,9 +2,8 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::Serialize;
-
 use memoir_text::hash::sha256_hex;
+use serde::Serialize;
 
 /// A hash of everything that a response shows.
 pub fn etag(shown: &impl Serialize) -> HeaderValue {

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Each crate under `crates` and the others there that it may depend on.
-const MAY_DEPEND: &[(&str, &[&str])] = &[("text", &[])];
+const MAY_DEPEND: &[(&str, &[&str])] = &[
+    ("embedded-model", &["text"]),
+    ("policy", &["text"]),
+    ("text", &[]),
+];
 
 /// What computes only has no use for these.
 const NOT_IN_CRATES: &[&str] = &[
@@ -15,13 +19,11 @@ const NOT_IN_CRATES: &[&str] = &[
 /// Each folder and what it may import besides `base`. `model` is listed where it is used.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("policy", &[]),
     ("config", &[]),
     ("telemetry", &["config"]),
     ("model", &[]),
-    ("embedded_model", &["model"]),
     ("store", &["config", "model"]),
-    ("llm", &["config", "embedded_model", "model", "store"]),
+    ("llm", &["config", "model", "store"]),
     ("jobs", &["config", "llm", "model", "store"]),
     ("keys", &["config", "model", "store"]),
     ("spaces", &["llm", "model", "store"]),
@@ -29,15 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("retrieval", &["llm", "model", "policy", "search", "store"]),
     (
         "memory_retrieval",
-        &[
-            "config",
-            "llm",
-            "model",
-            "policy",
-            "retrieval",
-            "search",
-            "store",
-        ],
+        &["config", "llm", "model", "retrieval", "search", "store"],
     ),
     ("sources", &["search", "store", "model"]),
     ("categories", &["config", "store", "model"]),
@@ -48,8 +42,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "categories",
             "config",
             "contextual_helpers",
-            // The outline of a source is computed while it is cut, without a call.
-            "embedded_model",
             "jobs",
             "llm",
             "model",
@@ -80,7 +72,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             // Its policy says what is redacted before it is stored.
             "memory_retrieval",
             "model",
-            "policy",
             "retrieval",
             "search",
             "store",
@@ -90,8 +81,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "erasure",
         &[
             "conversation",
-            // It names a category without a call.
-            "embedded_model",
             "jobs",
             "llm",
             "model",
@@ -108,7 +97,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "conversation",
             "llm",
             "model",
-            "policy",
             "retrieval",
             "search",
             "sources",
@@ -132,7 +120,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "llm",
             "memory_retrieval",
             "model",
-            "policy",
             "probe",
             "queries",
             "retrieval",
@@ -206,13 +193,22 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "jobs",
             "llm",
             "model",
-            "policy",
+            "crates/policy",
             "queries",
             "search",
             "sources",
             "store",
             "workbench",
         ],
+    ),
+    // The outline of a source and the name of a category are computed without a call.
+    (
+        "memoir_embedded_model",
+        &["categories", "erasure", "ingestion", "llm"],
+    ),
+    (
+        "memoir_policy",
+        &["conversation", "http", "memory_retrieval", "workbench"],
     ),
     ("similar", &["sources"]),
     ("clap", &["cli"]),

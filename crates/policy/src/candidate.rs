@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
-use crate::base::clock::Timestamp;
-
 /// The type of a memory; each type has its own group in the prompt text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -34,7 +32,8 @@ pub struct Candidate {
     pub content: String,
     /// Relevance, from 0 to 1.
     pub score: f64,
-    pub timestamp: Timestamp,
+    /// Microseconds since 1970 in UTC.
+    pub timestamp: i64,
     pub session_id: String,
     pub message_id: Option<String>,
     pub memory_type: MemoryType,

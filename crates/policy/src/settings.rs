@@ -2,11 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::built_in::BuiltIn;
 use super::patterns::{self, CompiledPatterns};

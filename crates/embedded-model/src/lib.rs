@@ -11,6 +11,7 @@ mod chunk_to_file;
 mod classify;
 mod clean;
 mod collection;
+mod contents;
 mod dates;
 mod distinctive_nouns;
 mod enrich;
@@ -46,14 +47,12 @@ mod wording;
 mod words;
 
 pub use answer::NOTHING as NOT_FOUND;
-pub use enrich::{Analyzed, Classified};
+pub use contents::{CategoryContents, SampleText};
+pub use enrich::{Analyzed, Classified, Entity};
 pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
 
 use std::collections::HashSet;
-
-use crate::model::category::CategoryContents;
-use crate::model::vocabulary::Terms;
 
 /// The embedded model. It has no state; its data are static.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +123,15 @@ pub struct RenameInput<'a> {
 pub struct NewName {
     pub name: String,
     pub reason: String,
+}
+
+/// The closed lists that a message is classified with.
+#[derive(Debug, Clone, Copy)]
+pub struct Vocabulary<'a> {
+    pub topics: &'a [String],
+    pub categories: &'a [String],
+    pub message_types: &'a [String],
+    pub entity_types: &'a [String],
 }
 
 /// A chunk for an answer.
@@ -201,13 +209,13 @@ impl EmbeddedModel {
 
     /// Classifies a message with a vocabulary.
     #[must_use]
-    pub fn enrich(text: &str, terms: &Terms) -> Classified {
+    pub fn enrich(text: &str, terms: &Vocabulary<'_>) -> Classified {
         enrich::classify(text, terms)
     }
 
     /// What a question is about, in the words of a vocabulary.
     #[must_use]
-    pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
+    pub fn analyze(query: &str, terms: &Vocabulary<'_>) -> Analyzed {
         enrich::analyze(query, terms)
     }
 
@@ -271,7 +279,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_reference_figures() {
-        let text = include_str!("../../assets/word-vectors/check.json");
+        let text = include_str!("../word-vectors/check.json");
         let cases: serde_json::Value = serde_json::from_str(text).unwrap();
         for case in cases.as_array().unwrap() {
             for side in ["a", "b"] {
