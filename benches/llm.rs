@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use memoir::base::clock::SystemClock;
 use memoir::base::ids::Space;
+use memoir::embedded_model::{ClassifyInput, EmbeddedModel};
 use memoir::llm::tasks::classify::Classify;
 use memoir::llm::{Hint, Llm, Session};
 use memoir::scripted_model::ScriptedModel;
 use memoir::store::Store;
-use memoir_embedded_model::{ClassifyInput, EmbeddedModel};
 
 use environment::variable;
 use settings::settings;

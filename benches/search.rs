@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use memoir::base::clock::{Clock as _, SystemClock, Timestamp};
 use memoir::base::ids::{SourceId, Space};
+use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
 use memoir::model::chunk::{NewChunk, RETRIEVAL};
 use memoir::model::source::{Source, SourceKind};
@@ -29,7 +30,6 @@ use memoir::retrieval::{Retrieval, SearchInput};
 use memoir::search::Search;
 use memoir::search::rank::Kind;
 use memoir::store::{NewVersion, Store};
-use memoir_embedded_model::EmbeddedModel;
 use serde_json::{Value, json};
 
 use databases::on_each;

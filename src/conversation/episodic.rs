@@ -1,7 +1,6 @@
 //! The episodic layer: older turns that matter for a question, best first, each with the parts of
 //! its score and a reason.
 
-use memoir_policy::steps::deduplicate;
 use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,6 +13,7 @@ use crate::base::clock::Timestamp;
 use crate::llm::Session;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Memory};
 use crate::model::thread::Thread;
+use crate::policy::steps::deduplicate;
 use crate::retrieval::Item;
 use crate::retrieval::fit::{Budget, fit};
 use crate::retrieval::select::{drop_each, drop_repeated};

@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use memoir_embedded_model::EmbeddedModel;
-
 use super::{Erasures, Running};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
+use crate::embedded_model::EmbeddedModel;
 use crate::model::category::NamedBy;
 use crate::model::erasure::{Pending, RowCounts};
 use crate::search::terms;

@@ -2,8 +2,9 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use memoir_text::hash::sha256_hex;
 use serde::Serialize;
+
+use memoir_text::hash::sha256_hex;
 
 /// A hash of everything that a response shows.
 pub fn etag(shown: &impl Serialize) -> HeaderValue {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memoir_embedded_model::CategoryContents;
+use crate::model::category::CategoryContents;
 
 /// What the categories of a task contain; empty by default.
 #[derive(Debug, Clone, Default)]

@@ -5,12 +5,12 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashlink::LruCache;
-use memoir_policy::{Policy, Settings, SettingsFault};
 use memoir_text::field_error::FieldError;
 
 use super::permits::Permits;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
+use crate::policy::{Policy, Settings, SettingsFault};
 use crate::store::{PolicyRow, Store, StoreError};
 
 /// The policy that `/v1/admin/memory-settings` changes.

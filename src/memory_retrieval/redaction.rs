@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memoir_policy::time_limit::TimeLimit;
-use memoir_policy::{Candidate, Outcome, Policy, Settings, run};
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 
 use super::policies::{MemoryPolicies, PolicyError};
 use crate::base::ids::Space;
+use crate::policy::time_limit::TimeLimit;
+use crate::policy::{Candidate, Outcome, Policy, Settings, run};
 
 /// How long the redaction of a payload, or of one text to be stored, may take. Ordinary patterns
 /// take a few milliseconds for the longest message.

@@ -5,8 +5,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use memoir_policy::settings::{Overrides, SearchType};
-use memoir_policy::{Candidate, MemoryType, Outcome, Policy, Speaker};
 use memoir_text::text::{char_count, has_control_but_breaks};
 use memoir_text::tokens::TokenCounter;
 use strum::IntoStaticStr;
@@ -19,6 +17,8 @@ use crate::base::ids::{Space, ThreadId, memory_group};
 use crate::config;
 use crate::llm::Session;
 use crate::model::memory::{Memory, MemoryKind};
+use crate::policy::settings::{Overrides, SearchType};
+use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker};
 use crate::retrieval::Retrieval;
 use crate::search::{Kind, Search, SearchError};
 use crate::store::{Store, StoreError};
@@ -413,7 +413,7 @@ fn candidate(score: f64, memory: Memory) -> Candidate {
         id,
         content: memory.content,
         score,
-        timestamp: memory.created_at.as_micros(),
+        timestamp: memory.created_at,
         session_id: memory
             .thread_id
             .map(|id| id.to_string())

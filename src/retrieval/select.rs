@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::Item;
-use memoir_policy::steps::deduplicate::FirstOfKey;
+use crate::policy::steps::deduplicate::FirstOfKey;
 
 /// The items that are kept.
 pub fn kept<T, S>(items: &[Item<T, S>]) -> impl Iterator<Item = &Item<T, S>> {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+
 use memoir_text::hash;
 
 /// The page may run its own scripts and styles and call its own service; nothing else is allowed.

@@ -1,8 +1,6 @@
 //! The retriever: the chunks of the pool that are nearest to the task. Duplicates of injected files
 //! and of each other are dropped here, and instructions are taken out of the texts.
 
-use memoir_policy::steps::deduplicate;
-
 use super::WorkbenchError;
 use super::candidate::{Assessment, Candidate};
 use super::eligibility::Pool;
@@ -10,6 +8,7 @@ use super::files::InjectedFile;
 use super::safety::neutralise;
 use super::stage::Tools;
 use crate::model::search::OwnerKind;
+use crate::policy::steps::deduplicate;
 use crate::retrieval::hydrate;
 use crate::retrieval::select::{drop_each, drop_repeated};
 use crate::search::{EntryQuery, Filter, Hit, Kind};

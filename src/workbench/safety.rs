@@ -4,10 +4,11 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use regex::Regex;
+
 use memoir_text::folding::Folded;
 use memoir_text::framing::{REMOVED, defused};
 use memoir_text::text::sentences;
-use regex::Regex;
 
 /// Characters of a removed instruction that are shown.
 const SHOWN_CHARS: usize = 120;

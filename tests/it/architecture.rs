@@ -5,11 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Each crate under `crates` and the others there that it may depend on.
-const MAY_DEPEND: &[(&str, &[&str])] = &[
-    ("embedded-model", &["text"]),
-    ("policy", &["text"]),
-    ("text", &[]),
-];
+const MAY_DEPEND: &[(&str, &[&str])] = &[("text", &[])];
 
 /// What computes only has no use for these.
 const NOT_IN_CRATES: &[&str] = &[
@@ -19,11 +15,13 @@ const NOT_IN_CRATES: &[&str] = &[
 /// Each folder and what it may import besides `base`. `model` is listed where it is used.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("policy", &[]),
     ("config", &[]),
     ("telemetry", &["config"]),
     ("model", &[]),
+    ("embedded_model", &["model"]),
     ("store", &["config", "model"]),
-    ("llm", &["config", "model", "store"]),
+    ("llm", &["config", "embedded_model", "model", "store"]),
     ("jobs", &["config", "llm", "model", "store"]),
     ("keys", &["config", "model", "store"]),
     ("spaces", &["llm", "model", "store"]),
@@ -31,7 +29,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("retrieval", &["llm", "model", "policy", "search", "store"]),
     (
         "memory_retrieval",
-        &["config", "llm", "model", "retrieval", "search", "store"],
+        &[
+            "config",
+            "llm",
+            "model",
+            "policy",
+            "retrieval",
+            "search",
+            "store",
+        ],
     ),
     ("sources", &["search", "store", "model"]),
     ("categories", &["config", "store", "model"]),
@@ -42,6 +48,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "categories",
             "config",
             "contextual_helpers",
+            // The outline of a source is computed while it is cut, without a call.
+            "embedded_model",
             "jobs",
             "llm",
             "model",
@@ -72,6 +80,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             // Its policy says what is redacted before it is stored.
             "memory_retrieval",
             "model",
+            "policy",
             "retrieval",
             "search",
             "store",
@@ -81,6 +90,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "erasure",
         &[
             "conversation",
+            // It names a category without a call.
+            "embedded_model",
             "jobs",
             "llm",
             "model",
@@ -97,6 +108,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "conversation",
             "llm",
             "model",
+            "policy",
             "retrieval",
             "search",
             "sources",
@@ -120,6 +132,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "llm",
             "memory_retrieval",
             "model",
+            "policy",
             "probe",
             "queries",
             "retrieval",
@@ -193,22 +206,13 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "jobs",
             "llm",
             "model",
-            "crates/policy",
+            "policy",
             "queries",
             "search",
             "sources",
             "store",
             "workbench",
         ],
-    ),
-    // The outline of a source and the name of a category are computed without a call.
-    (
-        "memoir_embedded_model",
-        &["categories", "erasure", "ingestion", "llm"],
-    ),
-    (
-        "memoir_policy",
-        &["conversation", "http", "memory_retrieval", "workbench"],
     ),
     ("similar", &["sources"]),
     ("clap", &["cli"]),

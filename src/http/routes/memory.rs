@@ -4,8 +4,6 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use memoir_policy::prompt_text::prompt_text;
-use memoir_policy::settings::{Overrides, SearchType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,6 +18,8 @@ use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 use crate::http::trace::RequestIdentity;
 use crate::memory_retrieval::{MemoryRetrieval, RetrievalFailure, RetrievalInput, Retrieved};
+use crate::policy::prompt_text::prompt_text;
+use crate::policy::settings::{Overrides, SearchType};
 
 /// A chat message, and the end user who sent it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

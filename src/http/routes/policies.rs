@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use memoir_policy::prompt_text::prompt_text;
-use memoir_policy::{Candidate, MemoryType, Settings, Speaker};
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
@@ -21,6 +19,8 @@ use crate::http::routes::memory_payload::{
     MemoryEntryResponse, PayloadMetadataResponse, StepResponse, payload, steps,
 };
 use crate::memory_retrieval::{MemoryPolicies, PolicyError, PolicyName, PolicyVersion, RETRIEVAL};
+use crate::policy::prompt_text::prompt_text;
+use crate::policy::{Candidate, MemoryType, Settings, Speaker};
 
 /// The most candidates of a trial.
 const MAX_CANDIDATES: usize = 1000;
@@ -296,7 +296,7 @@ fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, Ap
         id: request.id,
         content: request.content,
         score: request.score,
-        timestamp: request.timestamp.as_micros(),
+        timestamp: request.timestamp,
         session_id: request.session_id.unwrap_or_default(),
         message_id: request.message_id,
         memory_type: request.memory_type.unwrap_or(MemoryType::Message),

@@ -4,10 +4,9 @@
 //! when its number of chunks passes 4, 8, 16 and so on: the counts are known from the write anyway, so
 //! that usual filing pays nothing, and a leaf of a thousand chunks has been looked at eight times.
 
-use memoir_embedded_model::{EmbeddedModel, NewName, RenameInput};
-
 use super::{Renamed, Writer, Written};
 use crate::base::clock::Timestamp;
+use crate::embedded_model::{EmbeddedModel, NewName, RenameInput};
 use crate::ingestion::write_error::{During as _, WriteError};
 use crate::model::category::{LeafGrowth, NamedBy, Rename};
 use crate::store::Tx;

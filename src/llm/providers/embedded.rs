@@ -2,9 +2,6 @@
 //! nothing else waits for it. It reads the task itself, not the prompt.
 
 use futures_util::future::BoxFuture;
-use memoir_embedded_model::{
-    AnswerChunk, ClassifyInput, EmbeddedModel, Entity, HelperInput, Vocabulary,
-};
 use memoir_text::framing::next_line;
 use serde::Serialize;
 
@@ -26,6 +23,8 @@ use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::send::SendPrompt;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use super::embedded_prompts;
+use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
+use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;
 
 /// Without samples it knows little more than the name of a category, and a second look costs only
@@ -367,7 +366,7 @@ fn is_label(line: &str) -> bool {
 }
 
 fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
-    let found = EmbeddedModel::enrich(text, &lists(terms));
+    let found = EmbeddedModel::enrich(text, terms);
     ClassifiedMessage {
         topics: found.topics,
         category: found.category,
@@ -377,15 +376,6 @@ fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
         confidence: found.confidence.to_owned(),
         suggested_topic: None,
         suggested_category: None,
-    }
-}
-
-fn lists(terms: &Terms) -> Vocabulary<'_> {
-    Vocabulary {
-        topics: &terms.topics,
-        categories: &terms.categories,
-        message_types: &terms.message_types,
-        entity_types: &terms.entity_types,
     }
 }
 
@@ -407,7 +397,7 @@ fn named(entity: Entity) -> NamedEntity {
 }
 
 fn analyze(task: &Analyze) -> SearchParams {
-    let found = EmbeddedModel::analyze(&task.query, &lists(&task.terms));
+    let found = EmbeddedModel::analyze(&task.query, &task.terms);
     SearchParams {
         topics: found.topics,
         category: None,

@@ -11,9 +11,10 @@ pub mod keywords;
 mod prune;
 mod summarize;
 
+use serde::{Deserialize, Serialize};
+
 use memoir_text::text::char_count;
 use memoir_text::tokens::TokenCounter;
-use serde::{Deserialize, Serialize};
 
 pub use counting::count_prompt;
 pub use fit::fit;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use memoir::base::clock::{SystemClock, Timestamp};
 use memoir::base::ids::{Space, memory_group};
+use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
 use memoir::model::search::OwnerKind;
 use memoir::search::{Hit, Kind, Search, terms, vectors};
 use memoir::store::{Engine, NewEmbedding, NewEntry, Store, Tx};
-use memoir_embedded_model::EmbeddedModel;
 
 use crate::support::app::load;
 use crate::support::database::TestDatabase;

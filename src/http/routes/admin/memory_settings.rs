@@ -2,8 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use memoir_policy::Settings;
-use memoir_policy::settings::{Interleaving, Redaction, Retrieval};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -12,6 +10,8 @@ use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
 use crate::http::routes::policies::PolicyResponse;
 use crate::memory_retrieval::{MemoryPolicies, PolicyVersion};
+use crate::policy::Settings;
+use crate::policy::settings::{Interleaving, Redaction, Retrieval};
 
 /// New settings; a section or field that is omitted gets its default.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -339,7 +339,7 @@ fn note(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile;
+    use crate::embedded_model::profile;
 
     #[test]
     fn phrases_are_taken_from_the_chunk() {

@@ -87,13 +87,14 @@ fn first_share(ratio: f64, top_k: usize) -> usize {
 mod tests {
     use super::super::super::candidate::{Candidate, MemoryType};
     use super::*;
+    use crate::base::clock::Timestamp;
 
     fn entry(id: &str, score: f64, time: i64) -> Entry {
         Entry::new(Candidate {
             id: id.into(),
             content: id.into(),
             score,
-            timestamp: time,
+            timestamp: Timestamp::from_micros(time),
             session_id: "s".into(),
             message_id: None,
             memory_type: MemoryType::Message,

@@ -11,6 +11,7 @@ use super::candidate::{Candidate, MemoryType, Speaker};
 use super::chain::{Outcome, Policy, run};
 use super::settings::{Interleaving, Redaction, Retrieval, Settings, Strategy as Order};
 use super::time_limit::TimeLimit;
+use crate::base::clock::Timestamp;
 
 /// Never reached.
 fn limit() -> TimeLimit {
@@ -41,7 +42,7 @@ fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
                 id: format!("m{index}"),
                 content,
                 score: f64::from(score) / 10.0,
-                timestamp: time,
+                timestamp: Timestamp::from_micros(time),
                 session_id: "s".into(),
                 message_id: None,
                 memory_type: [MemoryType::Message, MemoryType::Fact, MemoryType::Summary]
@@ -230,7 +231,7 @@ impl Numbers {
             id: format!("m{index}"),
             content: self.text(),
             score: f64::from(u8::try_from(self.below(11)).expect("fits")) / 10.0,
-            timestamp: i64::try_from(self.below(5)).expect("fits"),
+            timestamp: Timestamp::from_micros(i64::try_from(self.below(5)).expect("fits")),
             session_id: "s".into(),
             message_id: None,
             memory_type: MemoryType::Message,

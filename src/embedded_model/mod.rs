@@ -11,7 +11,6 @@ mod chunk_to_file;
 mod classify;
 mod clean;
 mod collection;
-mod contents;
 mod dates;
 mod distinctive_nouns;
 mod enrich;
@@ -47,12 +46,14 @@ mod wording;
 mod words;
 
 pub use answer::NOTHING as NOT_FOUND;
-pub use contents::{CategoryContents, SampleText};
-pub use enrich::{Analyzed, Classified, Entity};
+pub use enrich::{Analyzed, Classified};
 pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
 
 use std::collections::HashSet;
+
+use crate::model::category::CategoryContents;
+use crate::model::vocabulary::Terms;
 
 /// The embedded model. It has no state; its data are static.
 #[derive(Debug, Clone, Copy)]
@@ -123,15 +124,6 @@ pub struct RenameInput<'a> {
 pub struct NewName {
     pub name: String,
     pub reason: String,
-}
-
-/// The closed lists that a message is classified with.
-#[derive(Debug, Clone, Copy)]
-pub struct Vocabulary<'a> {
-    pub topics: &'a [String],
-    pub categories: &'a [String],
-    pub message_types: &'a [String],
-    pub entity_types: &'a [String],
 }
 
 /// A chunk for an answer.
@@ -209,13 +201,13 @@ impl EmbeddedModel {
 
     /// Classifies a message with a vocabulary.
     #[must_use]
-    pub fn enrich(text: &str, terms: &Vocabulary<'_>) -> Classified {
+    pub fn enrich(text: &str, terms: &Terms) -> Classified {
         enrich::classify(text, terms)
     }
 
     /// What a question is about, in the words of a vocabulary.
     #[must_use]
-    pub fn analyze(query: &str, terms: &Vocabulary<'_>) -> Analyzed {
+    pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
         enrich::analyze(query, terms)
     }
 
@@ -279,7 +271,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_reference_figures() {
-        let text = include_str!("../word-vectors/check.json");
+        let text = include_str!("../../assets/word-vectors/check.json");
         let cases: serde_json::Value = serde_json::from_str(text).unwrap();
         for case in cases.as_array().unwrap() {
             for side in ["a", "b"] {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-static VOCABULARY: &str = include_str!("../word-vectors/vocab.txt");
+static VOCABULARY: &str = include_str!("../../assets/word-vectors/vocab.txt");
 /// Longer words, in characters, are unknown by definition.
 const LONGEST_WORD: usize = 100;
 /// Length of the longest entry of the vocabulary in bytes, without `##`; longer pieces cannot

@@ -6,8 +6,9 @@
 
 use std::ops::AddAssign;
 
-use memoir_text::field_error::FieldError;
 use regex_syntax::hir::{Class, Hir, HirKind};
+
+use memoir_text::field_error::FieldError;
 
 /// Maximum positions of one pattern, and of all together.
 const MAX_POSITIONS: usize = 250;

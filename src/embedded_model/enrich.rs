@@ -3,12 +3,12 @@
 //! that reports that something has not happened ("It has not been shipped") does. Guarantees terms of the vocabulary only, and
 //! a confidence that says how near the best term is.
 
-use memoir_text::catch_all::{CATCH_ALL, is_catch_all};
 use memoir_text::sentences;
 
-use super::Vocabulary;
 use super::profile;
 use super::table::{self, Vector};
+use crate::model::memory::Entity;
+use crate::model::vocabulary::{CATCH_ALL, Terms, is_catch_all};
 
 /// Similarity from which a term fits, and from which it surely does.
 const FITS: f32 = 0.42;
@@ -73,30 +73,23 @@ pub struct Analyzed {
     pub time_scope: &'static str,
 }
 
-/// Something named in a message, with its type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entity {
-    pub kind: String,
-    pub value: String,
-}
-
 struct Clause {
     vector: Vector,
     /// Whether the speaker rejects what it names.
     denied: bool,
 }
 
-pub fn classify(text: &str, terms: &Vocabulary<'_>) -> Classified {
+pub fn classify(text: &str, terms: &Terms) -> Classified {
     let clauses = clauses(text);
     let found = topics(&clauses, terms);
     let best = found.first().map_or(0.0, |(_, like)| *like);
     let mut topics: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
     if topics.is_empty() {
-        topics.push(usual_term(&clauses, terms.topics, CATCH_ALL));
+        topics.push(usual_term(&clauses, &terms.topics, CATCH_ALL));
     }
 
     let asks = text.trim_end().ends_with(['?', '？']);
-    let entities = entities(text, terms.entity_types);
+    let entities = entities(text, &terms.entity_types);
     let importance = match (entities.is_empty(), text.split_whitespace().count()) {
         (false, _) => 0.6,
         (true, ..4) => 0.2,
@@ -106,13 +99,13 @@ pub fn classify(text: &str, terms: &Vocabulary<'_>) -> Classified {
     Classified {
         category: choose(
             &clauses,
-            terms.categories,
+            &terms.categories,
             if asks { "inquiry" } else { "conversation" },
         ),
         message_type: if asks {
-            usual_term(&clauses, terms.message_types, "question")
+            usual_term(&clauses, &terms.message_types, "question")
         } else {
-            choose(&clauses, terms.message_types, "statement")
+            choose(&clauses, &terms.message_types, "statement")
         },
         topics,
         entities,
@@ -125,7 +118,7 @@ pub fn classify(text: &str, terms: &Vocabulary<'_>) -> Classified {
     }
 }
 
-pub fn analyze(query: &str, terms: &Vocabulary<'_>) -> Analyzed {
+pub fn analyze(query: &str, terms: &Terms) -> Analyzed {
     let found = topics(&clauses(query), terms);
     let topics = found.into_iter().filter(|(_, like)| *like >= SURE);
     Analyzed {
@@ -133,15 +126,15 @@ pub fn analyze(query: &str, terms: &Vocabulary<'_>) -> Analyzed {
             .map(|(name, _)| name)
             .filter(|name| name != CATCH_ALL)
             .collect(),
-        entities: entities(query, terms.entity_types),
+        entities: entities(query, &terms.entity_types),
         time_scope: time_scope(query),
     }
 }
 
 /// The topics that the clauses are about and do not deny, nearest first.
-fn topics(clauses: &[Clause], terms: &Vocabulary<'_>) -> Vec<(String, f32)> {
+fn topics(clauses: &[Clause], terms: &Terms) -> Vec<(String, f32)> {
     let mut found: Vec<(String, f32)> = Vec::new();
-    for name in terms.topics {
+    for name in &terms.topics {
         let own = meaning(name);
         let nearest = |denied: bool| {
             let those = clauses.iter().filter(|clause| clause.denied == denied);
@@ -313,41 +306,11 @@ fn time_scope(query: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Lists as a space has them that chose none of its own.
-    struct Lists([Vec<String>; 4]);
-
-    impl Lists {
-        fn new() -> Self {
-            let list = |names: &str| names.split(' ').map(str::to_owned).collect();
-            Self([
-                list(
-                    "refund shipping account_access billing product_issue cancellation order_status \
-                     payment returns technical_support pricing subscription general_inquiry",
-                ),
-                list(
-                    "support_request complaint inquiry feedback transaction escalation conversation",
-                ),
-                list("question statement request confirmation follow_up clarification"),
-                list("order_id product_name person_name date amount tracking_number email phone"),
-            ])
-        }
-
-        fn terms(&self) -> Vocabulary<'_> {
-            let [topics, categories, message_types, entity_types] = &self.0;
-            Vocabulary {
-                topics,
-                categories,
-                message_types,
-                entity_types,
-            }
-        }
-    }
+    use crate::model::vocabulary::Vocabulary;
 
     #[test]
     fn a_denied_topic_is_not_the_topic() {
-        let lists = Lists::new();
-        let terms = lists.terms();
+        let terms = Vocabulary::seeded().terms;
         for text in [
             "I'm not here about the refund, I just want to understand your policy",
             "I don't want a refund, I want to understand the policy",
@@ -364,21 +327,15 @@ mod tests {
 
     #[test]
     fn what_fits_no_topic_gets_the_one_for_everything_else() {
-        let lists = Lists::new();
-        let topics = ["shopping", "other", "travel", "tax evasion"].map(str::to_owned);
-        let terms = Vocabulary {
-            topics: &topics,
-            ..lists.terms()
-        };
+        let mut terms = Vocabulary::seeded().terms;
+        terms.topics = ["shopping", "other", "travel", "tax evasion"]
+            .map(str::to_owned)
+            .to_vec();
         let found = classify("The weather is nice today.", &terms);
         assert_eq!(found.topics, ["other"]);
 
         // Without such a topic, the nearest one, and not whichever is last.
-        let topics = ["ships", "tax evasion"].map(str::to_owned);
-        let terms = Vocabulary {
-            topics: &topics,
-            ..lists.terms()
-        };
+        terms.topics = ["ships", "tax evasion"].map(str::to_owned).to_vec();
         let found = classify("When does the ferry leave?", &terms);
         assert_eq!(
             (found.topics, found.confidence),
@@ -418,8 +375,7 @@ mod tests {
 
     #[test]
     fn what_has_not_happened_is_still_the_topic() {
-        let lists = Lists::new();
-        let terms = lists.terms();
+        let terms = Vocabulary::seeded().terms;
         for (text, topics) in [
             (
                 "My parcel has not been shipped yet",
@@ -442,8 +398,7 @@ mod tests {
 
     #[test]
     fn plain_messages_get_their_topic() {
-        let lists = Lists::new();
-        let terms = lists.terms();
+        let terms = Vocabulary::seeded().terms;
         for (text, topic) in [
             ("Please give me a refund for this order", "refund"),
             ("I want my money refunded", "refund"),
@@ -461,8 +416,7 @@ mod tests {
 
     #[test]
     fn things_are_named_by_their_form() {
-        let lists = Lists::new();
-        let terms = lists.terms();
+        let terms = Vocabulary::seeded().terms;
         let found = classify("Order #1234 cost $99.00, write to a@b.org.", &terms).entities;
         let found: Vec<(&str, &str)> = found
             .iter()
@@ -480,8 +434,7 @@ mod tests {
 
     #[test]
     fn any_text_gets_a_valid_answer() {
-        let lists = Lists::new();
-        let terms = lists.terms();
+        let terms = Vocabulary::seeded().terms;
         for text in ["", "ok", "你好", "???", "#", "- - -", &"x".repeat(5000)] {
             let found = classify(text, &terms);
             assert!((1..=3).contains(&found.topics.len()));

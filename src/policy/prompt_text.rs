@@ -5,6 +5,7 @@ use std::fmt::Write;
 use memoir_text::framing;
 
 use super::candidate::{Entry, MemoryType};
+use crate::base::clock::Timestamp;
 
 /// Empty without entries; otherwise one group for each type that occurs, in a fixed order.
 pub fn prompt_text(entries: &[Entry], query_time_ms: u64) -> String {
@@ -75,11 +76,7 @@ fn group(
 }
 
 /// `2026-11-15 09:30:00 UTC`: the same on every machine, whatever its locale.
-fn utc_seconds(micros: i64) -> String {
-    let Ok(time) = jiff::Timestamp::from_microsecond(micros) else {
-        return "out of range".to_owned();
-    };
-
+fn utc_seconds(time: Timestamp) -> String {
     let iso = time.to_string();
     match (iso.get(..10), iso.get(11..19)) {
         (Some(day), Some(second)) => format!("{day} {second} UTC"),
@@ -97,7 +94,7 @@ mod tests {
             id: content.into(),
             content: content.into(),
             score: 0.876,
-            timestamp: 1_794_735_000_500_000,
+            timestamp: Timestamp::parse_rfc3339("2026-11-15T09:30:00.5Z").expect("a time"),
             session_id: "s".into(),
             message_id: None,
             memory_type,

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// Number of columns of the table, and the length of every vector of this model.
 pub const DIMS: usize = 256;
 
-static BYTES: &[u8] = include_bytes!("../word-vectors/vectors.bin");
+static BYTES: &[u8] = include_bytes!("../../assets/word-vectors/vectors.bin");
 const HEADER: usize = 16;
 
 /// Number of values that are processed at once.

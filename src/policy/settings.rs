@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use memoir_text::field_error::FieldError;
-use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use memoir_text::field_error::FieldError;
+use memoir_text::text::char_count;
 
 use super::built_in::BuiltIn;
 use super::patterns::{self, CompiledPatterns};

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
+use crate::base::clock::Timestamp;
+
 /// The type of a memory; each type has its own group in the prompt text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -32,8 +34,7 @@ pub struct Candidate {
     pub content: String,
     /// Relevance, from 0 to 1.
     pub score: f64,
-    /// Microseconds since 1970 in UTC.
-    pub timestamp: i64,
+    pub timestamp: Timestamp,
     pub session_id: String,
     pub message_id: Option<String>,
     pub memory_type: MemoryType,

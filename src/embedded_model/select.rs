@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashlink::LruCache;
 
-use super::contents::{CategoryContents, Gist};
 use super::hash;
 use super::meaning::Choice;
 use super::rank::{Rarity, Terms, rarity};
 use super::table::{self, Vector};
+use crate::model::category::{CategoryContents, Gist};
 
 /// Labels of options that are kept.
 const KEPT: usize = 2048;
@@ -157,10 +157,10 @@ fn insides(question: &Terms, options: &[(&str, Option<&CategoryContents>)]) -> V
 
 fn gists(contents: &CategoryContents) -> Vec<&Gist> {
     let texts = contents.spread.iter();
-    texts.map(|sample| sample.gist()).collect()
+    texts.map(|sample| sample.gist(gist)).collect()
 }
 
-pub fn gist(text: &str) -> Gist {
+fn gist(text: &str) -> Gist {
     let terms = Terms::of(text);
     let mut stems: Vec<u64> = terms.stems.iter().map(|stem| hash::mix(0, stem)).collect();
     stems.sort_unstable();
@@ -207,8 +207,8 @@ fn relevance(weights: &[(u64, f32)], question: &Terms, text: &Gist) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleText;
-    use crate::rank;
+    use crate::embedded_model::rank;
+    use crate::model::category::SampleText;
 
     /// Query, right category, wrong categories.
     const QUESTIONS: [(&str, &str, &str); 15] = [
