@@ -16,6 +16,9 @@ WORKDIR /build
 # sources need no extra tool; cargo-chef would have to be downloaded and compiled first. cargo requires a file for
 # every test and benchmark named in Cargo.toml, so those get a placeholder too; they are not built.
 COPY Cargo.toml Cargo.lock ./
+COPY crates/embedded-model/Cargo.toml crates/embedded-model/
+COPY crates/index/Cargo.toml crates/index/
+COPY crates/policy/Cargo.toml crates/policy/
 COPY crates/text/Cargo.toml crates/text/
 COPY .cargo .cargo
 RUN mkdir src benches tests \
@@ -25,8 +28,7 @@ RUN mkdir src benches tests \
     && echo 'fn main() {}' > src/main.rs && touch src/lib.rs \
     && cargo build --profile dist --locked --bin memoir
 
-# assets, config and migrations are compiled into the binary.
-COPY assets assets
+# config and migrations are compiled into the binary.
 COPY config config
 COPY migrations migrations
 COPY crates crates

@@ -20,11 +20,10 @@ use std::time::Instant;
 
 use memoir::base::clock::Timestamp;
 use memoir::base::ids::{SourceId, Space};
-use memoir::model::search::OwnerKind;
 use memoir::model::source::{Source, SourceKind};
 use memoir::model::source_version::VersionFacts;
-use memoir::search::terms;
 use memoir::store::{NewEntry, NewVersion, Store, Tx};
+use memoir_index::{OwnerKind, terms};
 use serde_json::{Value, json};
 
 use databases::on_each;

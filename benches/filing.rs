@@ -19,8 +19,8 @@ use memoir::categories::Taxonomy;
 use memoir::categories::samples::{CHARS, FIRST, READ, thin};
 use memoir::categories::tree::{Node, ROOT, Tree};
 use memoir::config::{Config, Origin};
-use memoir::embedded_model::{ClassifyInput, EmbeddedModel};
 use memoir::ingestion::second_look::{ENOUGH, turns};
+use memoir_embedded_model::{ClassifyInput, EmbeddedModel};
 
 const DEPTH: u32 = 2;
 

@@ -20,6 +20,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::Space;
 use memoir::jobs::{JobContext, JobError, Jobs, Outcome, Runner, Work};
+use memoir::model::call::CallContext;
 use memoir::model::job::{Lane, NewJob};
 use memoir::store::Store;
 use tokio_util::sync::CancellationToken;
@@ -138,7 +139,7 @@ async fn bench(database: &str) {
 }
 
 async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
-    let space = Space::default();
+    let call = CallContext::new(Space::default(), SystemClock.now());
     let new = NewJob {
         kind: "nothing",
         lane: Lane::Requested,
@@ -153,9 +154,7 @@ async fn queue(store: &Store, jobs: &Jobs, count: usize, at_once: usize) {
     while left > 0 {
         let mut tx = store.begin().await.unwrap();
         for _ in 0..left.min(at_once) {
-            jobs.enqueue(&mut tx, &space, &new, SystemClock.now())
-                .await
-                .unwrap();
+            jobs.enqueue(&mut tx, &call, &new).await.unwrap();
         }
 
         tx.commit().await.unwrap();

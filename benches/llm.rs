@@ -15,13 +15,14 @@ mod settings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memoir::base::clock::SystemClock;
+use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::Space;
-use memoir::embedded_model::{ClassifyInput, EmbeddedModel};
 use memoir::llm::tasks::classify::Classify;
 use memoir::llm::{Hint, Llm, Session};
+use memoir::model::call::CallContext;
 use memoir::scripted_model::ScriptedModel;
 use memoir::store::Store;
+use memoir_embedded_model::{ClassifyInput, EmbeddedModel};
 
 use environment::variable;
 use settings::settings;
@@ -190,7 +191,7 @@ async fn door(model: &ScriptedModel) {
         chunks: (1..=5).map(|id| (id, Arc::clone(&text))).collect(),
     };
 
-    let session = Session::of_caller(Space::default());
+    let session = Session::of_caller(CallContext::new(Space::default(), SystemClock.now()));
     llm.ask(&session, task.clone()).await.unwrap();
     let body = model.requests()[0].body.clone();
     model.edit_script(|script| script.record_limit = 1);

@@ -15,7 +15,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use memoir::base::clock::SystemClock;
+use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::Space;
 use memoir::llm::tasks::answer::{Answer, Evidence};
 use memoir::llm::tasks::classify::Classify;
@@ -23,6 +23,7 @@ use memoir::llm::tasks::helper::Helper;
 use memoir::llm::tasks::select::Select;
 use memoir::llm::tasks::summarize::{Summarize, SummarizeChunk};
 use memoir::llm::{Hint, Llm, Session, Task};
+use memoir::model::call::CallContext;
 use memoir::store::Store;
 
 use environment::variable;
@@ -40,7 +41,8 @@ async fn attempt<T: Task>(llm: &Llm, model: &str, mode: &str, task: T)
 where
     T::Output: std::fmt::Debug,
 {
-    let session = Session::of_caller(Space::default()).with_model(Some(model.to_owned()));
+    let session = Session::of_caller(CallContext::new(Space::default(), SystemClock.now()))
+        .with_model(Some(model.to_owned()));
     let answer = llm.ask(&session, task).await;
     let calls = session.calls();
     let outcomes: Vec<String> = calls

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memoir::embedded_model::EmbeddedModel;
-use memoir::model::search::{EntryRow, OwnerKind, SearchGroup, VectorRow};
-use memoir::search::index::{Filter, Index, VectorModel};
-use memoir::search::rank::{Kind, PreparedQuery};
-use memoir::search::{terms, vectors};
+use memoir_embedded_model::EmbeddedModel;
+use memoir_index::{
+    EntryRow, Filter, Index, Kind, OwnerKind, PreparedQuery, SearchGroup, VectorModel, VectorRow,
+    terms, vectors,
+};
 use serde_json::Value;
 
 use environment::variable;

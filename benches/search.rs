@@ -21,15 +21,16 @@ use std::time::Instant;
 
 use memoir::base::clock::{Clock as _, SystemClock, Timestamp};
 use memoir::base::ids::{SourceId, Space};
-use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
+use memoir::model::call::CallContext;
 use memoir::model::chunk::{NewChunk, RETRIEVAL};
 use memoir::model::source::{Source, SourceKind};
 use memoir::model::source_version::VersionFacts;
 use memoir::retrieval::{Retrieval, SearchInput};
 use memoir::search::Search;
-use memoir::search::rank::Kind;
 use memoir::store::{NewVersion, Store};
+use memoir_embedded_model::EmbeddedModel;
+use memoir_index::Kind;
 use serde_json::{Value, json};
 
 use databases::on_each;
@@ -181,7 +182,7 @@ async fn bench(database: &str, size: usize, sentences: &[String]) {
 /// vectors.
 async fn load(store: &Store, search: &Search, size: usize) {
     let space = Space::default();
-    let session = Session::of_caller(space.clone());
+    let session = Session::of_caller(CallContext::new(space.clone(), SystemClock.now()));
     let retrieval = Retrieval::new(store.clone(), search.clone());
     let ask = async |kind| {
         let begun = Instant::now();
@@ -243,7 +244,7 @@ async fn fill(
         let texts: Vec<Arc<str>> = (0..count).map(|_| dice.chunk(sentences).into()).collect();
         let begun = Instant::now();
         let prepared = search.prepare(texts.clone(), Vec::new()).await.unwrap();
-        let session = Session::of_caller(space.clone());
+        let session = Session::of_caller(CallContext::new(space.clone(), SystemClock.now()));
         let vectors = search
             .embed(&session, "local:embedded", &texts)
             .await
@@ -286,7 +287,11 @@ async fn fill(
             .unwrap();
         assert!(
             prepared
-                .write(&mut tx, &space, (&id, version, RETRIEVAL), now)
+                .write(
+                    &mut tx,
+                    &CallContext::new(space.clone(), now),
+                    (&id, version, RETRIEVAL)
+                )
                 .await
                 .unwrap()
         );

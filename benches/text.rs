@@ -11,8 +11,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use memoir::embedded_model::EmbeddedModel;
-use memoir::search::terms;
+use memoir_embedded_model::EmbeddedModel;
+use memoir_index::terms;
 use memoir_text::tokens::TokenCounter;
 use memoir_text::words;
 

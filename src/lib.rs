@@ -11,9 +11,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Time, ids, metric names; no input or output.
 pub mod base;
 
-/// The retrieval policy: from search hits to the memories of a prompt, as pure functions.
-pub mod policy;
-
 /// Settings: defaults, file, environment, validated all at once.
 pub mod config;
 
@@ -22,9 +19,6 @@ pub mod telemetry;
 
 /// The shared domain types as plain data.
 pub mod model;
-
-/// The embedded model: a pure computation that needs no key and no network.
-pub mod embedded_model;
 
 /// Every SQL statement, transaction and migration; three engines, one set of statements.
 pub mod store;

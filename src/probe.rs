@@ -137,7 +137,7 @@ impl Probe {
         let mut tx = self.store.begin().await?;
         let registered = self
             .sources
-            .register(&mut tx, context.space(), new, context.clock().now())
+            .register(&mut tx, &context.call_now(), new)
             .await;
 
         registered.map_err(|error| match error {
@@ -162,9 +162,8 @@ impl Probe {
 
         let session = self
             .llm
-            .job_session(context.space(), context.id(), context.is_first_run())
-            .await?
-            .within(context.budget());
+            .job_session(context.call_now(), context.id(), context.is_first_run())
+            .await?;
         for (batch, pair) in texts.chunks(2).enumerate() {
             let step = format!("answer-{batch}");
             if context.saved(&step).is_some() {

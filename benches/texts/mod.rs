@@ -4,15 +4,15 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use memoir::base::clock::Timestamp;
-use memoir::policy::built_in::BuiltIn;
-use memoir::policy::patterns::{CompiledPatterns, compile};
-use memoir::policy::steps::{clip, deduplicate};
-use memoir::policy::time_limit::TimeLimit;
-use memoir::policy::{Candidate, Entry, MemoryType};
-use memoir::search::highlight::Highlighter;
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
+use memoir_index::highlight::Highlighter;
+use memoir_policy::built_in::BuiltIn;
+use memoir_policy::patterns::{CompiledPatterns, compile};
+use memoir_policy::settings::Clipping;
+use memoir_policy::steps::{clip, deduplicate};
+use memoir_policy::time_limit::TimeLimit;
+use memoir_policy::{Candidate, Entry, MemoryType};
 use memoir_text::{framing, headings, sentences};
 use strum::VariantArray as _;
 
@@ -251,13 +251,13 @@ fn clipped(text: &str) -> usize {
         id: "1".to_owned(),
         content: text.to_owned(),
         score: 1.0,
-        timestamp: Timestamp::from_micros(0),
+        timestamp_micros: 0,
         session_id: String::new(),
         message_id: None,
         memory_type: MemoryType::Message,
         speaker: None,
     })];
-    clip::apply(&mut entries, 2);
+    clip::apply(&mut entries, (Clipping::Best, 2), "lamp a 字字 word 4111");
     entries[0].content().len()
 }
 

@@ -38,6 +38,7 @@ class Service:
             "MEMOIR__DATABASE__URL": f"sqlite://{folder}/memoir.db",
             "MEMOIR__SERVER__LISTEN": self.address,
             "MEMOIR__LLM__MODEL": "local:embedded",
+            "MEMOIR__MEMORY__RATE_LIMIT": "0",
         }
         log = open(os.path.join(folder, "memoir.log"), "w", encoding="utf-8")
         self.process = subprocess.Popen([binary, "serve"], env={**os.environ, **settings}, stdout=log, stderr=log)

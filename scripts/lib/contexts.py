@@ -1,8 +1,9 @@
-"""How much of the evidence contexts contain: starts memoir with the embedded model, stores conversations (each chat is
-the thread of a user of its own) and asks for the context of their questions.
+"""How much of the evidence memoir hands to a model: starts memoir with the embedded model, stores conversations (each
+chat is the thread of a user of its own) and asks for the memories of their questions.
 
-Prints, per chat, the share of the evidence among the memories of `POST /v1/context`, as they come by default and for
-each rank, and among the first 20 of `POST /v1/search`.
+Prints, per chat, the share of the evidence among the first 10 and the first 20 memories of `POST /v1/context` for each
+rank, of `POST /v1/memory/retrieve` and of `POST /v1/search`; how often a context says that something was found; which
+part of the evidence among the first 10 of the search passes the default `minScore`; and the time that each call takes.
 
 Usage: contexts.py BINARY DATA [CHATS]"""
 
@@ -15,10 +16,10 @@ import time
 
 from ask import Service, lines
 
-RESULTS = 20
+RESULTS = (10, 20)
 PER_REQUEST = 500
-# What is asked for: the default, and each rank by its name.
-ASKED = {"default": {}, "staged": {"rank": "staged"}, "search": {"rank": "search"}}
+RANKS = ("auto", "search", "staged")
+CALLS = (*RANKS, "retrieve", "/v1/search")
 
 
 def moment(text):
@@ -52,16 +53,27 @@ def settle(service, chat):
         time.sleep(0.2)
 
 
-def shares(service, chat, known, question, evidence):
-    """The share of the evidence in each kind of result."""
-    found = {}
-    for name, settings in ASKED.items():
-        body = {"query": question, "user_id": chat, "max_tokens": 100_000, **settings}
-        memories = service.post("/v1/context", body, "default")["memories"][:RESULTS]
-        found[name] = {known.get(one["id"]) for one in memories}
-    body = {"query": question, "scope": "memories", "k": RESULTS, "filters": {"user_id": chat}}
-    found["/v1/search"] = {known.get(one["memory_id"]) for one in service.post("/v1/search", body, "default")["items"]}
-    return {name: len(evidence & ids) / len(evidence) for name, ids in found.items()}
+def ask(service, chat, thread, question):
+    """The ids of the memories that each call returns, the seconds it takes, and what else is counted."""
+    ids, seconds, found = {}, {}, None
+
+    def timed(name, path, body):
+        begun = time.perf_counter()
+        answer = service.post(path, body, "default")
+        seconds[name] = time.perf_counter() - begun
+        return answer
+
+    for rank in RANKS:
+        answer = timed(rank, "/v1/context", {"query": question, "user_id": chat, "max_tokens": 100_000, "rank": rank})
+        ids[rank] = [one["id"] for one in answer["memories"]]
+        found = answer["found"] if rank == "auto" else found
+    body = {"query": question, "userId": chat, "sessionId": thread, "useMemory": True, "topK": 10}
+    answer = timed("retrieve", "/v1/memory/retrieve", body)
+    ids["retrieve"] = [one["id"] for one in answer["memories"]]
+    body = {"query": question, "scope": "memories", "k": max(RESULTS), "filters": {"user_id": chat}}
+    answer = timed("/v1/search", "/v1/search", body)
+    ids["/v1/search"] = [one["memory_id"] for one in answer["items"]]
+    return ids, seconds, found
 
 
 def main():
@@ -85,23 +97,44 @@ def main():
 
 
 def measure(service, chats, messages, questions, evidence):
-    names = [*ASKED, "/v1/search"]
-    print(f"share of the evidence among {RESULTS} memories")
-    print(f"{'chat':<8}{'questions':>10}" + "".join(f"{name:>12}" for name in names), flush=True)
-    pool, rows = concurrent.futures.ThreadPoolExecutor(2), []
+    columns = [f"{name} {most}" for name in CALLS for most in RESULTS if (name, most) != ("retrieve", 20)]
+    columns += ["found", "passed"]
+    print("share of the evidence")
+    print(f"{'chat':<8}{'questions':>10}" + "".join(f"{column:>15}" for column in columns), flush=True)
+    pool, rows, times = concurrent.futures.ThreadPoolExecutor(2), [], collections.defaultdict(list)
     for chat in chats:
-        _, known = store(service, chat, [one for one in messages if one["thread"] == chat])
+        thread, known = store(service, chat, [one for one in messages if one["thread"] == chat])
         settle(service, chat)
         own = [one for one in questions if one["thread"] == chat and evidence[one["id"]]]
-        each = list(pool.map(lambda one: shares(service, chat, known, one["text"], evidence[one["id"]]), own))
-        report(chat, each, names)
-        rows += each
-    report("all", rows, names)
+        own_rows = []
+        asked = pool.map(lambda one: ask(service, chat, thread, one["text"]), own)
+        for one, (ids, seconds, found) in zip(own, asked):
+            own_rows.append(row(evidence[one["id"]], {name: [known.get(id) for id in all] for name, all in ids.items()}, found))
+            for name, value in seconds.items():
+                times[name].append(value)
+        report(chat, own_rows, columns)
+        rows += own_rows
+    report("all", rows, columns)
+    print("milliseconds per call, two at a time: median and 95th percentile")
+    for name in CALLS:
+        each = sorted(times[name])
+        print(f"{name:<12}{1000 * each[len(each) // 2]:>8.1f}{1000 * each[len(each) * 95 // 100]:>8.1f}", flush=True)
 
 
-def report(title, rows, names):
-    means = [sum(row[name] for row in rows) / max(len(rows), 1) for name in names]
-    print(f"{title:<8}{len(rows):>10}" + "".join(f"{mean:>12.3f}" for mean in means), flush=True)
+def row(evidence, found, says_found):
+    shares = {f"{name} {most}": len(evidence & set(ids[:most])) / len(evidence)
+              for name, ids in found.items() for most in RESULTS}
+    searched = evidence & set(found["/v1/search"][:10])
+    passed = len(searched & set(found["retrieve"])) / len(searched) if searched else None
+    return {**shares, "found": float(says_found), "passed": passed}
+
+
+def report(title, rows, columns):
+    cells = []
+    for column in columns:
+        values = [one[column] for one in rows if one[column] is not None]
+        cells.append(f"{sum(values) / max(len(values), 1):>15.3f}")
+    print(f"{title:<8}{len(rows):>10}" + "".join(cells), flush=True)
 
 
 if __name__ == "__main__":

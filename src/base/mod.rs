@@ -11,4 +11,3 @@ pub mod json_object;
 pub mod metrics;
 pub mod problems;
 pub mod user_id;
-pub mod vector_bytes;

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
 use crate::config::taxonomy::LimitScope;
+use crate::model::call::CallContext;
 use crate::model::category::{
     Category, CategoryChange, CategoryPath, NamedBy, NewCategory, Rename,
 };
@@ -103,12 +103,15 @@ impl Categories {
     /// A page of categories, level by level.
     pub async fn list(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &CategoryFilter,
         page: &CategoryPage,
     ) -> Result<Vec<Category>, CategoryError> {
-        let mut found = self.store.list_categories(space, filter, page).await?;
-        self.count_as_of(space, found.iter_mut(), filter.as_of)
+        let mut found = self
+            .store
+            .list_categories(&call.space, filter, page)
+            .await?;
+        self.count_as_of(call, found.iter_mut(), filter.as_of)
             .await?;
         Ok(found)
     }
@@ -116,14 +119,17 @@ impl Categories {
     /// Replaces chunk counts by those at a given time.
     async fn count_as_of(
         &self,
-        space: &Space,
+        call: &CallContext,
         categories: impl Iterator<Item = &mut Category>,
         as_of: Option<Timestamp>,
     ) -> Result<(), CategoryError> {
         let Some(moment) = as_of else { return Ok(()) };
         let categories: Vec<&mut Category> = categories.collect();
         let ids: Vec<i64> = categories.iter().map(|category| category.id).collect();
-        let counts = self.store.count_chunks_of_then(space, &ids, moment).await?;
+        let counts = self
+            .store
+            .count_chunks_of_then(&call.space, &ids, moment)
+            .await?;
         for category in categories {
             category.chunk_count = counts.get(&category.id).copied().unwrap_or(0);
         }
@@ -134,10 +140,10 @@ impl Categories {
     /// The number of categories per level, now or at a time.
     pub async fn counts(
         &self,
-        space: &Space,
+        call: &CallContext,
         as_of: Option<Timestamp>,
     ) -> Result<Vec<(i64, i64)>, CategoryError> {
-        let counts = self.store.count_categories(space, as_of).await?;
+        let counts = self.store.count_categories(&call.space, as_of).await?;
         Ok((1..=self.taxonomy.depth())
             .map(|level| (level, counts.get(&level).copied().unwrap_or(0)))
             .collect())
@@ -145,14 +151,17 @@ impl Categories {
 
     /// The parents that have as many children as their limit allows, with the number of those; 0
     /// stands for the root. Empty if limits count per level.
-    pub async fn full_parents(&self, space: &Space) -> Result<Vec<(i64, i64)>, CategoryError> {
+    pub async fn full_parents(&self, call: &CallContext) -> Result<Vec<(i64, i64)>, CategoryError> {
         if self.taxonomy.scope() == LimitScope::Level {
             return Ok(Vec::new());
         }
 
         // The limit is the same on every level.
         let limit = self.taxonomy.limit(1);
-        Ok(self.store.list_full_parents(space, limit, MAX_FULL).await?)
+        Ok(self
+            .store
+            .list_full_parents(&call.space, limit, MAX_FULL)
+            .await?)
     }
 
     /// A category, now or at a time.
@@ -161,14 +170,14 @@ impl Categories {
     /// [`CategoryError::NotFound`], or the store's.
     pub async fn find(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: i64,
         as_of: Option<Timestamp>,
     ) -> Result<Category, CategoryError> {
-        let found = self.store.find_category(space, id).await?;
+        let found = self.store.find_category(&call.space, id).await?;
         let there = |category: &Category| as_of.is_none_or(|moment| category.created_at <= moment);
         let mut category = found.filter(there).ok_or(CategoryError::NotFound(id))?;
-        self.count_as_of(space, std::iter::once(&mut category), as_of)
+        self.count_as_of(call, std::iter::once(&mut category), as_of)
             .await?;
 
         Ok(category)
@@ -177,10 +186,10 @@ impl Categories {
     /// The paths to categories.
     pub async fn paths(
         &self,
-        space: &Space,
+        call: &CallContext,
         ids: &[i64],
     ) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
-        Ok(self.store.find_category_paths(space, ids).await?)
+        Ok(self.store.find_category_paths(&call.space, ids).await?)
     }
 
     /// Adds the paths of their categories to chunks.
@@ -189,7 +198,7 @@ impl Categories {
     /// The store's.
     pub async fn add_paths(
         &self,
-        space: &Space,
+        call: &CallContext,
         chunks: &mut [Chunk],
     ) -> Result<(), CategoryError> {
         let leaves: BTreeSet<i64> = chunks
@@ -197,7 +206,7 @@ impl Categories {
             .filter_map(|chunk| chunk.category_id)
             .collect();
         let leaves: Vec<i64> = leaves.into_iter().collect();
-        let paths = self.paths(space, &leaves).await?;
+        let paths = self.paths(call, &leaves).await?;
         for chunk in chunks {
             if let Some(path) = chunk.category_id.and_then(|id| paths.get(&id)) {
                 chunk.category_path = path.iter().map(|(_, name)| name.clone()).collect();
@@ -213,13 +222,13 @@ impl Categories {
     /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], or the store's.
     pub async fn chunks(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: i64,
         scope: ChunkScope,
         after: Option<ChunkPlace>,
         limit: usize,
     ) -> Result<Vec<Chunk>, CategoryError> {
-        let category = self.store.find_category(space, id).await?;
+        let category = self.store.find_category(&call.space, id).await?;
         let there = |category: &Category| {
             scope
                 .as_of
@@ -238,13 +247,17 @@ impl Categories {
 
         Ok(self
             .store
-            .list_category_chunks(space, id, scope, after, limit)
+            .list_category_chunks(&call.space, id, scope, after, limit)
             .await?)
     }
 
     /// A chunk, with its path.
-    pub async fn find_chunk(&self, space: &Space, id: i64) -> Result<Option<Chunk>, CategoryError> {
-        Ok(self.store.find_chunk(space, id).await?)
+    pub async fn find_chunk(
+        &self,
+        call: &CallContext,
+        id: i64,
+    ) -> Result<Option<Chunk>, CategoryError> {
+        Ok(self.store.find_chunk(&call.space, id).await?)
     }
 
     /// Creates a category inside the caller's transaction.
@@ -254,9 +267,8 @@ impl Categories {
     pub async fn create(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         input: CategoryInput,
-        now: Timestamp,
     ) -> Result<Category, CategoryError> {
         let name = category_name(&input.name);
         if let Some(fault) = name_fault(&name) {
@@ -264,11 +276,11 @@ impl Categories {
         }
 
         // No other transaction creates or fills a category until this is written.
-        tx.lock_chunks(space).await?;
-        let level = self.level_of(tx, space, &input).await?;
+        tx.lock_chunks(&call.space).await?;
+        let level = self.level_of(tx, call, &input).await?;
         let parent_key = input.parent_id.unwrap_or(0);
         let key = name_key(&name);
-        let siblings = tx.list_children(space, &[parent_key]).await?;
+        let siblings = tx.list_children(&call.space, &[parent_key]).await?;
 
         if let Some(taken) = siblings
             .iter()
@@ -276,7 +288,7 @@ impl Categories {
         {
             return Err(CategoryError::Exists { existing: taken.id });
         }
-        self.check_room(tx, space, level, siblings.len()).await?;
+        self.check_room(tx, call, level, siblings.len()).await?;
         let new = NewCategory {
             parent_id: input.parent_id,
             level,
@@ -285,8 +297,8 @@ impl Categories {
             named_by: NamedBy::User,
         };
 
-        tx.add_categories(space, &[new], now).await?;
-        let made = tx.list_children(space, &[parent_key]).await?;
+        tx.add_categories(&call.space, &[new], call.now).await?;
+        let made = tx.list_children(&call.space, &[parent_key]).await?;
         let made = made
             .into_iter()
             .find(|category| name_key(&category.name) == key);
@@ -303,9 +315,8 @@ impl Categories {
     pub async fn rename(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         (id, name): (i64, &str),
-        now: Timestamp,
     ) -> Result<Category, CategoryError> {
         let name = category_name(name);
         if let Some(fault) = name_fault(&name) {
@@ -313,8 +324,8 @@ impl Categories {
         }
 
         // No other transaction creates or renames a category until this is written.
-        tx.lock_chunks(space).await?;
-        let category = tx.find_category(space, id).await?;
+        tx.lock_chunks(&call.space).await?;
+        let category = tx.find_category(&call.space, id).await?;
         let category = category.ok_or(CategoryError::NotFound(id))?;
         let parent_id = category.parent_id.unwrap_or(0);
         let rename = Rename {
@@ -326,9 +337,13 @@ impl Categories {
             reason: None,
         };
 
-        if tx.rename_category(space, &rename, now).await?.is_none() {
+        if tx
+            .rename_category(&call.space, &rename, call.now)
+            .await?
+            .is_none()
+        {
             let named = BTreeSet::from([(parent_id, name_key(&name))]);
-            let taken = tx.list_categories_named(space, &named).await?;
+            let taken = tx.list_categories_named(&call.space, &named).await?;
             let existing = taken.into_values().next().unwrap_or(id);
             return Err(CategoryError::Exists { existing });
         }
@@ -339,14 +354,14 @@ impl Categories {
     /// Changes of the hierarchy, or of one category, newest first.
     pub async fn changes(
         &self,
-        space: &Space,
+        call: &CallContext,
         category_id: Option<i64>,
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<CategoryChange>, CategoryError> {
         let store = &self.store;
         Ok(store
-            .list_category_changes(space, category_id, before, limit)
+            .list_category_changes(&call.space, category_id, before, limit)
             .await?)
     }
 
@@ -354,20 +369,20 @@ impl Categories {
     ///
     /// # Errors
     /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], or the store's.
-    pub async fn remove(&self, space: &Space, id: i64) -> Result<(), CategoryError> {
+    pub async fn remove(&self, call: &CallContext, id: i64) -> Result<(), CategoryError> {
         self.store
             .retry_as("remove_category", || async {
                 let mut tx = self.store.begin().await?;
                 // No transaction files a chunk there until it is deleted.
-                tx.lock_chunks(space).await?;
-                tx.find_category(space, id)
+                tx.lock_chunks(&call.space).await?;
+                tx.find_category(&call.space, id)
                     .await?
                     .ok_or(CategoryError::NotFound(id))?;
                 let mut levels = vec![vec![id]];
 
                 while let Some(last) = levels.last() {
                     let below: Vec<i64> = tx
-                        .list_children(space, last)
+                        .list_children(&call.space, last)
                         .await?
                         .iter()
                         .map(|child| child.id)
@@ -381,13 +396,13 @@ impl Categories {
                 }
 
                 for some in levels.iter().rev() {
-                    if tx.has_chunks_in(space, some).await? {
+                    if tx.has_chunks_in(&call.space, some).await? {
                         return Err(CategoryError::NotEmpty(id));
                     }
-                    tx.remove_categories(space, some).await?;
+                    tx.remove_categories(&call.space, some).await?;
                 }
 
-                tx.count_category_removal(space).await?;
+                tx.count_category_removal(&call.space).await?;
                 Ok(tx.commit().await?)
             })
             .await
@@ -396,7 +411,7 @@ impl Categories {
     async fn level_of(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         input: &CategoryInput,
     ) -> Result<i64, CategoryError> {
         let invalid = |field: &str, message: String| {
@@ -425,7 +440,7 @@ impl Categories {
                 "a category on level 1 has no parent".to_owned(),
             ),
             (Some(id), level) => {
-                let Some(parent) = tx.find_category(space, id).await? else {
+                let Some(parent) = tx.find_category(&call.space, id).await? else {
                     return invalid(
                         "parent_id",
                         format!("there is no category {id} in this space"),
@@ -456,7 +471,7 @@ impl Categories {
     async fn check_room(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         level: i64,
         siblings: usize,
     ) -> Result<(), CategoryError> {
@@ -477,7 +492,7 @@ impl Categories {
             };
         }
 
-        let counts = tx.count_categories(space).await?;
+        let counts = tx.count_categories(&call.space).await?;
         for level in level..=self.taxonomy.depth() {
             let limit = self.taxonomy.limit(level);
             if counts.get(&level).copied().unwrap_or(0) >= limit {

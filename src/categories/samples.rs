@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashlink::LruCache;
+use memoir_embedded_model::{CategoryContents, SampleText};
 use memoir_text::text::char_count;
 
 use crate::base::ids::Space;
-use crate::model::category::{Category, CategoryContents, SampleText};
+use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage, Sample, Store, StoreError};
 
 /// How many of the first and of the latest chunks are shown, and how much of each. The first ones

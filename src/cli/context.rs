@@ -23,8 +23,9 @@ pub struct Arguments {
     /// The current thread
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// How memories are found: by keyword and meaning (`search`, the default), or by the vocabulary
-    /// in three stages (`staged`)
+    /// How memories are found: by keyword and meaning with what lasts about the user (`auto`, the
+    /// default), by keyword and meaning alone (`search`), or by the vocabulary in three stages
+    /// (`staged`)
     #[arg(long, value_name = "NAME")]
     rank: Option<String>,
     /// Maximum tokens of the text; by default, 2000

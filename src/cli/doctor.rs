@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{CommandError, guidance, print, runtime};
-use crate::base::clock::SystemClock;
+use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::ids::{Space, new_uuid};
 use crate::config::{Config, Origin};
 use crate::llm::{Llm, Session};
+use crate::model::call::CallContext;
 use crate::store::{SCHEMA_VERSION, Store};
 
 pub const EXAMPLES: &str = "\
@@ -146,7 +147,8 @@ async fn ask_all(config: &Config, folder: &Path, models: &[&String]) -> Result<b
     let mut sound = true;
 
     for model in models {
-        let session = Session::of_caller(Space::default()).with_model(Some((*model).clone()));
+        let call = CallContext::new(Space::default(), SystemClock.now());
+        let session = Session::of_caller(call).with_model(Some((*model).clone()));
         let failed = match llm.probe(session).await {
             Ok(result) => result.error,
             Err(error) => Some(error),

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use memoir_text::tokens::TokenCounter;
 
-use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::SourceId;
 use crate::llm::tasks::helper::{Helper, HelperOutput};
 use crate::llm::tasks::helper_many::HelperMany;
 use crate::llm::{Llm, LlmError, Session};
+use crate::model::call::CallContext;
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
 use crate::model::contextual_helper::{ContextualHelper, HelperOrigin, NewHelper};
-use crate::model::llm_call::{KeyBudget, LlmCall};
+use crate::model::llm_call::LlmCall;
 use crate::store::{Store, StoreError, as_store_error};
 
 pub use compose::{HelperFields, Refused, compose, from_text};
@@ -77,19 +77,21 @@ impl ContextualHelpers {
     /// The current helper.
     pub async fn current(
         &self,
-        space: &Space,
+        call: &CallContext,
         source: &SourceId,
     ) -> Result<Option<ContextualHelper>, StoreError> {
-        self.store.find_helper(space, source).await
+        self.store.find_helper(&call.space, source).await
     }
 
     /// All of them, newest first.
     pub async fn list(
         &self,
-        space: &Space,
+        call: &CallContext,
         source: &SourceId,
     ) -> Result<Vec<ContextualHelper>, StoreError> {
-        self.store.list_helpers(space, source, usize::MAX).await
+        self.store
+            .list_helpers(&call.space, source, usize::MAX)
+            .await
     }
 
     /// Stores a helper, which becomes current.
@@ -98,25 +100,24 @@ impl ContextualHelpers {
     /// [`HelperError::NoSource`], or the store's.
     pub async fn store(
         &self,
-        space: &Space,
+        call: &CallContext,
         source: &SourceId,
         helper: &NewHelper,
-        now: Timestamp,
     ) -> Result<ContextualHelper, HelperError> {
         self.store
             .retry_as("add_helper", || async {
                 let mut tx = self.store.begin().await?;
                 // Locked, so that concurrent requests get different versions.
-                if tx.find_source(space, source).await?.is_none() {
+                if tx.find_source(&call.space, source).await?.is_none() {
                     return Err(HelperError::NoSource(source.to_string()));
                 }
 
-                let version = tx.add_helper(space, source, helper, now).await?;
+                let version = tx.add_helper(&call.space, source, helper, call.now).await?;
                 tx.commit().await?;
                 Ok(ContextualHelper {
                     version,
                     helper: helper.clone(),
-                    created_at: now,
+                    created_at: call.now,
                 })
             })
             .await
@@ -169,30 +170,28 @@ impl ContextualHelpers {
     /// [`HelperError::NoText`], the model's, or the store's.
     pub async fn regenerate(
         &self,
-        space: &Space,
+        call: &CallContext,
         source: &crate::model::source::Source,
-        budget: Option<KeyBudget>,
-        now: Timestamp,
     ) -> Result<ContextualHelper, HelperError> {
         let id = &source.id;
         let no_text = || HelperError::NoText(id.to_string());
         let version = self
             .store
-            .find_source_version(space, id, source.latest_version)
+            .find_source_version(&call.space, id, source.latest_version)
             .await?
             .ok_or_else(no_text)?;
 
         let content = version.content_version_id.unwrap_or(version.id);
         let mut chunks = self
             .store
-            .list_version_chunks(space, content, TAXONOMY, 0, FIRST_CHUNKS)
+            .list_version_chunks(&call.space, content, TAXONOMY, 0, FIRST_CHUNKS)
             .await?;
 
         if chunks.is_empty() {
             // A source that is only searched.
             chunks = self
                 .store
-                .list_version_chunks(space, content, RETRIEVAL, 0, FIRST_CHUNKS)
+                .list_version_chunks(&call.space, content, RETRIEVAL, 0, FIRST_CHUNKS)
                 .await?;
         }
 
@@ -227,7 +226,7 @@ impl ContextualHelpers {
             // A source that is only stored has no chunks at all.
             let text = self
                 .store
-                .find_content(space, id, version.version)
+                .find_content(&call.space, id, version.version)
                 .await?
                 .unwrap_or_default();
 
@@ -243,9 +242,13 @@ impl ContextualHelpers {
             chunks,
         };
 
-        let session = Session::of_caller(space.clone()).within(budget);
+        // Its spans begin their own trace.
+        let session = Session::of_caller(CallContext {
+            traceparent: None,
+            ..call.clone()
+        });
         let helper = self.generate(&session, head).await?;
-        self.store(space, id, &helper, now).await
+        self.store(call, id, &helper).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The job that adds an approved term to the memories whose classification suggested it.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir_text::catch_all::is_catch_all;
 use serde_json::json;
 
 use super::Conversation;
@@ -8,7 +9,7 @@ use super::correcting::MAX_TOPICS;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::model::job::Record;
 use crate::model::memory::Memory;
-use crate::model::vocabulary::{SuggestionKind, is_catch_all};
+use crate::model::vocabulary::SuggestionKind;
 
 /// The name of this kind of job.
 pub const KIND: &str = "backfill";

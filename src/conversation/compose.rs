@@ -1,12 +1,12 @@
 //! Writes scored memories as a text in sections that fits a budget. Pure.
 
+use memoir_policy::steps::budget::{characters, cut};
 use memoir_text::framing;
 use memoir_text::text::char_count;
 
 use super::scoring::ContextItem;
 use super::stages::RetrievalSource;
 use crate::model::memory::Memory;
-use crate::policy::steps::budget::{characters, cut};
 
 /// Characters of a memory that are shown.
 const SHOWN_CHARS: usize = 300;
@@ -15,7 +15,7 @@ const KEY_CHARS: usize = 100;
 const CUT: &str = "\n[truncated]";
 
 /// A section, its title and how many memories it shows.
-const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
+pub const SECTIONS: [(RetrievalSource, &str, usize); 3] = [
     (RetrievalSource::CurrentThread, "Current Conversation", 7),
     (
         RetrievalSource::CrossThread,

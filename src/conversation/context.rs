@@ -7,13 +7,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::compose::{self, DUPLICATE, OVER_BUDGET, SECTION_FULL};
+use super::conflicts::Conflict;
+use super::context_text::{self, UNRELATED};
 use super::intent::{Analyzed, check_query};
 use super::scoring::{self, ContextItem};
 use super::stages::{StageResult, StageScope};
 use super::{Conversation, ConversationError};
-use crate::base::clock::{Timestamp, milliseconds_since};
+use crate::base::clock::milliseconds_since;
 use crate::base::ids::{MemoryId, Space, ThreadId};
 use crate::llm::Session;
+use crate::model::call::CallContext;
 use crate::retrieval::select::{drop_repeated, kept};
 
 /// Maximum tokens of a context, unless the request sets another.
@@ -21,6 +24,8 @@ pub const DEFAULT_TOKENS: usize = 2000;
 const TOKEN_LIMITS: std::ops::RangeInclusive<usize> = 10..=200_000;
 /// Messages that a search adds on each side of a message found.
 const MAX_EXPAND: usize = 1;
+/// Why a memory is not in the result: it made room for the last stage.
+const REPLACED: &str = "replaced_by_expansion";
 
 /// A request for a context.
 #[derive(Debug, Clone, Default)]
@@ -32,17 +37,18 @@ pub struct ContextInput {
     pub exclude_message_id: Option<String>,
     pub thread_context: Option<String>,
     pub rank: Rank,
-    /// For a search: how many messages before and after each message found are added.
+    /// Not in stages: how many messages before and after each message found are added.
     pub expand: usize,
 }
 
-/// How memories are found. `search`: by keyword and meaning; `staged`: by the terms of the
-/// vocabulary, in three stages.
+/// How memories are found. `auto`: by keyword and meaning, with what lasts about the user; `search`:
+/// by keyword and meaning alone; `staged`: by the terms of the vocabulary, in three stages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ContextRank)]
 pub enum Rank {
     #[default]
+    Auto,
     Search,
     Staged,
 }
@@ -71,8 +77,49 @@ pub struct Context {
     pub analyzed: Analyzed,
     /// Best first; those that are kept are in the text.
     pub memories: Vec<ContextItem>,
-    /// The ids of memories that made room for the last stage.
-    pub replaced: Vec<MemoryId>,
+    /// Memories that were found and are not among these.
+    pub left_out: Vec<LeftOut>,
+    /// Memories that contradict each other.
+    pub conflicts: Vec<Conflict>,
+    /// Whether anything that was ever said has to do with the question; null if nobody looked.
+    pub found: Option<bool>,
+    pub timings: Timings,
+}
+
+/// A memory that was found and made room for another.
+#[derive(Debug, Clone)]
+pub struct LeftOut {
+    pub memory_id: String,
+    pub reason: &'static str,
+    /// The memory that says the same.
+    pub repeats: Option<String>,
+}
+
+impl LeftOut {
+    pub fn repeating(id: &MemoryId, other: &str) -> Self {
+        Self {
+            memory_id: id.to_string(),
+            reason: DUPLICATE,
+            repeats: Some(other.to_owned()),
+        }
+    }
+
+    fn replaced(id: &MemoryId) -> Self {
+        Self {
+            memory_id: id.to_string(),
+            reason: REPLACED,
+            repeats: None,
+        }
+    }
+}
+
+/// What a rank selects, before it is written as text.
+pub(super) struct Selected {
+    /// At most 20.
+    pub memories: Vec<ContextItem>,
+    pub left_out: Vec<LeftOut>,
+    pub conflicts: Vec<Conflict>,
+    pub found: Option<bool>,
     pub timings: Timings,
 }
 
@@ -83,11 +130,11 @@ impl Context {
         let mut dropped: Vec<&ContextItem> =
             self.memories.iter().filter(|one| !one.is_kept()).collect();
         dropped.sort_by_key(|one| {
-            let reasons = [DUPLICATE, SECTION_FULL, OVER_BUDGET];
+            let reasons = [DUPLICATE, UNRELATED, SECTION_FULL, OVER_BUDGET];
             let place = reasons
                 .iter()
                 .position(|reason| one.decision.reason == *reason);
-            (place, (place != Some(0)).then(|| compose::section(one)))
+            (place, (place > Some(1)).then(|| compose::section(one)))
         });
         dropped
     }
@@ -129,63 +176,60 @@ impl Conversation {
         &self,
         session: &Session,
         input: &ContextInput,
-        now: Timestamp,
     ) -> Result<Context, ConversationError> {
         let (begun, space) = (Instant::now(), session.space());
         check_query(&input.query)?;
         input.check_size()?;
         let max_tokens = input.max_tokens.unwrap_or(DEFAULT_TOKENS);
         let thread = match &input.thread_id {
-            Some(id) => Some(self.thread(space, id, Some(&input.user_id)).await?),
+            Some(id) => Some(
+                self.thread(session.call(), id, Some(&input.user_id))
+                    .await?,
+            ),
             None => None,
         };
         let context = input.thread_context.as_deref();
         let analyzed = self.analyze(session, &input.query, context).await?;
         let scope = StageScope {
+            query: &input.query,
             user_id: &input.user_id,
             thread_id: thread.as_ref().map(|thread| &thread.id),
             exclude: input.exclude_message_id.as_deref(),
-            now,
+            call: session.call(),
         };
-        let (mut found, mut search_ms) = (StageResult::default(), 0.0);
-        if input.rank == Rank::Staged {
-            found = self.retrieve(space, scope, &analyzed.intent).await?;
-        } else {
-            let (begun, query, expand) = (Instant::now(), &input.query, input.expand);
-            let searched = self.find_by_search(session, scope, query, &analyzed.intent, expand);
-            found.found = searched.await?;
-            search_ms = milliseconds_since(begun);
-        }
-
-        let scoring = Instant::now();
-        let mut memories = scoring::score(found.found, &analyzed.intent, now);
-        let score_ms = milliseconds_since(scoring);
-        self.add_titles(space, &mut memories).await?;
-
-        let deduplicating = Instant::now();
-        drop_repeated(&mut memories, "deduplicate", DUPLICATE, |memory| {
-            (compose::beginning(memory), memory.id.to_string())
-        });
-        let dedup_ms = milliseconds_since(deduplicating);
+        let mut selected = match input.rank {
+            Rank::Auto => {
+                let intent = &analyzed.intent;
+                self.select_for_auto(session, scope, intent, input.expand)
+                    .await?
+            }
+            Rank::Search | Rank::Staged => {
+                self.select_in_order(session, scope, input, &analyzed)
+                    .await?
+            }
+        };
+        let memories = &mut selected.memories;
+        self.add_titles(space, memories).await?;
 
         let formatting = Instant::now();
-        let (text, truncated) = compose::compose(&mut memories, max_tokens);
-        let format_ms = milliseconds_since(formatting);
+        let (text, truncated) = match selected.found {
+            Some(found) => context_text::compose(memories, max_tokens, found),
+            None => compose::compose(memories, max_tokens),
+        };
+        selected.timings.format_ms = milliseconds_since(formatting);
 
-        let shown: Vec<String> = kept(&memories)
+        // What keeps its place whatever the question is does not count as used.
+        let shown: Vec<String> = kept(memories)
+            .filter(|one| one.scores.related)
             .map(|one| one.found.id.to_string())
             .collect();
-        self.count_uses(space, &shown, now).await;
+        self.count_uses(session.call(), &shown).await;
         let timings = Timings {
             analyze_ms: analyzed.total_ms,
             parse_ms: analyzed.parse_ms,
-            stage_ms: found.stage_ms,
-            search_ms,
-            score_ms,
-            dedup_ms,
-            format_ms,
-            provider_ms: analyzed.provider_ms,
+            provider_ms: analyzed.provider_ms + selected.timings.provider_ms,
             total_ms: milliseconds_since(begun),
+            ..selected.timings
         };
 
         Ok(Context {
@@ -195,8 +239,49 @@ impl Conversation {
             max_tokens,
             truncated,
             analyzed,
+            memories: selected.memories,
+            left_out: selected.left_out,
+            conflicts: selected.conflicts,
+            found: selected.found,
+            timings,
+        })
+    }
+
+    /// By search alone or in stages, with the scores of the stages.
+    async fn select_in_order(
+        &self,
+        session: &Session,
+        scope: StageScope<'_>,
+        input: &ContextInput,
+        analyzed: &Analyzed,
+    ) -> Result<Selected, ConversationError> {
+        let intent = &analyzed.intent;
+        let (mut found, mut timings) = (StageResult::default(), Timings::default());
+        if input.rank == Rank::Staged {
+            found = self.retrieve(scope, intent).await?;
+        } else {
+            let searching = Instant::now();
+            let searched = self.find_by_search(session, scope, intent, input.expand);
+            found.found = searched.await?;
+            timings.search_ms = milliseconds_since(searching);
+        }
+
+        timings.stage_ms = found.stage_ms;
+        let scoring = Instant::now();
+        let mut memories = scoring::score(found.found, intent, scope.call.now);
+        timings.score_ms = milliseconds_since(scoring);
+
+        let deduplicating = Instant::now();
+        drop_repeated(&mut memories, "deduplicate", DUPLICATE, |memory| {
+            (compose::beginning(memory), memory.id.to_string())
+        });
+        timings.dedup_ms = milliseconds_since(deduplicating);
+
+        Ok(Selected {
             memories,
-            replaced: found.replaced,
+            left_out: found.replaced.iter().map(LeftOut::replaced).collect(),
+            conflicts: Vec::new(),
+            found: None,
             timings,
         })
     }
@@ -223,14 +308,14 @@ impl Conversation {
     }
 
     /// Counts that memories were part of a context. If this fails, the context is returned anyway.
-    pub(super) async fn count_uses(&self, space: &Space, ids: &[String], now: Timestamp) {
+    pub(super) async fn count_uses(&self, call: &CallContext, ids: &[String]) {
         if ids.is_empty() {
             return;
         }
 
         let counted = self.store.retry("count_uses", || async {
             let mut tx = self.store.begin().await?;
-            tx.count_uses(space, ids, now).await?;
+            tx.count_uses(&call.space, ids, call.now).await?;
             tx.commit_unflushed().await
         });
         if let Err(error) = counted.await {

@@ -5,20 +5,20 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir_index::OwnerKind;
 use serde_json::json;
 
 use super::Conversation;
 use super::messages_per_call::MessagesPerCall;
-use crate::base::clock::Timestamp;
 use crate::base::ids::memory_group;
 use crate::config::llm::LOCAL;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::llm::tasks::enrich::{ClassifiedMessage, EnrichMany, EnrichOne, NamedEntity};
 use crate::llm::{LlmError, Session};
+use crate::model::call::CallContext;
 use crate::model::job::{Lane, NewJob, Record};
 use crate::model::llm_call::LlmCall;
 use crate::model::memory::{Classification, EnrichmentState, Memory};
-use crate::model::search::OwnerKind;
 use crate::model::vocabulary::Vocabulary;
 
 /// The name of this kind of job.
@@ -95,9 +95,8 @@ impl Conversation {
     ) -> Result<Outcome, JobError> {
         let session = self
             .llm
-            .job_session(context.space(), context.id(), context.is_first_run())
-            .await?
-            .within(context.budget());
+            .job_session(context.call_now(), context.id(), context.is_first_run())
+            .await?;
         let (mut done, mut failed) = (0, 0);
         // So many of the next messages were left out of an answer and are asked about one by one.
         let mut alone = left_out_before(context);
@@ -118,7 +117,7 @@ impl Conversation {
             }
 
             let vectors = self.vectors_for(&session, context, &messages).await?;
-            let vocabulary = self.vocabulary(context.space()).await?;
+            let vocabulary = self.vocabulary(&context.call_now()).await?;
             let found = match self.classify(&session, &messages, &vocabulary).await {
                 Ok(found) => found,
                 Err(Unclassified::TooSlow(_)) if messages.len() > 1 => {
@@ -252,7 +251,7 @@ impl Conversation {
             .iter()
             .map(|message| message.id.to_string())
             .collect();
-        let now = context.clock().now();
+        let call = context.call_now();
         let left_out = found.left_out();
         let kept = self.store.retry("keep_enrichment", || async {
             let mut tx = self.store.begin().await?;
@@ -278,7 +277,7 @@ impl Conversation {
                     failed += 1;
                 }
 
-                memory.updated_at = now;
+                memory.updated_at = call.now;
                 tx.update_memory(context.space(), &memory, true).await?;
             }
 
@@ -289,7 +288,7 @@ impl Conversation {
                     let entries = tx.list_entry_ids(space, OwnerKind::Memory, &seqs).await?;
                     let placed = (seqs.as_slice(), &entries);
                     let vectors = (model.as_str(), vectors.as_slice());
-                    self.write_vectors(&mut tx, space, user_id, placed, vectors, now)
+                    self.write_vectors(&mut tx, &call, user_id, placed, vectors)
                         .await?;
                     tx.count_entry_write(space, &memory_group(user_id)).await?;
                 }
@@ -325,22 +324,20 @@ impl Conversation {
     pub async fn enrich_again(
         &self,
         tx: &mut crate::store::Tx,
-        space: &crate::base::ids::Space,
+        call: &CallContext,
         id: &str,
-        payer: Option<&crate::model::llm_call::KeyBudget>,
-        now: Timestamp,
     ) -> Result<crate::model::job::Job, super::ConversationError> {
-        let held = tx.hold_memories(space, &[id.to_owned()]).await?;
+        let held = tx.hold_memories(&call.space, &[id.to_owned()]).await?;
         let mut memory = held
             .into_iter()
             .next()
             .ok_or_else(|| super::ConversationError::no_memory(id))?;
         let new = new_job(&memory.user_id, self.jobs.max_attempts());
-        let job = self.jobs.enqueue_for(tx, space, &new, payer, now).await?;
+        let job = self.jobs.enqueue_for(tx, call, &new).await?;
         memory.enrichment_state = EnrichmentState::Pending;
         memory.enrichment_job = Some(job.id.to_string());
-        memory.updated_at = now;
-        tx.update_memory(space, &memory, false).await?;
+        memory.updated_at = call.now;
+        tx.update_memory(&call.space, &memory, false).await?;
         Ok(job)
     }
 }

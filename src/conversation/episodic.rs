@@ -1,6 +1,8 @@
 //! The episodic layer: older turns that matter for a question, best first, each with the parts of
 //! its score and a reason.
 
+use memoir_index::{Hit, Kind};
+use memoir_policy::steps::deduplicate;
 use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,11 +15,9 @@ use crate::base::clock::Timestamp;
 use crate::llm::Session;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Memory};
 use crate::model::thread::Thread;
-use crate::policy::steps::deduplicate;
 use crate::retrieval::Item;
 use crate::retrieval::fit::{Budget, fit};
 use crate::retrieval::select::{drop_each, drop_repeated};
-use crate::search::{Hit, Kind};
 
 /// Maximum tokens of the selection, unless the request sets another.
 pub const DEFAULT_TOKENS: usize = 800;
@@ -97,9 +97,8 @@ impl Conversation {
         now: Timestamp,
     ) -> Result<Vec<Episode>, ConversationError> {
         check_query(&input.query)?;
-        let space = session.space();
-        let thread = self.thread(space, thread_id, user_id).await?;
-        let lexicon = self.lexicon(space).await?;
+        let thread = self.thread(session.call(), thread_id, user_id).await?;
+        let lexicon = self.lexicon(session.call()).await?;
         let others = other_names(&input.query, &lexicon);
         let query = std::iter::once(input.query.clone()).chain(others.clone());
         let query = query.collect::<Vec<_>>().join(" ");

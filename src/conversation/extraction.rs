@@ -1,8 +1,6 @@
 //! The job that extracts facts from what a user said. Each message gets one call; its facts and the
 //! step that marks it as done are written in one transaction, so that they are stored once.
 
-use std::sync::Arc;
-
 use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::{Value, json};
 
@@ -13,7 +11,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space};
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::Session;
-use crate::llm::tasks::extract::{Extract, ExtractedFact};
+use crate::llm::tasks::extract::{Extract, ExtractedFact, KnownFact};
 use crate::model::job::{Lane, NewJob, Record};
 use crate::model::memory::{Evidence, Memory, MemoryKind, USER_PREFERENCE};
 use crate::search::SearchError;
@@ -90,9 +88,8 @@ impl Conversation {
             .collect();
         let session = self
             .llm
-            .job_session(context.space(), context.id(), context.is_first_run())
-            .await?
-            .within(context.budget());
+            .job_session(context.call_now(), context.id(), context.is_first_run())
+            .await?;
         let mut all = Counts::default();
         for (done, id) in (1..).zip(&ids) {
             let step = format!("extracted/{id}");
@@ -135,9 +132,14 @@ impl Conversation {
         let known = self.known_facts(space, &message.user_id).await?;
         let task = Extract {
             message: message.content.as_str().into(),
+            day: message.created_at.day().into(),
             known: (1..)
                 .zip(&known)
-                .map(|(number, fact)| (number, Arc::from(fact.content.as_str())))
+                .map(|(number, fact)| KnownFact {
+                    number,
+                    text: fact.content.as_str().into(),
+                    day: fact.created_at.day().into(),
+                })
                 .collect(),
         };
         let mut counts = Counts::default();
@@ -191,24 +193,33 @@ impl Conversation {
     ) -> Result<Value, JobError> {
         let space = context.space();
         let prepared = self
-            .prepare_fully(session, space, &facts)
+            .prepare_fully(session, &facts)
             .await
             .map_err(job_error)?;
-        let now = context.clock().now();
+        let call = context.call_now();
         let kept = self.store.retry("keep_facts", || async {
             let mut tx = self.store.begin().await?;
             let (mut counts, mut facts) = (counts, facts.clone());
             let there = tx.hold_memories(space, &[message.id.to_string()]).await?;
             if !there.is_empty() {
                 for fact in &mut facts {
-                    match self.mark_replaced(&mut tx, space, fact, now).await? {
+                    if let Some(later) = &fact.superseded_by
+                        && tx
+                            .hold_memories(space, std::slice::from_ref(later))
+                            .await?
+                            .is_empty()
+                    {
+                        (fact.superseded_by, fact.superseded_at) = (None, None);
+                    }
+
+                    match self.mark_replaced(&mut tx, &call, fact).await? {
                         Replacing::Marked => counts.replaced += 1,
                         // Replaced or deleted since it was read: the fact stands on its own.
                         _ => forget_replaced(fact),
                     }
                 }
 
-                self.write_memories(&mut tx, space, &facts, &prepared, now)
+                self.write_memories(&mut tx, &call, &facts, &prepared)
                     .await?;
                 counts.facts = facts.len() as u64;
             }
@@ -249,6 +260,11 @@ fn checked(
         .replaces
         .and_then(|number| usize::try_from(number - 1).ok())
         .and_then(|place| known.get(place));
+    // What was said later is in force, whichever was stored first: an old chat may be imported last.
+    let (old, later) = match old {
+        Some(old) if old.created_at > message.created_at => (None, Some(old)),
+        old => (old, None),
+    };
     let kind = fact.kind.parse().ok()?;
     let (user_id, content) = (message.user_id.clone(), fact.content.trim().to_owned());
     Some(Memory {
@@ -263,6 +279,8 @@ fn checked(
             quote: Some(fact.quote.trim().to_owned()),
             supersedes: old.map(|old| old.id.to_string()),
         }),
+        superseded_by: later.map(|later| later.id.to_string()),
+        superseded_at: later.map(|later| later.created_at),
         created_at: message.created_at,
         ..Memory::new(kind, user_id, content, now)
     })

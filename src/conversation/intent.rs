@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_text::stop_words;
 use memoir_text::text::char_count;
+use memoir_text::words;
 
 use super::{Conversation, ConversationError};
 use crate::base::clock::{Timestamp, milliseconds_since};
+use crate::base::ids::ThreadId;
 use crate::llm::tasks::analyze::{ANY_TIME, Analyze};
 use crate::llm::tasks::enrich::NamedEntity;
 use crate::llm::{LlmError, Session};
@@ -50,6 +53,84 @@ impl Intent {
         };
         Some(now.minus_seconds(days * DAY_SECONDS))
     }
+
+    /// The time since which memories are considered, if the question says when something was said:
+    /// "what did I tell you yesterday" does, "what shall I cook today" does not.
+    pub fn said_since(&self, query: &str, now: Timestamp) -> Option<Timestamp> {
+        self.since(now).filter(|_| asks_what_was_said(query))
+    }
+
+    /// Whether a question names nothing but a time at which something was said.
+    pub fn asks_for_a_time(&self, query: &str, now: Timestamp) -> bool {
+        let says_little = |word: &str| {
+            let mut common = ["english_common", "english"]
+                .into_iter()
+                .flat_map(stop_words::group);
+            SAID.contains(&word)
+                || SAY.contains(&word)
+                || OF_TIME.contains(&word)
+                || common.any(|one| one == word)
+        };
+        self.said_since(query, now).is_some() && words(query).iter().all(|word| says_little(word))
+    }
+
+    /// The thread to which the search is limited, if the question is about the current one.
+    pub fn only_thread<'t>(&self, current: Option<&'t ThreadId>) -> Option<&'t str> {
+        let only = current.filter(|_| self.search_current_thread_only);
+        only.map(ThreadId::as_str)
+    }
+}
+
+/// Words for what was said or written, and verbs that mean it behind `did`.
+const SAID: [&str; 17] = [
+    "told",
+    "said",
+    "discussed",
+    "mentioned",
+    "talked",
+    "asked",
+    "wrote",
+    "written",
+    "spoke",
+    "spoken",
+    "chatted",
+    "promised",
+    "decided",
+    "agreed",
+    "conversation",
+    "conversations",
+    "messages",
+];
+const SAY: [&str; 12] = [
+    "tell", "say", "discuss", "mention", "talk", "ask", "write", "speak", "chat", "promise",
+    "decide", "agree",
+];
+
+/// Words that only say when.
+const OF_TIME: [&str; 8] = [
+    "yesterday",
+    "today",
+    "last",
+    "past",
+    "week",
+    "month",
+    "days",
+    "earlier",
+];
+
+fn words(query: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    words::each(query, |word| all.push(word.to_owned()));
+    all
+}
+
+fn asks_what_was_said(query: &str) -> bool {
+    let words = words(query);
+    let did = words.iter().any(|word| word == "did");
+    words.iter().any(|word| {
+        let word = word.as_str();
+        SAID.contains(&word) || (did && SAY.contains(&word))
+    })
 }
 
 /// An intent, and how it was found.
@@ -79,7 +160,7 @@ impl Conversation {
     ) -> Result<Analyzed, ConversationError> {
         check_query(query)?;
         let begun = Instant::now();
-        let vocabulary = self.vocabulary(session.space()).await?;
+        let vocabulary = self.vocabulary(session.call()).await?;
         let task = Analyze {
             query: query.into(),
             thread_context: thread_context.map(Into::into),
@@ -126,4 +207,34 @@ pub(super) fn check_query(query: &str) -> Result<(), ConversationError> {
     }
 
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limits_the_search_only_if_something_was_said_then() {
+        let now = Timestamp::from_micros(10 * 86_400_000_000);
+        let asked = |time_scope: &str, query: &str| {
+            let intent = Intent {
+                time_scope: time_scope.to_owned(),
+                ..Intent::neutral()
+            };
+            intent.said_since(query, now).is_some()
+        };
+
+        assert!(asked("yesterday", "What did I tell you yesterday?"));
+        assert!(asked("last_week", "The recipe we discussed last week"));
+        assert!(!asked("today", "What shall I cook today?"));
+        assert!(!asked("today", "Tell me what to cook today"));
+        assert!(!asked("all", "What did I tell you?"));
+
+        let yesterday = Intent {
+            time_scope: "yesterday".to_owned(),
+            ..Intent::neutral()
+        };
+        assert!(yesterday.asks_for_a_time("What did I tell you yesterday?", now));
+        assert!(!yesterday.asks_for_a_time("What did I tell you about the boat yesterday?", now));
+    }
 }

@@ -4,7 +4,7 @@ use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control, name_key};
 
 use super::{Conversation, ConversationError};
-use crate::base::ids::Space;
+use crate::model::call::CallContext;
 use crate::store::{LexiconEntry, StoreError};
 
 const MAX_ENTRIES: usize = 5000;
@@ -15,8 +15,8 @@ impl Conversation {
     ///
     /// # Errors
     /// The store's.
-    pub async fn lexicon(&self, space: &Space) -> Result<Vec<LexiconEntry>, StoreError> {
-        self.store.list_lexicon(space).await
+    pub async fn lexicon(&self, call: &CallContext) -> Result<Vec<LexiconEntry>, StoreError> {
+        self.store.list_lexicon(&call.space).await
     }
 
     /// Replaces the lexicon.
@@ -25,7 +25,7 @@ impl Conversation {
     /// [`ConversationError::Invalid`], or the store's.
     pub async fn replace_lexicon(
         &self,
-        space: &Space,
+        call: &CallContext,
         entries: Vec<LexiconEntry>,
     ) -> Result<Vec<LexiconEntry>, ConversationError> {
         let mut errors = Vec::new();
@@ -58,11 +58,11 @@ impl Conversation {
         self.store
             .retry("replace_lexicon", || async {
                 let mut tx = self.store.begin().await?;
-                tx.replace_lexicon(space, &entries).await?;
+                tx.replace_lexicon(&call.space, &entries).await?;
                 tx.commit().await
             })
             .await?;
-        Ok(self.lexicon(space).await?)
+        Ok(self.lexicon(call).await?)
     }
 }
 

@@ -6,8 +6,9 @@ use super::messages::{check_content, check_file, check_tags};
 use super::redacting::Part;
 use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{MemoryId, Space, ThreadId};
+use crate::base::ids::{MemoryId, ThreadId};
 use crate::llm::Session;
+use crate::model::call::CallContext;
 use crate::model::memory::{Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE};
 use crate::store::{MemoryFilter, MemoryPage, StoreError, TurnPage, Tx};
 use memoir_text::field_error::FieldError;
@@ -140,17 +141,16 @@ impl Conversation {
     /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
     pub async fn prepare_memory(
         &self,
-        space: &Space,
+        call: &CallContext,
         mut new: NewMemory,
-        now: Timestamp,
     ) -> Result<PreparedMemory, ConversationError> {
-        self.redact_memory(space, &mut new).await?;
+        self.redact_memory(call, &mut new).await?;
         let supersedes = new.supersedes.clone();
         let thread = new.thread_id.clone();
-        let vocabulary = self.vocabulary(space).await?;
+        let vocabulary = self.vocabulary(call).await?;
         let mut errors = Vec::new();
         check_topics(&new.topics, &vocabulary, &mut errors);
-        let mut memory = checked(new, now, &mut errors);
+        let mut memory = checked(new, call.now, &mut errors);
         if let Some(category) = &memory.category {
             check_category(category, &vocabulary, &mut errors);
         }
@@ -164,11 +164,11 @@ impl Conversation {
         }
 
         if let Some(thread) = thread {
-            memory.thread_id = Some(self.thread(space, &thread, Some(&memory.user_id)).await?.id);
+            memory.thread_id = Some(self.thread(call, &thread, Some(&memory.user_id)).await?.id);
         }
 
         if let Some(id) = supersedes {
-            let old = self.memory(space, &id, Some(&memory.user_id)).await?;
+            let old = self.memory(call, &id, Some(&memory.user_id)).await?;
             memory.evidence = Some(Evidence {
                 supersedes: Some(old.id.to_string()),
                 ..Evidence::default()
@@ -176,10 +176,10 @@ impl Conversation {
         }
 
         let one = std::slice::from_ref(&memory);
-        let session = Session::of_caller(space.clone());
-        let prepared = match self.prepare_fully(&session, space, one).await {
+        let session = Session::of_caller(call.unpaid());
+        let prepared = match self.prepare_fully(&session, one).await {
             // Until then, keyword search finds it.
-            Err(ConversationError::Llm(_)) => self.prepare(space, one).await?,
+            Err(ConversationError::Llm(_)) => self.prepare(call, one).await?,
             prepared => prepared?,
         };
         Ok(PreparedMemory { memory, prepared })
@@ -192,21 +192,18 @@ impl Conversation {
     pub async fn add_memory(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         ready: &PreparedMemory,
-        now: Timestamp,
     ) -> Result<(), ConversationError> {
         let memory = &ready.memory;
-        match self.mark_replaced(tx, space, memory, now).await? {
+        match self.mark_replaced(tx, call, memory).await? {
             Replacing::Nothing | Replacing::Marked => {}
             Replacing::Gone(id) => return Err(ConversationError::no_memory(&id)),
             Replacing::Before { id, by } => return Err(ConversationError::Superseded { id, by }),
         }
 
         let one = std::slice::from_ref(memory);
-        Ok(self
-            .write_memories(tx, space, one, &ready.prepared, now)
-            .await?)
+        Ok(self.write_memories(tx, call, one, &ready.prepared).await?)
     }
 
     /// Marks the memory that another one replaces. It is locked first, so of several that want to
@@ -214,9 +211,8 @@ impl Conversation {
     pub(super) async fn mark_replaced(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         memory: &Memory,
-        now: Timestamp,
     ) -> Result<Replacing, StoreError> {
         let replaced = memory
             .evidence
@@ -226,7 +222,9 @@ impl Conversation {
             return Ok(Replacing::Nothing);
         };
 
-        let held = tx.hold_memories(space, std::slice::from_ref(&id)).await?;
+        let held = tx
+            .hold_memories(&call.space, std::slice::from_ref(&id))
+            .await?;
         let Some(mut old) = held.into_iter().next() else {
             return Ok(Replacing::Gone(id));
         };
@@ -236,8 +234,8 @@ impl Conversation {
 
         old.superseded_by = Some(memory.id.to_string());
         old.superseded_at = Some(memory.created_at);
-        old.updated_at = now;
-        tx.update_memory(space, &old, false).await?;
+        old.updated_at = call.now;
+        tx.update_memory(&call.space, &old, false).await?;
         Ok(Replacing::Marked)
     }
 
@@ -247,12 +245,12 @@ impl Conversation {
     /// [`ConversationError::NotFound`], or the store's.
     pub async fn memory(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         user_id: Option<&str>,
     ) -> Result<Memory, ConversationError> {
         let parsed: MemoryId = id.parse().map_err(|_| ConversationError::no_memory(id))?;
-        let found = self.store.find_memory(space, &parsed).await?;
+        let found = self.store.find_memory(&call.space, &parsed).await?;
         found
             .filter(|memory| user_id.is_none_or(|user_id| memory.user_id == user_id))
             .ok_or_else(|| ConversationError::no_memory(id))
@@ -264,11 +262,11 @@ impl Conversation {
     /// The store's.
     pub async fn list_memories(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &MemoryFilter,
         page: &MemoryPage,
     ) -> Result<Vec<Memory>, ConversationError> {
-        Ok(self.store.list_memories(space, filter, page).await?)
+        Ok(self.store.list_memories(&call.space, filter, page).await?)
     }
 
     /// A page of a thread's messages, in the order of the conversation.
@@ -277,11 +275,14 @@ impl Conversation {
     /// The store's.
     pub async fn list_messages(
         &self,
-        space: &Space,
+        call: &CallContext,
         thread_id: &ThreadId,
         page: &TurnPage,
     ) -> Result<Vec<Memory>, ConversationError> {
-        Ok(self.store.list_messages(space, thread_id, page).await?)
+        Ok(self
+            .store
+            .list_messages(&call.space, thread_id, page)
+            .await?)
     }
 
     /// Changes a memory if `unchanged` accepts its current state.
@@ -291,14 +292,13 @@ impl Conversation {
     /// [`ConversationError::Invalid`], or the store's.
     pub async fn update_memory(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         user_id: Option<&str>,
         change: &MemoryChange,
         unchanged: impl Fn(&Memory) -> bool,
-        now: Timestamp,
     ) -> Result<Memory, ConversationError> {
-        let known = self.memory(space, id, user_id).await?;
+        let known = self.memory(call, id, user_id).await?;
         let mut errors = Vec::new();
         if let Some(Some(title)) = &change.title {
             check_line("title", title, MAX_TITLE_CHARS, &mut errors);
@@ -310,7 +310,7 @@ impl Conversation {
                 errors.push(FieldError::new(field, rule));
             })
         });
-        let vocabulary = self.vocabulary(space).await?;
+        let vocabulary = self.vocabulary(call).await?;
         errors.extend(change.faults(&known, &vocabulary));
         if !errors.is_empty() {
             return Err(ConversationError::Invalid(errors));
@@ -319,13 +319,15 @@ impl Conversation {
         let (mut title, mut tags) = (change.title.clone(), tags);
         let mut parts: Vec<Part<'_>> = title.iter_mut().flatten().map(Part::title).collect();
         parts.extend(tags.iter_mut().flatten().map(|tag| Part::tag("", tag)));
-        let redacted = self.redact_parts(space, parts).await?.contains(&true);
+        let redacted = self.redact_parts(call, parts).await?.contains(&true);
         let tags = tags.map(|tags| distinct(&tags));
 
         self.store
             .retry_as("update_memory", || async {
                 let mut tx = self.store.begin().await?;
-                let held = tx.hold_memories(space, &[known.id.to_string()]).await?;
+                let held = tx
+                    .hold_memories(&call.space, &[known.id.to_string()])
+                    .await?;
                 let found = held.into_iter().next();
                 let mut memory = found.ok_or_else(|| ConversationError::no_memory(id))?;
                 if !unchanged(&memory) {
@@ -335,9 +337,9 @@ impl Conversation {
                 apply(&mut memory, change, title.as_ref(), tags.as_ref());
                 memory.labels.redacted |= redacted;
                 change.correct(&mut memory, &vocabulary);
-                memory.updated_at = now;
+                memory.updated_at = call.now;
                 let relabelled = tags.is_some() || change.topics.is_some();
-                tx.update_memory(space, &memory, relabelled).await?;
+                tx.update_memory(&call.space, &memory, relabelled).await?;
                 tx.commit().await?;
                 Ok(memory)
             })

@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 use super::writing::PreparedMemories;
 use super::{Conversation, ConversationError, enrichment, extraction};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space, ThreadId};
+use crate::base::ids::{JobId, ThreadId};
 use crate::jobs::JobsError;
-use crate::model::llm_call::KeyBudget;
+use crate::model::call::CallContext;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
 use crate::store::{StoreError, Tx};
 
@@ -113,15 +113,14 @@ impl Conversation {
     /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], the model's, or the store's.
     pub async fn prepare_messages(
         &self,
-        space: &Space,
+        call: &CallContext,
         thread_id: &str,
         user_id: Option<&str>,
         mut new: Vec<NewMessage>,
         wanted: Wanted,
-        now: Timestamp,
     ) -> Result<PreparedMessages, ConversationError> {
-        let thread = self.thread(space, thread_id, user_id).await?;
-        self.redact_messages(space, &mut new).await?;
+        let thread = self.thread(call, thread_id, user_id).await?;
+        self.redact_messages(call, &mut new).await?;
         let single = new.len() == 1;
         let mut errors = Vec::new();
         if new.is_empty() || new.len() > MAX_MESSAGES {
@@ -146,7 +145,7 @@ impl Conversation {
                 &thread.user_id,
                 state,
                 &prefix,
-                now,
+                call.now,
                 &mut errors,
             ));
         }
@@ -160,7 +159,7 @@ impl Conversation {
             message.thread_id = Some(thread.id.clone());
         }
 
-        let prepared = self.prepare(space, &messages).await?;
+        let prepared = self.prepare(call, &messages).await?;
         Ok(PreparedMessages {
             thread_id: thread.id,
             prepared,
@@ -177,15 +176,13 @@ impl Conversation {
     pub async fn append(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         ready: &PreparedMessages,
-        payer: Option<&KeyBudget>,
-        now: Timestamp,
     ) -> Result<Vec<Appended>, ConversationError> {
-        let found = tx.find_thread(space, &ready.thread_id).await?;
+        let found = tx.find_thread(&call.space, &ready.thread_id).await?;
         let mut thread =
             found.ok_or_else(|| ConversationError::no_thread(ready.thread_id.as_str()))?;
-        let known = self.known(tx, space, ready).await?;
+        let known = self.known(tx, call, ready).await?;
         let mut seen: HashSet<String> = HashSet::new();
         let is_new = |message: &Memory, seen: &mut HashSet<String>| {
             let before = known.iter().any(|old| is_repeat(message, old));
@@ -204,8 +201,7 @@ impl Conversation {
             .map(|one| is_new(one, &mut seen))
             .collect();
         let job = if ready.wanted.enrich && fresh.contains(&true) {
-            self.queue_enrichment(tx, space, &thread.user_id, payer, now)
-                .await?
+            self.queue_enrichment(tx, call, &thread.user_id).await?
         } else {
             None
         };
@@ -221,7 +217,7 @@ impl Conversation {
         } else {
             let ids: Vec<&str> = extracted.iter().map(|one| one.id.as_str()).collect();
             let new = extraction::new_job(&thread.user_id, &ids, self.jobs.max_attempts());
-            let job = self.jobs.enqueue_for(tx, space, &new, payer, now).await?;
+            let job = self.jobs.enqueue_for(tx, call, &new).await?;
             Some(job.id.to_string())
         };
 
@@ -260,11 +256,10 @@ impl Conversation {
         }
 
         if !stored.is_empty() {
-            thread.updated_at = now;
-            tx.update_thread(space, &thread).await?;
+            thread.updated_at = call.now;
+            tx.update_thread(&call.space, &thread).await?;
             let prepared = ready.prepared.only(&appended);
-            self.write_memories(tx, space, &stored, &prepared, now)
-                .await?;
+            self.write_memories(tx, call, &stored, &prepared).await?;
         }
 
         Ok(appended)
@@ -280,13 +275,11 @@ impl Conversation {
     async fn queue_enrichment(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         user_id: &str,
-        payer: Option<&KeyBudget>,
-        now: Timestamp,
     ) -> Result<Option<JobId>, ConversationError> {
         let new = enrichment::new_job(user_id, self.jobs.max_attempts());
-        match self.jobs.enqueue_for(tx, space, &new, payer, now).await {
+        match self.jobs.enqueue_for(tx, call, &new).await {
             Ok(job) => Ok(Some(job.id)),
             Err(JobsError::QueueFull { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -297,14 +290,15 @@ impl Conversation {
     async fn known(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         ready: &PreparedMessages,
     ) -> Result<Vec<Memory>, StoreError> {
         let imports = ready.messages.iter().filter(|one| is_import(one));
         let mut hashes: Vec<&str> = imports.map(|one| one.content_hash.as_str()).collect();
         hashes.sort_unstable();
         hashes.dedup();
-        tx.list_same_content(space, &ready.thread_id, &hashes).await
+        tx.list_same_content(&call.space, &ready.thread_id, &hashes)
+            .await
     }
 }
 

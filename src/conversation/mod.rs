@@ -3,16 +3,21 @@
 //!
 //! `threads` and `messages` store what is said, `memories` what is known about a user, and
 //! `correcting` lets a user correct how either was classified. `vocabulary` holds the closed lists
-//! that `enrichment` classifies with and `intent` asks with. `context` runs the `stages` or a
-//! search (`context_search`), scores what they find (`scoring`) and writes it as text (`compose`).
+//! that `enrichment` classifies with and `intent` asks with. `context` finds memories by search and by
+//! what lasts (`context_auto`) and writes them as text that fills its budget (`context_text`), and says
+//! which of them contradict each other (`conflicts`). By request it runs the `stages` or a search
+//! alone (`context_search`), scores what they find (`scoring`) and writes it by section (`compose`).
 //! `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` holds aliases.
 //! `extraction` extracts facts from messages, and `fact_check` keeps those that their quotes
 //! support. `redacting` redacts what is stored.
 
 mod backfill;
 pub mod compose;
+pub mod conflicts;
 pub mod context;
+mod context_auto;
 mod context_search;
+mod context_text;
 mod correcting;
 mod enrichment;
 pub mod episodic;
@@ -38,11 +43,12 @@ use std::sync::Arc;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control};
 
-use crate::base::ids::{Space, ThreadId};
+use crate::base::ids::ThreadId;
 use crate::config;
 use crate::jobs::{Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};
 use crate::memory_retrieval::MemoryPolicies;
+use crate::model::call::CallContext;
 use crate::model::thread::Thread;
 use crate::retrieval::Retrieval;
 use crate::search::{Search, SearchError};
@@ -179,12 +185,12 @@ impl Conversation {
     /// [`ConversationError::NotFound`], or the store's.
     pub async fn thread(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         user_id: Option<&str>,
     ) -> Result<Thread, ConversationError> {
         let parsed: ThreadId = id.parse().map_err(|_| ConversationError::no_thread(id))?;
-        let found = self.store.find_thread(space, &parsed).await?;
+        let found = self.store.find_thread(&call.space, &parsed).await?;
         found
             .filter(|thread| user_id.is_none_or(|user_id| thread.user_id == user_id))
             .ok_or_else(|| ConversationError::no_thread(id))

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{Conversation, enrichment, extraction};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
 use crate::jobs::JobsError;
+use crate::model::call::CallContext;
 use crate::model::erasure::RowCounts;
 use crate::model::job::{Job, NewJob};
 use crate::model::memory::Memory;
@@ -24,14 +24,13 @@ impl Conversation {
     pub async fn end_reader_jobs(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         gone: &[Memory],
-        now: Timestamp,
     ) -> Result<(Vec<Job>, RowCounts), StoreError> {
         let mut counts = RowCounts::new();
-        let enriching = self.end_enrichment(tx, space, gone, now, &mut counts);
+        let enriching = self.end_enrichment(tx, call, gone, &mut counts);
         let mut ended = enriching.await?;
-        let extracting = self.end_extraction(tx, space, gone, now, &mut counts);
+        let extracting = self.end_extraction(tx, call, gone, &mut counts);
         ended.extend(extracting.await?);
         Ok((ended, counts))
     }
@@ -39,9 +38,8 @@ impl Conversation {
     async fn end_enrichment(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         gone: &[Memory],
-        now: Timestamp,
         counts: &mut RowCounts,
     ) -> Result<Vec<Job>, StoreError> {
         let ids: BTreeSet<&String> = gone
@@ -51,24 +49,25 @@ impl Conversation {
         let mut ended = Vec::new();
         for id in ids {
             let id = JobId::from_stored(id.clone());
-            let Some(job) = tx.find_job(space, &id).await? else {
+            let Some(job) = tx.find_job(&call.space, &id).await? else {
                 continue;
             };
 
             if !job.state.is_final() {
-                tx.cancel_job(&job, now).await?;
-                let others = tx.count_pending_of(space, &id).await?;
+                tx.cancel_job(&job, call.now).await?;
+                let others = tx.count_pending_of(&call.space, &id).await?;
                 let next = if others > 0 {
                     let new = enrichment::new_job(&job.user_id, self.jobs.max_attempts());
-                    self.queue(tx, space, &new, now).await?
+                    self.queue(tx, call, &new).await?
                 } else {
                     None
                 };
-                tx.update_enrichment_job(space, &id, next.as_ref()).await?;
+                tx.update_enrichment_job(&call.space, &id, next.as_ref())
+                    .await?;
                 ended.push(job);
             }
 
-            tx.erase_jobs(space, &[id], counts).await?;
+            tx.erase_jobs(&call.space, &[id], counts).await?;
         }
 
         Ok(ended)
@@ -77,9 +76,8 @@ impl Conversation {
     async fn end_extraction(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         gone: &[Memory],
-        now: Timestamp,
         counts: &mut RowCounts,
     ) -> Result<Vec<Job>, StoreError> {
         let Some(user_id) = gone.first().map(|memory| memory.user_id.clone()) else {
@@ -89,7 +87,7 @@ impl Conversation {
         let ids: BTreeSet<&str> = gone.iter().map(|memory| memory.id.as_str()).collect();
         let mut ended = Vec::new();
         for (job, messages) in tx
-            .hold_unfinished_requests(space, extraction::KIND, &user_id)
+            .hold_unfinished_requests(&call.space, extraction::KIND, &user_id)
             .await?
         {
             let asked = messages["message_ids"].as_array().into_iter().flatten();
@@ -99,16 +97,16 @@ impl Conversation {
             }
 
             let left = tx
-                .list_unsaved(space, &job.id, "extracted/", &asked)
+                .list_unsaved(&call.space, &job.id, "extracted/", &asked)
                 .await?;
             let left: Vec<&str> = left.into_iter().filter(|id| !ids.contains(id)).collect();
-            tx.cancel_job(&job, now).await?;
+            tx.cancel_job(&job, call.now).await?;
             if !left.is_empty() {
                 let new = extraction::new_job(&user_id, &left, self.jobs.max_attempts());
-                self.queue(tx, space, &new, now).await?;
+                self.queue(tx, call, &new).await?;
             }
 
-            tx.erase_jobs(space, std::slice::from_ref(&job.id), counts)
+            tx.erase_jobs(&call.space, std::slice::from_ref(&job.id), counts)
                 .await?;
             ended.push(job);
         }
@@ -120,11 +118,10 @@ impl Conversation {
     async fn queue(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         new: &NewJob,
-        now: Timestamp,
     ) -> Result<Option<JobId>, StoreError> {
-        match self.jobs.enqueue(tx, space, new, now).await {
+        match self.jobs.enqueue(tx, call, new).await {
             Ok(job) => Ok(Some(job.id)),
             Err(JobsError::QueueFull { .. }) => Ok(None),
             Err(error) => {

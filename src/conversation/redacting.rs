@@ -7,8 +7,8 @@ use memoir_text::text::char_count;
 use super::memories::{MAX_TITLE_CHARS, NewMemory};
 use super::messages::{MAX_TAG_CHARS, NewMessage};
 use super::{Conversation, ConversationError};
-use crate::base::ids::Space;
 use crate::memory_retrieval::{NewText, PolicyError};
+use crate::model::call::CallContext;
 use crate::store::StoreError;
 
 /// A text of a request that is about to be stored.
@@ -69,7 +69,7 @@ impl Conversation {
     /// Redacts some texts together; whether each was changed.
     pub(super) async fn redact_parts(
         &self,
-        space: &Space,
+        call: &CallContext,
         parts: Vec<Part<'_>>,
     ) -> Result<Vec<bool>, ConversationError> {
         let texts = parts.iter().map(|part| NewText {
@@ -80,7 +80,7 @@ impl Conversation {
 
         let redacted = self
             .policies
-            .redact_for_storage(space, texts.into_iter())
+            .redact_for_storage(call, texts.into_iter())
             .await?;
         let changed = redacted.iter().map(Option::is_some).collect();
         for (part, redacted) in parts.into_iter().zip(redacted) {
@@ -94,7 +94,7 @@ impl Conversation {
 
     pub(super) async fn redact_messages(
         &self,
-        space: &Space,
+        call: &CallContext,
         messages: &mut [NewMessage],
     ) -> Result<(), ConversationError> {
         let single = messages.len() == 1;
@@ -114,7 +114,7 @@ impl Conversation {
             owners.resize(parts.len(), place);
         }
 
-        let changed = self.redact_parts(space, parts).await?;
+        let changed = self.redact_parts(call, parts).await?;
         for (place, changed) in owners.into_iter().zip(changed) {
             messages[place].redacted |= changed;
         }
@@ -124,14 +124,14 @@ impl Conversation {
 
     pub(super) async fn redact_memory(
         &self,
-        space: &Space,
+        call: &CallContext,
         memory: &mut NewMemory,
     ) -> Result<(), ConversationError> {
         let mut parts = vec![Part::content("", &mut memory.content)];
         parts.extend(memory.title.iter_mut().map(Part::title));
         parts.extend(memory.tags.iter_mut().map(|tag| Part::tag("", tag)));
 
-        let changed = self.redact_parts(space, parts).await?;
+        let changed = self.redact_parts(call, parts).await?;
         memory.redacted |= changed.contains(&true);
         Ok(())
     }
@@ -142,8 +142,9 @@ impl From<PolicyError> for ConversationError {
         match error {
             PolicyError::Invalid(faults) => Self::Invalid(faults),
             PolicyError::Store(error) => Self::Store(error),
-            // The current policy always exists: without a stored one, it is the default.
-            PolicyError::NotFound(_) => Self::Store(StoreError::Broken {
+            // The current policy always exists: without a stored one, it is the default. Redaction
+            // changes none.
+            PolicyError::NotFound(_) | PolicyError::Changed => Self::Store(StoreError::Broken {
                 cause: error.to_string(),
             }),
         }

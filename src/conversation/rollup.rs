@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::memories::{NewMemory, PreparedMemory};
 use super::window::DEFAULT_TURNS;
 use super::{Conversation, ConversationError};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{Space, ThreadId};
+use crate::base::ids::ThreadId;
 use crate::llm::Session;
 use crate::llm::tasks::rollup::Rollup;
+use crate::model::call::CallContext;
 use crate::model::memory::{Evidence, Memory, MemoryKind};
 use crate::store::{MemoryFilter, MemoryPage, TurnPage, Tx};
 
@@ -45,7 +45,7 @@ impl Conversation {
     /// The store's.
     pub async fn summaries(
         &self,
-        space: &Space,
+        call: &CallContext,
         thread_id: &ThreadId,
     ) -> Result<Vec<Memory>, ConversationError> {
         let filter = MemoryFilter {
@@ -58,7 +58,7 @@ impl Conversation {
             newest_first: false,
             limit: MAX_SUMMARIES,
         };
-        self.list_memories(space, &filter, &page).await
+        self.list_memories(call, &filter, &page).await
     }
 
     /// Asks the model for a summary of the oldest messages that no summary covers yet. `before` has
@@ -70,13 +70,12 @@ impl Conversation {
     pub async fn roll_up(
         &self,
         session: &Session,
-        space: &Space,
         thread_id: &ThreadId,
         input: &RollupInput,
         before: &[Memory],
-        now: Timestamp,
     ) -> Result<RolledUp, ConversationError> {
-        let thread = self.thread(space, thread_id.as_str(), None).await?;
+        let call = session.call();
+        let thread = self.thread(call, thread_id.as_str(), None).await?;
         let max_chars = input.max_chars.unwrap_or(DEFAULT_CHARS);
         if !(100..=10_000).contains(&max_chars) {
             return Err(ConversationError::invalid(
@@ -86,9 +85,9 @@ impl Conversation {
         }
 
         let last = (thread.turn_count - DEFAULT_TURNS).min(input.until_turn.unwrap_or(i64::MAX));
-        let summaries = self.summaries(space, &thread.id).await?;
+        let summaries = self.summaries(call, &thread.id).await?;
         let messages = self
-            .oldest_uncovered(space, &thread.id, last, &summaries)
+            .oldest_uncovered(call, &thread.id, last, &summaries)
             .await?;
         if messages.is_empty() {
             let known = |summary: &Memory| before.iter().any(|one| one.id == summary.id);
@@ -115,7 +114,7 @@ impl Conversation {
             pinned: Some(input.pinned),
             ..NewMemory::default()
         };
-        let mut ready = self.prepare_memory(space, new, now).await?;
+        let mut ready = self.prepare_memory(call, new).await?;
         "system".clone_into(&mut ready.memory.role);
         "model".clone_into(&mut ready.memory.source);
         ready.memory.turn_index = messages.last().map_or(0, |message| message.turn_index);
@@ -137,31 +136,30 @@ impl Conversation {
     pub async fn add_summary(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         ready: &PreparedMemory,
-        now: Timestamp,
     ) -> Result<(), ConversationError> {
         let memory = &ready.memory;
         // Locked first, as by every writer of its messages.
         if let Some(thread_id) = &memory.thread_id {
-            let thread = tx.find_thread(space, thread_id).await?;
+            let thread = tx.find_thread(&call.space, thread_id).await?;
             thread.ok_or_else(|| ConversationError::no_thread(thread_id.as_str()))?;
         }
 
         let evidence = memory.evidence.as_ref();
         let messages = evidence.map_or(&[][..], |evidence| &evidence.message_ids);
-        if tx.hold_memories(space, messages).await?.len() < messages.len() {
+        if tx.hold_memories(&call.space, messages).await?.len() < messages.len() {
             return Err(ConversationError::Erased);
         }
 
-        self.add_memory(tx, space, ready, now).await
+        self.add_memory(tx, call, ready).await
     }
 
     /// The oldest messages up to a turn that none of the summaries covers, at most as many as one
     /// summary takes.
     async fn oldest_uncovered(
         &self,
-        space: &Space,
+        call: &CallContext,
         thread_id: &ThreadId,
         last: i64,
         summaries: &[Memory],
@@ -180,7 +178,7 @@ impl Conversation {
             limit: PAGE,
         };
         loop {
-            let messages = self.list_messages(space, thread_id, &page).await?;
+            let messages = self.list_messages(call, thread_id, &page).await?;
             let end = messages.last().map(|last| (last.turn_index, last.seq));
             let is_last = messages.len() < PAGE || end.is_none_or(|(turn, _)| turn > last);
             found.extend(messages.into_iter().filter(|message| {

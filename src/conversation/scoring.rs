@@ -19,9 +19,10 @@ pub const SEARCH_WEIGHT: f64 = 0.6;
 const DECAY_HOURS: f64 = 720.0;
 const MIN_RECENCY: f64 = 0.2;
 
-/// The parts of a score. It is the sum of `topic`, `entity`, `recency` and `importance`, multiplied
-/// by both factors; with `rank: search`, it is 40 % of that plus `search`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+/// The parts of a score. With `rank: auto`, it is `search` plus `bonus`, and the other parts are 0.
+/// With `rank: staged`, it is the sum of `topic`, `entity`, `recency` and `importance`, multiplied by
+/// both factors; with `rank: search`, it is 40 % of that plus `search`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 #[schema(as = ContextScorePartsResponse)]
 pub struct ScoreParts {
     /// 0 to 30, by shared topics.
@@ -36,11 +37,29 @@ pub struct ScoreParts {
     pub source_factor: f64,
     /// By age: 1.2 up to a day, 1.0 up to 30 days, 0.9 beyond.
     pub tier_factor: f64,
-    /// 0 to 60 by relevance to the query; the best match gets 60. Null with `rank: staged`.
+    /// By relevance to the query: 0 to 100 with `rank: auto`, 0 to 60 with `rank: search`. Null with
+    /// `rank: staged`.
     pub search: Option<f64>,
+    /// With `rank: auto`: what shared topics and entities, the current thread, and the importance
+    /// of the memory add; enough to order memories that match about equally well.
+    pub bonus: Option<f64>,
 }
 
 impl ScoreParts {
+    /// Of `rank: auto`.
+    pub fn of_auto(search: f64, bonus: f64) -> Self {
+        Self {
+            topic: 0.0,
+            entity: 0.0,
+            recency: 0.0,
+            importance: 0.0,
+            source_factor: 1.0,
+            tier_factor: 1.0,
+            search: Some(search),
+            bonus: Some(bonus),
+        }
+    }
+
     fn score(&self) -> f64 {
         let sum = self.topic + self.entity + self.recency + self.importance;
         let own = (sum * self.source_factor * self.tier_factor).min(MAX_SCORE);
@@ -60,6 +79,28 @@ pub struct FoundBy {
     pub search: Option<f64>,
 }
 
+/// Whether a memory keeps its place whatever the question is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lasting {
+    No,
+    /// A fact; if nothing was found, only one that the question has to do with.
+    WhenRelated,
+    /// A preference, or what somebody pinned.
+    Always,
+}
+
+impl Lasting {
+    pub fn of(memory: &Memory) -> Self {
+        if memory.pinned || memory.is_preference() {
+            Self::Always
+        } else if memory.is_lasting() {
+            Self::WhenRelated
+        } else {
+            Self::No
+        }
+    }
+}
+
 /// The scores of a memory in a context.
 #[derive(Debug, Clone)]
 pub struct ContextScores {
@@ -68,6 +109,28 @@ pub struct ContextScores {
     pub parts: ScoreParts,
     pub score: f64,
     pub thread_title: Option<String>,
+    /// With `rank: auto`: whether the question has to do with it, as far as the search can tell.
+    pub related: bool,
+    /// With `rank: auto`: whether another memory says otherwise and was said later.
+    pub earlier: bool,
+    /// A message lasts as what it says does.
+    pub lasting: Lasting,
+}
+
+impl ContextScores {
+    /// Of a lasting memory that no search found.
+    pub fn unscored(memory: &Memory) -> Self {
+        Self {
+            source: RetrievalSource::Expansion,
+            relevance: None,
+            parts: ScoreParts::of_auto(0.0, 0.0),
+            score: 0.0,
+            thread_title: None,
+            related: false,
+            earlier: false,
+            lasting: Lasting::of(memory),
+        }
+    }
 }
 
 /// A memory that was found for a context.
@@ -87,6 +150,9 @@ pub fn score(
             score: parts.score(),
             parts,
             thread_title: None,
+            related: true,
+            earlier: false,
+            lasting: Lasting::of(memory),
         }
     };
     let mut items: Vec<ContextItem> = found.into_iter().map(|item| item.scored(score)).collect();
@@ -116,6 +182,7 @@ fn parts(memory: &Memory, by: FoundBy, intent: &Intent, now: Timestamp) -> Score
             Tier::Long => 0.9,
         },
         search: by.search,
+        bonus: None,
     }
 }
 

@@ -11,8 +11,9 @@ use utoipa::ToSchema;
 use super::intent::Intent;
 use super::scoring::FoundBy;
 use super::{Conversation, ConversationError};
-use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::{MemoryId, Space, ThreadId};
+use crate::base::clock::milliseconds_since;
+use crate::base::ids::{MemoryId, ThreadId};
+use crate::model::call::CallContext;
 use crate::model::memory::{Memory, Tier};
 use crate::retrieval::Item;
 use crate::store::StageQuery;
@@ -58,13 +59,14 @@ pub struct StageResult {
     pub stage_ms: [f64; 3],
 }
 
-/// Whose memories are searched, and at what time.
+/// Whose memories are searched.
 #[derive(Debug, Clone, Copy)]
 pub struct StageScope<'s> {
+    pub query: &'s str,
+    pub call: &'s CallContext,
     pub user_id: &'s str,
     pub thread_id: Option<&'s ThreadId>,
     pub exclude: Option<&'s str>,
-    pub now: Timestamp,
 }
 
 impl Conversation {
@@ -74,7 +76,6 @@ impl Conversation {
     /// The store's.
     pub async fn retrieve(
         &self,
-        space: &Space,
         scope: StageScope<'_>,
         intent: &Intent,
     ) -> Result<StageResult, ConversationError> {
@@ -89,7 +90,7 @@ impl Conversation {
             topics: &intent.topics,
             category: intent.category.as_deref(),
             entity_values: &entity_values,
-            since: intent.since(scope.now),
+            since: intent.since(scope.call.now),
             exclude: scope.exclude,
             limit,
         };
@@ -100,12 +101,12 @@ impl Conversation {
         let begun = Instant::now();
         let current = self
             .store
-            .list_current_thread(space, &query(first), scope.now)
+            .list_current_thread(&scope.call.space, &query(first), scope.call.now)
             .await?;
         result.stage_ms[0] = milliseconds_since(begun);
         let mut rest = BUDGET - current.len();
         let current = current.into_iter().map(|memory| {
-            let tier = Some(memory.tier(scope.now));
+            let tier = Some(memory.tier(scope.call.now));
             let relevance = Some(relevance(&memory, intent, 8.0, tier));
             staged(memory, RetrievalSource::CurrentThread, relevance)
         });
@@ -114,7 +115,10 @@ impl Conversation {
         let begun = Instant::now();
         let mut others = Vec::new();
         if !only {
-            let found = self.store.list_other_threads(space, &query(rest)).await?;
+            let found = self
+                .store
+                .list_other_threads(&scope.call.space, &query(rest))
+                .await?;
             rest -= found.len();
             others.extend(found.into_iter().map(|memory| {
                 let relevance = Some(relevance(&memory, intent, 12.0, None));
@@ -132,7 +136,11 @@ impl Conversation {
         let limit = rest.max(ALWAYS);
         let expansion = self
             .store
-            .list_expansion(space, &query(limit + seen.len()), scope.now)
+            .list_expansion(
+                &scope.call.space,
+                &query(limit + seen.len()),
+                scope.call.now,
+            )
             .await?;
         let expansion = expansion
             .into_iter()

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 use super::memories::MAX_TITLE_CHARS;
 use super::redacting::Part;
 use super::{Conversation, ConversationError, check_line, user_of};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{Space, ThreadId};
+use crate::base::ids::ThreadId;
+use crate::model::call::CallContext;
 use crate::model::thread::Thread;
 use crate::store::{StoreError, ThreadPage, Tx};
 
@@ -30,11 +30,10 @@ impl Conversation {
     /// [`ConversationError::Invalid`], or the store's.
     pub async fn prepare_thread(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: Option<&str>,
         user_id: Option<String>,
         title: Option<String>,
-        now: Timestamp,
     ) -> Result<Thread, ConversationError> {
         let mut errors = Vec::new();
         let user_id = user_of(user_id, &mut errors);
@@ -55,15 +54,15 @@ impl Conversation {
             return Err(ConversationError::Invalid(errors));
         }
 
-        let title = self.redact_title(space, title).await?;
+        let title = self.redact_title(call, title).await?;
         Ok(Thread {
             id,
             user_id,
             title,
             message_count: 0,
             turn_count: 0,
-            created_at: now,
-            updated_at: now,
+            created_at: call.now,
+            updated_at: call.now,
             last_message_at: None,
         })
     }
@@ -71,12 +70,12 @@ impl Conversation {
     /// The title as it is stored.
     async fn redact_title(
         &self,
-        space: &Space,
+        call: &CallContext,
         title: Option<String>,
     ) -> Result<Option<String>, ConversationError> {
         let mut title = title.map(|title| title.trim().to_owned());
         let part = title.iter_mut().map(Part::title).collect();
-        self.redact_parts(space, part).await?;
+        self.redact_parts(call, part).await?;
         Ok(title)
     }
 
@@ -87,10 +86,10 @@ impl Conversation {
     pub async fn add_thread(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         thread: &Thread,
     ) -> Result<(), ConversationError> {
-        match tx.add_thread(space, thread).await {
+        match tx.add_thread(&call.space, thread).await {
             Err(StoreError::Conflict { .. }) => {
                 Err(ConversationError::ThreadExists(thread.id.to_string()))
             }
@@ -101,11 +100,11 @@ impl Conversation {
     /// A page of threads.
     pub async fn list_threads(
         &self,
-        space: &Space,
+        call: &CallContext,
         user_id: Option<&str>,
         page: &ThreadPage,
     ) -> Result<Vec<Thread>, ConversationError> {
-        Ok(self.store.list_threads(space, user_id, page).await?)
+        Ok(self.store.list_threads(&call.space, user_id, page).await?)
     }
 
     /// Changes a thread if `unchanged` accepts its current state.
@@ -115,12 +114,11 @@ impl Conversation {
     /// [`ConversationError::Invalid`], or the store's.
     pub async fn update_thread(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         user_id: Option<&str>,
         change: &ThreadChange,
         unchanged: impl Fn(&Thread) -> bool,
-        now: Timestamp,
     ) -> Result<Thread, ConversationError> {
         let mut errors = Vec::new();
         if let Some(Some(title)) = &change.title {
@@ -131,15 +129,15 @@ impl Conversation {
             return Err(ConversationError::Invalid(errors));
         }
 
-        let known = self.thread(space, id, user_id).await?;
+        let known = self.thread(call, id, user_id).await?;
         let title = match &change.title {
-            Some(title) => Some(self.redact_title(space, title.clone()).await?),
+            Some(title) => Some(self.redact_title(call, title.clone()).await?),
             None => None,
         };
         self.store
             .retry_as("update_thread", || async {
                 let mut tx = self.store.begin().await?;
-                let found = tx.find_thread(space, &known.id).await?;
+                let found = tx.find_thread(&call.space, &known.id).await?;
                 let mut thread = found.ok_or_else(|| ConversationError::no_thread(id))?;
                 if !unchanged(&thread) {
                     return Err(ConversationError::Changed("thread"));
@@ -149,8 +147,8 @@ impl Conversation {
                     thread.title.clone_from(title);
                 }
 
-                thread.updated_at = now;
-                tx.update_thread(space, &thread).await?;
+                thread.updated_at = call.now;
+                tx.update_thread(&call.space, &thread).await?;
                 tx.commit().await?;
                 Ok(thread)
             })

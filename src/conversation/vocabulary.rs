@@ -5,8 +5,8 @@ use memoir_text::text::{char_count, has_control};
 use serde_json::json;
 
 use super::{Conversation, ConversationError, backfill};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
+use crate::model::call::CallContext;
 use crate::model::job::{Lane, NewJob};
 use crate::model::memory::USER_PREFERENCE;
 use crate::model::vocabulary::{Suggestion, SuggestionKind, Terms, Vocabulary};
@@ -31,8 +31,8 @@ impl Conversation {
     ///
     /// # Errors
     /// The store's.
-    pub async fn vocabulary(&self, space: &Space) -> Result<Vocabulary, StoreError> {
-        let own = self.store.find_vocabulary(space).await?;
+    pub async fn vocabulary(&self, call: &CallContext) -> Result<Vocabulary, StoreError> {
+        let own = self.store.find_vocabulary(&call.space).await?;
         Ok(own.unwrap_or_else(Vocabulary::seeded))
     }
 
@@ -42,10 +42,9 @@ impl Conversation {
     /// [`ConversationError::Invalid`], [`ConversationError::VocabularyConflict`], or the store's.
     pub async fn replace_vocabulary(
         &self,
-        space: &Space,
+        call: &CallContext,
         version: Option<String>,
         terms: Terms,
-        now: Timestamp,
     ) -> Result<Vocabulary, ConversationError> {
         let mut errors = faults(&terms);
         if let Some(version) = &version
@@ -65,12 +64,13 @@ impl Conversation {
         self.store
             .retry_as("replace_vocabulary", || async {
                 let mut tx = self.store.begin().await?;
-                tx.lock_vocabulary(space).await?;
+                tx.lock_vocabulary(&call.space).await?;
                 let vocabulary = Vocabulary {
-                    version: next_version(&mut tx, space, version.clone(), now).await?,
+                    version: next_version(&mut tx, call, version.clone()).await?,
                     terms: terms.clone(),
                 };
-                tx.add_vocabulary(space, &vocabulary, now).await?;
+                tx.add_vocabulary(&call.space, &vocabulary, call.now)
+                    .await?;
                 tx.commit().await?;
                 Ok(vocabulary)
             })
@@ -83,7 +83,7 @@ impl Conversation {
     /// [`ConversationError::Invalid`], or the store's.
     pub async fn suggestions(
         &self,
-        space: &Space,
+        call: &CallContext,
         kind: SuggestionKind,
         min_frequency: i64,
     ) -> Result<Vec<Suggestion>, ConversationError> {
@@ -96,7 +96,7 @@ impl Conversation {
 
         let found = self
             .store
-            .list_suggestions(space, kind, min_frequency, MAX_SUGGESTIONS);
+            .list_suggestions(&call.space, kind, min_frequency, MAX_SUGGESTIONS);
         Ok(found.await?)
     }
 
@@ -109,12 +109,11 @@ impl Conversation {
     pub async fn approve(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         kind: SuggestionKind,
         suggestion: &str,
-        now: Timestamp,
     ) -> Result<Approved, ConversationError> {
-        let current = tx.lock_vocabulary(space).await?;
+        let current = tx.lock_vocabulary(&call.space).await?;
         let Vocabulary { mut terms, .. } = current.unwrap_or_else(Vocabulary::seeded);
         let list = match kind {
             SuggestionKind::Topic => &mut terms.topics,
@@ -139,9 +138,10 @@ impl Conversation {
             return Err(ConversationError::Invalid(errors));
         }
 
-        let version = next_version(tx, space, None, now).await?;
+        let version = next_version(tx, call, None).await?;
         let vocabulary = Vocabulary { version, terms };
-        tx.add_vocabulary(space, &vocabulary, now).await?;
+        tx.add_vocabulary(&call.space, &vocabulary, call.now)
+            .await?;
         let request = json!({"kind": kind.into_str(), "suggestion": suggestion});
         let new = NewJob {
             group_size: 1,
@@ -152,7 +152,7 @@ impl Conversation {
             request: request.to_string(),
             max_attempts: self.jobs.max_attempts(),
         };
-        let job = self.jobs.enqueue(tx, space, &new, now).await?;
+        let job = self.jobs.enqueue(tx, call, &new).await?;
         Ok(Approved {
             vocabulary,
             job_id: job.id,
@@ -163,13 +163,12 @@ impl Conversation {
 /// The version of a new vocabulary: the given one, or the day, with a number from the second on.
 async fn next_version(
     tx: &mut Tx,
-    space: &Space,
+    call: &CallContext,
     given: Option<String>,
-    now: Timestamp,
 ) -> Result<String, ConversationError> {
     let seeded = Vocabulary::seeded().version;
     if let Some(version) = given {
-        if version == seeded || tx.has_vocabulary(space, &version).await? {
+        if version == seeded || tx.has_vocabulary(&call.space, &version).await? {
             let detail = format!("there is already a vocabulary {version:?}");
             return Err(ConversationError::VocabularyConflict(detail));
         }
@@ -177,10 +176,10 @@ async fn next_version(
         return Ok(version);
     }
 
-    let day = now.day();
+    let day = call.now.day();
     let mut version = day.clone();
     let mut number = 2;
-    while version == seeded || tx.has_vocabulary(space, &version).await? {
+    while version == seeded || tx.has_vocabulary(&call.space, &version).await? {
         version = format!("{day}.{number}");
         number += 1;
     }

@@ -1,7 +1,7 @@
 //! The window of a thread: its last turns verbatim, and the pinned summary.
 
 use super::{Conversation, ConversationError};
-use crate::base::ids::Space;
+use crate::model::call::CallContext;
 use crate::model::memory::{Memory, MemoryKind};
 use crate::model::thread::Thread;
 use crate::store::{MemoryFilter, MemoryPage};
@@ -27,7 +27,7 @@ impl Conversation {
     /// [`ConversationError::Invalid`], [`ConversationError::NotFound`], or the store's.
     pub async fn window(
         &self,
-        space: &Space,
+        call: &CallContext,
         thread_id: &str,
         user_id: Option<&str>,
         k: Option<i64>,
@@ -40,10 +40,14 @@ impl Conversation {
             ));
         }
 
-        let thread = self.thread(space, thread_id, user_id).await?;
+        let thread = self.thread(call, thread_id, user_id).await?;
         let first = thread.turn_count - k + 1;
         let mut turns: Vec<(i64, Vec<Memory>)> = Vec::new();
-        for message in self.store.list_last_turns(space, &thread.id, first).await? {
+        for message in self
+            .store
+            .list_last_turns(&call.space, &thread.id, first)
+            .await?
+        {
             match turns.last_mut() {
                 Some((turn, messages)) if *turn == message.turn_index => messages.push(message),
                 _ => turns.push((message.turn_index, vec![message])),
@@ -61,7 +65,10 @@ impl Conversation {
             newest_first: true,
             limit: 1,
         };
-        let pinned = self.store.list_memories(space, &filter, &page).await?;
+        let pinned = self
+            .store
+            .list_memories(&call.space, &filter, &page)
+            .await?;
         Ok(Window {
             thread,
             k,

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
+use memoir_index::OwnerKind;
+use memoir_index::terms::{Analyzer, ChunkTerms, TERMS_VERSION};
+use memoir_index::vectors::to_bytes;
+
 use super::messages::Appended;
 use super::{Conversation, ConversationError};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{Space, memory_group};
+use crate::base::ids::memory_group;
 use crate::config::llm::LOCAL;
 use crate::llm::Session;
+use crate::model::call::CallContext;
 use crate::model::memory::Memory;
-use crate::model::search::OwnerKind;
-use crate::search::terms::{Analyzer, ChunkTerms, TERMS_VERSION};
-use crate::search::vectors::to_bytes;
 use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
 
 /// Vectors are counted once per this many writes; with a small limit, after each write.
@@ -47,7 +48,7 @@ impl Conversation {
     /// the enrichment.
     pub(super) async fn prepare(
         &self,
-        space: &Space,
+        call: &CallContext,
         memories: &[Memory],
     ) -> Result<PreparedMemories, ConversationError> {
         let mut analyzer = Analyzer::default();
@@ -55,7 +56,7 @@ impl Conversation {
             .iter()
             .map(|memory| analyzer.chunk(&memory.searched_text()))
             .collect();
-        let model = self.search.model_of(space).await?;
+        let model = self.search.model_of(&call.space).await?;
         if !model.starts_with(&format!("{LOCAL}:")) {
             return Ok(PreparedMemories {
                 terms,
@@ -63,7 +64,7 @@ impl Conversation {
             });
         }
 
-        let session = Session::of_caller(space.clone());
+        let session = Session::of_caller(call.unpaid());
         let texts: Vec<&str> = memories
             .iter()
             .map(|memory| memory.content.as_str())
@@ -79,12 +80,12 @@ impl Conversation {
     pub(super) async fn prepare_fully(
         &self,
         session: &Session,
-        space: &Space,
         memories: &[Memory],
     ) -> Result<PreparedMemories, ConversationError> {
-        let mut prepared = self.prepare(space, memories).await?;
+        let call = session.call();
+        let mut prepared = self.prepare(call, memories).await?;
         if prepared.model.is_none() && !memories.is_empty() {
-            let model = self.search.model_of(space).await?;
+            let model = self.search.model_of(&call.space).await?;
             let texts: Vec<&str> = memories
                 .iter()
                 .map(|memory| memory.content.as_str())
@@ -100,17 +101,17 @@ impl Conversation {
     pub(super) async fn write_memories(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         memories: &[Memory],
         prepared: &PreparedMemories,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
         let Some(first) = memories.first() else {
             return Ok(());
         };
 
-        tx.settle_terms_version(space, TERMS_VERSION, now).await?;
-        let seqs = tx.add_memories(space, memories).await?;
+        tx.settle_terms_version(&call.space, TERMS_VERSION, call.now)
+            .await?;
+        let seqs = tx.add_memories(&call.space, memories).await?;
         let seq_of = |memory: &Memory| seqs.get(memory.id.as_str()).copied();
         let numbers: Vec<i64> = memories.iter().filter_map(seq_of).collect();
         let group = memory_group(&first.user_id);
@@ -120,16 +121,16 @@ impl Conversation {
             .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
 
-        let entries = tx.add_entries_for_ids(space, OwnerKind::Memory, &entries, now);
+        let entries = tx.add_entries_for_ids(&call.space, OwnerKind::Memory, &entries, call.now);
         let entries = entries.await?;
         if let Some(model) = &prepared.model {
             let vectors = (model.as_str(), prepared.vectors.as_slice());
             let placed = (numbers.as_slice(), &entries);
-            self.write_vectors(tx, space, &first.user_id, placed, vectors, now)
+            self.write_vectors(tx, call, &first.user_id, placed, vectors)
                 .await?;
         }
 
-        tx.count_entry_write(space, &group).await
+        tx.count_entry_write(&call.space, &group).await
     }
 
     /// Stores the vectors of memories with these numbers and entries, unless the space now has another
@@ -137,13 +138,16 @@ impl Conversation {
     pub(super) async fn write_vectors(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         user_id: &str,
         (seqs, entries): (&[i64], &HashMap<i64, i64>),
         (model, vectors): (&str, &[Vec<f32>]),
-        now: Timestamp,
     ) -> Result<(), StoreError> {
-        if tx.settle_embedding_model(space, model, now).await? != model {
+        if tx
+            .settle_embedding_model(&call.space, model, call.now)
+            .await?
+            != model
+        {
             return Ok(());
         }
 
@@ -161,10 +165,9 @@ impl Conversation {
             })
             .collect();
 
-        tx.add_embeddings(space, OwnerKind::Memory, model, &rows, now)
+        tx.add_embeddings(&call.space, OwnerKind::Memory, model, &rows, call.now)
             .await?;
-        self.evict_vectors(tx, space, (user_id, model), seqs, now)
-            .await
+        self.evict_vectors(tx, call, (user_id, model), seqs).await
     }
 
     /// Removes the vectors of a user's least important memories, if there are too many. These
@@ -172,10 +175,9 @@ impl Conversation {
     async fn evict_vectors(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         (user_id, model): (&str, &str),
         written: &[i64],
-        now: Timestamp,
     ) -> Result<(), StoreError> {
         // Counting takes time, so a few more than allowed may stay until the next count.
         let due = written.iter().any(|seq| seq % COUNTED_EVERY == 0);
@@ -185,14 +187,15 @@ impl Conversation {
 
         let group = memory_group(user_id);
         let evicted = tx
-            .list_least_important(space, &group, model, self.max_vectors)
+            .list_least_important(&call.space, &group, model, self.max_vectors)
             .await?;
         if evicted.is_empty() {
             return Ok(());
         }
 
         let seqs: Vec<i64> = evicted.iter().map(|memory| memory.seq).collect();
-        tx.remove_entries(space, OwnerKind::Memory, &seqs).await?;
+        tx.remove_entries(&call.space, OwnerKind::Memory, &seqs)
+            .await?;
         let mut analyzer = Analyzer::default();
         let terms: Vec<ChunkTerms> = evicted
             .iter()
@@ -203,7 +206,7 @@ impl Conversation {
             .zip(&terms)
             .map(|(seq, terms)| new_entry(*seq, &group, terms))
             .collect();
-        tx.add_entries(space, OwnerKind::Memory, &entries, now)
+        tx.add_entries(&call.space, OwnerKind::Memory, &entries, call.now)
             .await
     }
 }

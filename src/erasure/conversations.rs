@@ -2,7 +2,6 @@
 //! jobs that read them.
 
 use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
-use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, ThreadId};
 use crate::conversation::ConversationError;
 use crate::model::erasure::{RowCounts, SubjectKind};
@@ -32,7 +31,7 @@ impl Erasures {
             .retry_as("erase_thread", || async {
                 let mut tx = self.store.begin().await?;
                 // Locked first, as by every writer of its messages.
-                let found = tx.find_thread(&order.space, &parsed).await?;
+                let found = tx.find_thread(&order.call.space, &parsed).await?;
                 let is_own = |thread: &Thread| user_id.is_none_or(|user| thread.user_id == user);
                 let Some(thread) = found else {
                     return Ok(None);
@@ -51,7 +50,7 @@ impl Erasures {
                 pending.used = vec![thread.id.to_string()];
                 let scope = RemovalScope::Thread(&thread.id);
                 let (ended, _) = self
-                    .remove_part(&mut tx, &mut running, &thread.user_id, scope, order.now)
+                    .remove_part(&mut tx, &mut running, &thread.user_id, scope)
                     .await?;
                 tx.add_erasure(&running.erasure).await?;
                 tx.commit().await?;
@@ -66,7 +65,7 @@ impl Erasures {
         };
         running.jobs_cancelled += ended.len();
         self.jobs.announce_cancelled(&ended);
-        self.complete(running, order.now).await
+        self.complete(running).await
     }
 
     /// Deletes some memories and ends the jobs that read them; returns those jobs, and whether there
@@ -77,16 +76,12 @@ impl Erasures {
         running: &mut Running,
         user_id: &str,
         scope: RemovalScope<'_>,
-        now: Timestamp,
     ) -> Result<(Vec<Job>, bool), StoreError> {
-        let space = running.space().clone();
-        let part = tx.remove_conversation_part(&space, user_id, scope);
+        let call = running.call.clone();
+        let part = tx.remove_conversation_part(&call.space, user_id, scope);
         let (gone, removed, more) = part.await?;
         running.note(removed);
-        let (ended, counts) = self
-            .conversation
-            .end_reader_jobs(tx, &space, &gone, now)
-            .await?;
+        let (ended, counts) = self.conversation.end_reader_jobs(tx, &call, &gone).await?;
         running.add(&counts);
         Ok((ended, more))
     }
@@ -94,13 +89,11 @@ impl Erasures {
     pub(super) async fn remove_rest_of_thread(
         &self,
         running: &mut Running,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
         let user_id = running.pending().user_id.clone().unwrap_or_default();
         let id = ThreadId::from_stored(running.pending().subject.clone());
         let scope = RemovalScope::Thread(&id);
-        self.remove_conversations(running, &user_id, scope, now)
-            .await
+        self.remove_conversations(running, &user_id, scope).await
     }
 
     /// Deletes memories part by part, and with the last of them their threads.
@@ -109,21 +102,18 @@ impl Erasures {
         running: &mut Running,
         user_id: &str,
         scope: RemovalScope<'_>,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
-        let space = running.space().clone();
+        let call = running.call.clone();
         loop {
             let before = running.erasure.clone();
             let part = self.store.retry("erase_conversation", || async {
-                let mut next = Running::of(before.clone());
+                let mut next = Running::of(call.clone(), before.clone());
                 let mut tx = self.store.begin().await?;
                 if let RemovalScope::Thread(id) = scope {
-                    tx.find_thread(&space, id).await?;
+                    tx.find_thread(&call.space, id).await?;
                 }
 
-                let (ended, more) = self
-                    .remove_part(&mut tx, &mut next, user_id, scope, now)
-                    .await?;
+                let (ended, more) = self.remove_part(&mut tx, &mut next, user_id, scope).await?;
                 if !tx.update_erasure(&next.erasure).await? {
                     return Ok(None);
                 }
@@ -164,7 +154,7 @@ impl Erasures {
         let parsed: MemoryId = id
             .parse()
             .map_err(|_| ErasureError::not_found("memory", id))?;
-        let known = match self.conversation.memory(&order.space, id, user_id).await {
+        let known = match self.conversation.memory(&order.call, id, user_id).await {
             Ok(known) => Some(known),
             Err(ConversationError::Store(error)) => return Err(error.into()),
             Err(_) => None,
@@ -181,7 +171,7 @@ impl Erasures {
                 let mut tx = self.store.begin().await?;
                 let thread = self.thread_of(&mut tx, order, &known).await?;
                 let ids = [known.id.to_string()];
-                let held = tx.hold_memories(&order.space, &ids).await?;
+                let held = tx.hold_memories(&order.call.space, &ids).await?;
                 let Some(memory) = held.into_iter().next() else {
                     return Ok(None);
                 };
@@ -195,8 +185,9 @@ impl Erasures {
                     .await?;
                 if let Some(mut thread) = thread {
                     thread.message_count = (thread.message_count - 1).max(0);
-                    thread.last_message_at = tx.find_last_message_at(&order.space, &thread).await?;
-                    tx.update_thread(&order.space, &thread).await?;
+                    thread.last_message_at =
+                        tx.find_last_message_at(&order.call.space, &thread).await?;
+                    tx.update_thread(&order.call.space, &thread).await?;
                 }
 
                 tx.add_erasure(&running.erasure).await?;
@@ -213,7 +204,7 @@ impl Erasures {
         running.jobs_cancelled += ended.len();
         self.jobs.announce_cancelled(&ended);
         self.jobs.announce();
-        self.complete(running, order.now).await
+        self.complete(running).await
     }
 
     /// The thread of a message, locked first, as by every writer of its messages.
@@ -225,7 +216,7 @@ impl Erasures {
     ) -> Result<Option<Thread>, StoreError> {
         match &memory.thread_id {
             Some(id) if memory.kind == MemoryKind::Message => {
-                tx.find_thread(&order.space, id).await
+                tx.find_thread(&order.call.space, id).await
             }
             _ => Ok(None),
         }
@@ -238,7 +229,7 @@ impl Erasures {
         memory: Memory,
         running: &mut Running,
     ) -> Result<Vec<Job>, StoreError> {
-        let space = &order.space;
+        let space = &order.call.space;
         let pending = running.pending();
         pending.user_id = Some(memory.user_id.clone());
         pending.since = memory.stored_at.as_micros();
@@ -247,9 +238,7 @@ impl Erasures {
         gone.push(memory);
         let removed = tx.remove_whole_memories(space, &user_id, &gone).await?;
         running.note(removed);
-        let handed = self
-            .conversation
-            .end_reader_jobs(tx, space, &gone, order.now);
+        let handed = self.conversation.end_reader_jobs(tx, &order.call, &gone);
         let (ended, counts) = handed.await?;
         running.add(&counts);
         Ok(ended)

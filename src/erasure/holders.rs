@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::{Erasures, Running};
 use crate::base::clock::Timestamp;
 use crate::base::erased_json::uses;
-use crate::base::ids::{Space, USER};
+use crate::base::ids::USER;
 use crate::conversation::READER_JOBS;
+use crate::model::call::CallContext;
 use crate::model::erasure::{Pending, RowCounts, SubjectKind, add_counts};
 use crate::queries;
 use crate::store::{Holder, HolderKind, JobTexts, StoreError, StoredReceipt, StoredResponse};
@@ -30,20 +31,25 @@ const CHUNKS: [&str; 5] = ["used_chunk_ids", "chunk_ids", "chunk_id", "read", "r
 impl Erasures {
     /// Empties everything that holds what is pending, and notes that it is done.
     pub(super) async fn erase_holders(&self, running: &mut Running) -> Result<(), StoreError> {
-        let (space, kind) = (running.space().clone(), running.erasure.kind);
+        let (call, kind) = (running.call.clone(), running.erasure.kind);
         // Otherwise calls of this process that are not written yet would be missed.
         self.llm.flush().await?;
-        self.store.restart_query_jobs(&space, queries::KIND).await?;
+        self.store
+            .restart_query_jobs(&call.space, queries::KIND)
+            .await?;
         let pending = running.pending().clone();
         let own = pending
             .user_id
             .as_deref()
             .filter(|_| kind == SubjectKind::User);
-        let counts = self.store.erase_uses(&space, &pending.used, own).await?;
+        let counts = self
+            .store
+            .erase_uses(&call.space, &pending.used, own)
+            .await?;
         running.add(&counts);
         if let Some(user_id) = own {
             // Also receipts that were emptied before, which note nothing any more.
-            let counts = self.store.remove_user_queries(&space, user_id).await?;
+            let counts = self.store.remove_user_queries(&call.space, user_id).await?;
             running.add(&counts);
         }
 
@@ -52,15 +58,15 @@ impl Erasures {
             let since = Timestamp::from_micros(pending.since);
             let counts = self
                 .store
-                .erase_user_jobs(&space, user_id, &READER_JOBS, since)
+                .erase_user_jobs(&call.space, user_id, &READER_JOBS, since)
                 .await?;
             running.add(&counts);
         }
 
-        let counts = self.erase_older(&space, &pending, own).await?;
+        let counts = self.erase_older(&call, &pending, own).await?;
         running.add(&counts);
         self.settle_names(running).await?;
-        let counts = self.erase_mentions(&space, running.pending()).await?;
+        let counts = self.erase_mentions(&call, running.pending()).await?;
         running.add(&counts);
 
         let pending = running.pending();
@@ -80,7 +86,7 @@ impl Erasures {
     /// Empties receipts and responses that do not note what they use.
     async fn erase_older(
         &self,
-        space: &Space,
+        call: &CallContext,
         pending: &Pending,
         own: Option<&str>,
     ) -> Result<RowCounts, StoreError> {
@@ -106,17 +112,17 @@ impl Erasures {
                 || holds(&receipt.request_json)
         };
 
-        let mut holders = self.receipts_that(space, range, receipt_holds).await?;
+        let mut holders = self.receipts_that(call, range, receipt_holds).await?;
         let range = (Timestamp::from_micros(0), until);
-        let responses = self.responses_that(space, range, response_holds);
+        let responses = self.responses_that(call, range, response_holds);
         holders.extend(responses.await?);
-        self.erase_all(space, holders, own).await
+        self.erase_all(call, holders, own).await
     }
 
     /// Empties what mentions one of these names.
     async fn erase_mentions(
         &self,
-        space: &Space,
+        call: &CallContext,
         pending: &Pending,
     ) -> Result<RowCounts, StoreError> {
         let (false, Some(since)) = (pending.names.is_empty(), pending.names_since) else {
@@ -128,26 +134,33 @@ impl Erasures {
         let since = Timestamp::from_micros(since);
         let receipt_mentions = |receipt: &StoredReceipt| mentions(&receipt.receipt_json);
         let range = (since, ALWAYS);
-        let mut holders = self.receipts_that(space, range, receipt_mentions).await?;
+        let mut holders = self.receipts_that(call, range, receipt_mentions).await?;
         let response_mentions = |response: &StoredResponse| mentions(&response.response_json);
-        let responses = self.responses_that(space, range, response_mentions);
+        let responses = self.responses_that(call, range, response_mentions);
         holders.extend(responses.await?);
-        let mut counts = self.erase_all(space, holders, None).await?;
+        let mut counts = self.erase_all(call, holders, None).await?;
 
         let mut after = String::new();
         loop {
-            let jobs = self.store.list_job_texts(space, &after, since).await?;
+            let jobs = self
+                .store
+                .list_job_texts(&call.space, &after, since)
+                .await?;
             let Some(last) = jobs.last() else {
                 return Ok(counts);
             };
             after = last.id.to_string();
             let mentioning = |job: &JobTexts| job.texts.iter().any(|text| mentions(text));
             let found: Vec<JobTexts> = jobs.into_iter().filter(mentioning).collect();
-            add_counts(&mut counts, &self.erase_jobs(space, &found).await?);
+            add_counts(&mut counts, &self.erase_jobs(call, &found).await?);
         }
     }
 
-    async fn erase_jobs(&self, space: &Space, jobs: &[JobTexts]) -> Result<RowCounts, StoreError> {
+    async fn erase_jobs(
+        &self,
+        call: &CallContext,
+        jobs: &[JobTexts],
+    ) -> Result<RowCounts, StoreError> {
         if jobs.is_empty() {
             return Ok(RowCounts::new());
         }
@@ -159,9 +172,10 @@ impl Erasures {
                 for job in jobs {
                     if job.is_final {
                         let id = std::slice::from_ref(&job.id);
-                        tx.erase_jobs(space, id, &mut counts).await?;
+                        tx.erase_jobs(&call.space, id, &mut counts).await?;
                     } else {
-                        tx.clear_job_record(space, &job.id, &mut counts).await?;
+                        tx.clear_job_record(&call.space, &job.id, &mut counts)
+                            .await?;
                     }
                 }
 
@@ -174,30 +188,32 @@ impl Erasures {
     /// Empties receipts and responses, and the responses that hold those receipts.
     async fn erase_all(
         &self,
-        space: &Space,
+        call: &CallContext,
         holders: Vec<Holder>,
         own: Option<&str>,
     ) -> Result<RowCounts, StoreError> {
-        let mut counts = self.store.erase_holders(space, &holders, own).await?;
+        let mut counts = self.store.erase_holders(&call.space, &holders, own).await?;
         let queries = holders
             .into_iter()
             .filter(|(kind, _)| *kind == HolderKind::Query);
         let queries: Vec<String> = queries.map(|(_, id)| id).collect();
-        let more = self.store.erase_uses(space, &queries, own).await?;
+        let more = self.store.erase_uses(&call.space, &queries, own).await?;
         add_counts(&mut counts, &more);
         Ok(counts)
     }
 
     async fn receipts_that(
         &self,
-        space: &Space,
+        call: &CallContext,
         range: (Timestamp, Timestamp),
         holds: impl Fn(&StoredReceipt) -> bool,
     ) -> Result<Vec<Holder>, StoreError> {
         let mut found = Vec::new();
         let mut last: Option<StoredReceipt> = None;
         loop {
-            let page = self.store.list_receipts_from(space, range, last.as_ref());
+            let page = self
+                .store
+                .list_receipts_from(&call.space, range, last.as_ref());
             let mut page = page.await?;
             let held = page.iter().filter(|receipt| holds(receipt));
             found.extend(held.map(|receipt| (HolderKind::Query, receipt.id.to_string())));
@@ -210,14 +226,17 @@ impl Erasures {
 
     async fn responses_that(
         &self,
-        space: &Space,
+        call: &CallContext,
         range: (Timestamp, Timestamp),
         holds: impl Fn(&StoredResponse) -> bool,
     ) -> Result<Vec<Holder>, StoreError> {
         let mut found = Vec::new();
         let mut after = String::new();
         loop {
-            let page = self.store.list_responses_from(space, range, &after).await?;
+            let page = self
+                .store
+                .list_responses_from(&call.space, range, &after)
+                .await?;
             let Some(last) = page.last() else {
                 return Ok(found);
             };

@@ -27,10 +27,11 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 use crate::base::clock::Timestamp;
-use crate::base::ids::{ErasureId, Space};
+use crate::base::ids::ErasureId;
 use crate::conversation::Conversation;
 use crate::jobs::Jobs;
 use crate::llm::Llm;
+use crate::model::call::CallContext;
 use crate::model::erasure::{ErasedBy, Erasure, Pending, RowCounts, SubjectKind, add_counts};
 use crate::store::{ErasurePage, Store, StoreError};
 
@@ -54,12 +55,11 @@ pub struct Erasures {
     under_way: Arc<Mutex<HashSet<ErasureId>>>,
 }
 
-/// Who erases something, where and when.
+/// What an erasure is requested with.
 #[derive(Debug, Clone)]
 pub struct ErasureOrder {
-    pub space: Space,
+    pub call: CallContext,
     pub by: ErasedBy,
-    pub now: Timestamp,
 }
 
 /// A finished erasure.
@@ -76,6 +76,7 @@ pub struct Erased {
 
 /// An erasure that is under way.
 struct Running {
+    call: CallContext,
     erasure: Erasure,
     messages: u64,
     memories: u64,
@@ -99,11 +100,12 @@ impl Drop for UnderWay {
 
 impl ErasureOrder {
     fn begin(&self, kind: SubjectKind, id: &str) -> Running {
-        Running::of(Erasure {
-            space: self.space.clone(),
+        let call = &self.call;
+        let erasure = Erasure {
+            space: call.space.clone(),
             id: ErasureId::new(),
             kind,
-            subject_sha256: kind.hash(&self.space, id),
+            subject_sha256: kind.hash(&call.space, id),
             key_id: self.by.key_id.clone(),
             key_name: self.by.key_name.clone(),
             rows: RowCounts::new(),
@@ -111,25 +113,24 @@ impl ErasureOrder {
                 subject: id.to_owned(),
                 ..Pending::default()
             }),
-            created_at: self.now,
+            created_at: call.now,
             finished_at: None,
-        })
+        };
+
+        Running::of(call.clone(), erasure)
     }
 }
 
 impl Running {
-    fn of(erasure: Erasure) -> Self {
+    fn of(call: CallContext, erasure: Erasure) -> Self {
         Self {
+            call,
             erasure,
             messages: 0,
             memories: 0,
             jobs_cancelled: 0,
             is_over: false,
         }
-    }
-
-    fn space(&self) -> &Space {
-        &self.erasure.space
     }
 
     fn add(&mut self, counts: &RowCounts) {
@@ -160,20 +161,20 @@ impl Erasures {
     /// The store's.
     pub async fn list(
         &self,
-        space: &Space,
+        call: &CallContext,
         page: &ErasurePage,
     ) -> Result<Vec<Erasure>, StoreError> {
-        self.store.list_erasures(space, page).await
+        self.store.list_erasures(&call.space, page).await
     }
 
     /// A receipt.
     ///
     /// # Errors
     /// [`ErasureError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: &str) -> Result<Erasure, ErasureError> {
+    pub async fn find(&self, call: &CallContext, id: &str) -> Result<Erasure, ErasureError> {
         let unknown = || ErasureError::not_found("erasure", id);
         let parsed: ErasureId = id.parse().map_err(|_| unknown())?;
-        let found = self.store.find_erasure(space, &parsed).await?;
+        let found = self.store.find_erasure(&call.space, &parsed).await?;
         found.ok_or_else(unknown)
     }
 
@@ -197,7 +198,8 @@ impl Erasures {
             }
 
             let id = erasure.id.clone();
-            match self.complete(Running::of(erasure), now).await {
+            let call = CallContext::new(erasure.space.clone(), now);
+            match self.complete(Running::of(call, erasure)).await {
                 Ok(_) => tracing::info!(erasure_id = %id, "an interrupted erasure was completed"),
                 Err(error) => {
                     tracing::warn!(erasure_id = %id, %error, "cannot complete an erasure; will retry");
@@ -220,7 +222,7 @@ impl Erasures {
         id: &str,
     ) -> Result<Erased, ErasureError> {
         match self.unfinished(order, kind, id).await? {
-            Some(running) => self.complete(running, order.now).await,
+            Some(running) => self.complete(running).await,
             None => Err(ErasureError::not_found(kind.into_str(), id)),
         }
     }
@@ -232,13 +234,15 @@ impl Erasures {
         kind: SubjectKind,
         id: &str,
     ) -> Result<Option<Running>, StoreError> {
-        let hash = kind.hash(&order.space, id);
-        let found = self.store.find_unfinished_erasure(&order.space, &hash);
-        Ok(found.await?.map(Running::of))
+        let hash = kind.hash(&order.call.space, id);
+        let found = self.store.find_unfinished_erasure(&order.call.space, &hash);
+        Ok(found
+            .await?
+            .map(|erasure| Running::of(order.call.clone(), erasure)))
     }
 
     /// Does the rest of an erasure, even if the caller disconnects.
-    async fn complete(&self, running: Running, now: Timestamp) -> Result<Erased, ErasureError> {
+    async fn complete(&self, running: Running) -> Result<Erased, ErasureError> {
         let id = running.erasure.id.clone();
         let all = Arc::clone(&self.under_way);
         all.lock()
@@ -247,7 +251,7 @@ impl Erasures {
         let under_way = UnderWay { all, id };
         let this = self.clone();
         let work = self.running.spawn(async move {
-            let done = this.finish(running, now).await;
+            let done = this.finish(running).await;
             drop(under_way);
             done
         });
@@ -259,12 +263,12 @@ impl Erasures {
         Ok(done?)
     }
 
-    async fn finish(&self, mut running: Running, now: Timestamp) -> Result<Erased, StoreError> {
+    async fn finish(&self, mut running: Running) -> Result<Erased, StoreError> {
         match running.erasure.kind {
             SubjectKind::Source | SubjectKind::Memory => {}
-            SubjectKind::Thread => self.remove_rest_of_thread(&mut running, now).await?,
-            SubjectKind::User => self.remove_user_rows(&mut running, now).await?,
-            SubjectKind::Space => self.remove_space_rows(&mut running, now).await?,
+            SubjectKind::Thread => self.remove_rest_of_thread(&mut running).await?,
+            SubjectKind::User => self.remove_user_rows(&mut running).await?,
+            SubjectKind::Space => self.remove_space_rows(&mut running).await?,
         }
 
         if !running.is_over {
@@ -272,7 +276,7 @@ impl Erasures {
         }
 
         running.erasure.pending = None;
-        running.erasure.finished_at = Some(now);
+        running.erasure.finished_at = Some(running.call.now);
         self.store.finish_erasure(&running.erasure).await?;
         tracing::info!(
             erasure_id = %running.erasure.id,

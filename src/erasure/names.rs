@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use memoir_embedded_model::EmbeddedModel;
+use memoir_index::terms;
+
 use super::{Erasures, Running};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
-use crate::embedded_model::EmbeddedModel;
+use crate::base::ids::SourceId;
+use crate::model::call::CallContext;
 use crate::model::category::NamedBy;
 use crate::model::erasure::{Pending, RowCounts};
-use crate::search::terms;
 use crate::store::{NamedCategory, StoreError, Tx};
 
 /// Texts of a category from which a new name is taken, and characters of each.
@@ -81,20 +83,24 @@ impl Pending {
 
 impl Erasures {
     /// Reads which names the texts of a source may explain.
-    pub(super) async fn names_of(&self, space: &Space, id: &SourceId) -> Result<Names, StoreError> {
-        let categories = self.store.list_source_categories(space, id).await?;
+    pub(super) async fn names_of(
+        &self,
+        call: &CallContext,
+        id: &SourceId,
+    ) -> Result<Names, StoreError> {
+        let categories = self.store.list_source_categories(&call.space, id).await?;
         let wanted: BTreeSet<String> = categories
             .iter()
             .flat_map(|category| all_names(category).flat_map(|name| EmbeddedModel::stems(name)))
             .collect();
         let mut missing = wanted.clone();
-        for text in self.store.list_source_descriptions(space, id).await? {
+        for text in self.store.list_source_descriptions(&call.space, id).await? {
             remove_stems(&mut missing, &text);
         }
 
         let mut after = 0;
         while !missing.is_empty() {
-            let texts = self.store.list_source_texts(space, id, after).await?;
+            let texts = self.store.list_source_texts(&call.space, id, after).await?;
             let Some((last, _)) = texts.last() else {
                 break;
             };
@@ -117,11 +123,11 @@ impl Erasures {
 
     /// Renames the categories whose names only deleted texts explain.
     pub(super) async fn settle_names(&self, running: &mut Running) -> Result<(), StoreError> {
-        let space = running.space().clone();
+        let call = running.call.clone();
         while let Some((id, stems)) = running.pending().doubtful.last().cloned() {
             let stems: BTreeSet<String> = stems.into_iter().collect();
-            if let Some(category) = self.store.list_named(&space, &[id]).await?.pop() {
-                let remaining = self.remaining(&space, id, stems).await?;
+            if let Some(category) = self.store.list_named(&call.space, &[id]).await?.pop() {
+                let remaining = self.remaining(&call, id, stems).await?;
                 if !remaining.unexplained.is_empty() {
                     self.note_and_rename(running, category, &remaining).await?;
                 }
@@ -133,7 +139,7 @@ impl Erasures {
         names.sort();
         names.dedup();
         for name in names {
-            if !name.is_empty() && !self.store.has_category_named(&space, &name).await? {
+            if !name.is_empty() && !self.store.has_category_named(&call.space, &name).await? {
                 running.pending().names.push(name);
             }
         }
@@ -156,8 +162,8 @@ impl Erasures {
         running.pending().note_names(&gone, &remaining.unexplained);
         self.store.update_erasure(&running.erasure).await?;
 
-        let space = running.space().clone();
-        let counts = self.rename(&space, &category, remaining).await?;
+        let call = running.call.clone();
+        let counts = self.rename(&call, &category, remaining).await?;
         running.add(&counts);
         Ok(())
     }
@@ -165,7 +171,7 @@ impl Erasures {
     /// Which of these stems no remaining text below a category contains, and the beginnings of some.
     async fn remaining(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: i64,
         stems: BTreeSet<String>,
     ) -> Result<Remaining, StoreError> {
@@ -174,10 +180,13 @@ impl Erasures {
             beginnings: Vec::new(),
             sources: HashSet::new(),
         };
-        for leaf in self.leaves_below(space, id).await? {
+        for leaf in self.leaves_below(call, id).await? {
             let mut after = 0;
             loop {
-                let texts = self.store.list_filed_texts(space, leaf, after).await?;
+                let texts = self
+                    .store
+                    .list_filed_texts(&call.space, leaf, after)
+                    .await?;
                 let Some((last, ..)) = texts.last() else {
                     break;
                 };
@@ -185,7 +194,11 @@ impl Erasures {
                 for (_, source, text) in &texts {
                     remaining.add(text);
                     if remaining.sources.insert(source.clone()) {
-                        for text in self.store.list_source_descriptions(space, source).await? {
+                        for text in self
+                            .store
+                            .list_source_descriptions(&call.space, source)
+                            .await?
+                        {
                             remove_stems(&mut remaining.unexplained, &text);
                         }
                     }
@@ -200,10 +213,10 @@ impl Erasures {
         Ok(remaining)
     }
 
-    async fn leaves_below(&self, space: &Space, id: i64) -> Result<Vec<i64>, StoreError> {
+    async fn leaves_below(&self, call: &CallContext, id: i64) -> Result<Vec<i64>, StoreError> {
         let (mut leaves, mut level) = (Vec::new(), vec![id]);
         while !level.is_empty() {
-            let below = self.store.list_options(space, &level).await?;
+            let below = self.store.list_options(&call.space, &level).await?;
             let parents: HashSet<i64> = below.iter().map(|child| child.parent_id).collect();
             leaves.extend(level.iter().filter(|id| !parents.contains(id)));
             level = below.iter().map(|child| child.id).collect();
@@ -216,7 +229,7 @@ impl Erasures {
     /// its present one may stay.
     async fn rename(
         &self,
-        space: &Space,
+        call: &CallContext,
         category: &NamedCategory,
         remaining: &Remaining,
     ) -> Result<RowCounts, StoreError> {
@@ -232,16 +245,20 @@ impl Erasures {
             .retry("rename_erased", || async {
                 let mut counts = RowCounts::new();
                 let mut tx = self.store.begin().await?;
-                tx.lock_chunks(space).await?;
+                tx.lock_chunks(&call.space).await?;
                 if keeps {
-                    tx.forget_names(space, category.id, &mut counts).await?;
+                    tx.forget_names(&call.space, category.id, &mut counts)
+                        .await?;
                 }
 
-                self.forget_terms(&mut tx, space, category, remaining)
+                self.forget_terms(&mut tx, call, category, remaining)
                     .await?;
                 let place = (category.id, category.parent_id);
                 for name in &candidates {
-                    if tx.replace_name(space, place, name, &mut counts).await? {
+                    if tx
+                        .replace_name(&call.space, place, name, &mut counts)
+                        .await?
+                    {
                         break;
                     }
                 }
@@ -259,7 +276,7 @@ impl Erasures {
     async fn forget_terms(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         category: &NamedCategory,
         remaining: &Remaining,
     ) -> Result<(), StoreError> {
@@ -270,24 +287,24 @@ impl Erasures {
             .collect();
         let mut changed = false;
         for source in &remaining.sources {
-            for entry in tx.list_source_entries(space, source).await? {
+            for entry in tx.list_source_entries(&call.space, source).await? {
                 let Some(tokens) = without(&entry.tokens, &gone) else {
                     continue;
                 };
-                tx.replace_entry(space, &entry, &tokens).await?;
+                tx.replace_entry(&call.space, &entry, &tokens).await?;
                 changed = true;
             }
         }
 
         if changed {
-            tx.count_chunk_reset(space).await?;
+            tx.count_chunk_reset(&call.space).await?;
         }
 
         Ok(())
     }
 }
 
-/// The tokens of an entry, see `search::terms::ChunkTerms`.
+/// The tokens of an entry, see `terms::ChunkTerms`.
 fn tokens_of(tokens: &str) -> Vec<String> {
     let each = tokens.split([';', ' ']).filter(|token| !token.is_empty());
     each.map(ToOwned::to_owned).collect()

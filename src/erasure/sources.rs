@@ -3,8 +3,8 @@
 
 use super::names::Names;
 use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::SourceId;
+use crate::model::call::CallContext;
 use crate::model::erasure::SubjectKind;
 use crate::model::job::Job;
 use crate::model::source::Source;
@@ -24,12 +24,12 @@ impl Erasures {
         let parsed: SourceId = id
             .parse()
             .map_err(|_| ErasureError::not_found("source", id))?;
-        let names = self.names_of(&order.space, &parsed).await?;
+        let names = self.names_of(&order.call, &parsed).await?;
         let begun = self
             .store
             .retry_as("erase_source", || async {
                 let mut tx = self.store.begin().await?;
-                let Some(source) = tx.find_source(&order.space, &parsed).await? else {
+                let Some(source) = tx.find_source(&order.call.space, &parsed).await? else {
                     return Ok(None);
                 };
 
@@ -40,7 +40,7 @@ impl Erasures {
                 let mut running = order.begin(SubjectKind::Source, source.id.as_str());
                 running.pending().since = source.created_at.as_micros();
                 let cancelled = self
-                    .remove_source(&mut tx, &source, &names, &mut running, order.now)
+                    .remove_source(&mut tx, &source, &names, &mut running)
                     .await?;
                 tx.add_erasure(&running.erasure).await?;
                 tx.commit().await?;
@@ -55,7 +55,7 @@ impl Erasures {
         };
         self.jobs.announce_cancelled(&cancelled);
         running.jobs_cancelled += cancelled.len();
-        self.complete(running, order.now).await
+        self.complete(running).await
     }
 
     /// Deletes a source that the transaction has locked; returns the jobs that it ended. What is left
@@ -66,18 +66,17 @@ impl Erasures {
         source: &Source,
         names: &Names,
         running: &mut Running,
-        now: Timestamp,
     ) -> Result<Vec<Job>, StoreError> {
-        let space = running.space().clone();
-        let (space, id) = (&space, &source.id);
+        let (call, id) = (running.call.clone(), &source.id);
+        let space = &call.space;
         tx.lock_chunks(space).await?;
-        self.discount_chunks(tx, space, id).await?;
+        self.discount_chunks(tx, &call, id).await?;
         let mut counts = tx.count_source_rows(space, id).await?;
         let leaves = tx.list_source_leaves(space, id).await?;
         let chunks = tx.list_chunk_ids_of(space, id).await?;
 
         // Jobs that would create it again are cancelled; all are emptied.
-        let cancelled = self.jobs.cancel_about(tx, space, id, now).await?;
+        let cancelled = self.jobs.cancel_about(tx, &call, id).await?;
         let jobs = tx.list_jobs_about(space, id).await?;
         tx.clear_shared_calls(space, &jobs, &mut counts).await?;
         tx.erase_jobs(space, &jobs, &mut counts).await?;
@@ -103,18 +102,18 @@ impl Erasures {
     async fn discount_chunks(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         id: &SourceId,
     ) -> Result<(), StoreError> {
-        let Some(content) = tx.find_current_content(space, id).await? else {
+        let Some(content) = tx.find_current_content(&call.space, id).await? else {
             return Ok(());
         };
 
-        let counts = tx.count_version_chunks(space, content).await?;
+        let counts = tx.count_version_chunks(&call.space, content).await?;
         let gone = counts
             .into_iter()
             .map(|(category, count)| (category, -count))
             .collect();
-        tx.add_chunk_counts(space, &gone).await.map(|_| ())
+        tx.add_chunk_counts(&call.space, &gone).await.map(|_| ())
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
-use crate::base::clock::Timestamp;
 use crate::model::erasure::{RowCounts, SubjectKind};
 use crate::store::StoreError;
 
@@ -18,28 +17,27 @@ impl Erasures {
     /// # Errors
     /// The store's; repeating the call erases the rest.
     pub async fn space(&self, order: &ErasureOrder) -> Result<Erased, ErasureError> {
-        let subject = order.space.as_str();
+        let subject = order.call.space.as_str();
         if let Some(running) = self.unfinished(order, SubjectKind::Space, subject).await? {
-            return self.complete(running, order.now).await;
+            return self.complete(running).await;
         }
 
         let running = order.begin(SubjectKind::Space, subject);
         self.begin(&running).await?;
-        self.complete(running, order.now).await
+        self.complete(running).await
     }
 
-    pub(super) async fn remove_space_rows(
-        &self,
-        running: &mut Running,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let space = running.space().clone();
+    pub(super) async fn remove_space_rows(&self, running: &mut Running) -> Result<(), StoreError> {
+        let call = running.call.clone();
         if self.is_over(running).await? {
             return Ok(());
         }
 
         // First, so that no worker adds data in the meantime.
-        let cancelled = self.store.cancel_space_jobs(&space, now).await?;
+        let cancelled = self
+            .store
+            .cancel_space_jobs(&call.space, running.call.now)
+            .await?;
         self.jobs.announce_cancelled(&cancelled);
         running.jobs_cancelled += cancelled.len();
         if !cancelled.is_empty() {
@@ -53,7 +51,7 @@ impl Erasures {
                 return Ok(());
             }
 
-            let pass = self.store.remove_space(&space).await?;
+            let pass = self.store.remove_space(&call.space).await?;
             let found = pass.values().any(|count| *count > 0);
             let counts: RowCounts = pass
                 .into_iter()

@@ -2,7 +2,6 @@
 //! sources.
 
 use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
-use crate::base::clock::Timestamp;
 use crate::base::ids::use_of_user;
 use crate::model::erasure::{RowCounts, SubjectKind};
 use crate::model::source::Source;
@@ -18,7 +17,7 @@ impl Erasures {
     /// The store's; repeating the call erases the rest.
     pub async fn user(&self, order: &ErasureOrder, user_id: &str) -> Result<Erased, ErasureError> {
         if let Some(running) = self.unfinished(order, SubjectKind::User, user_id).await? {
-            return self.complete(running, order.now).await;
+            return self.complete(running).await;
         }
 
         let mut running = order.begin(SubjectKind::User, user_id);
@@ -26,7 +25,7 @@ impl Erasures {
         pending.user_id = Some(user_id.to_owned());
         pending.used = vec![use_of_user(user_id)];
         self.begin(&running).await?;
-        self.complete(running, order.now).await
+        self.complete(running).await
     }
 
     /// Stores the receipt of an erasure that begins.
@@ -40,12 +39,8 @@ impl Erasures {
             .await
     }
 
-    pub(super) async fn remove_user_rows(
-        &self,
-        running: &mut Running,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let space = running.space().clone();
+    pub(super) async fn remove_user_rows(&self, running: &mut Running) -> Result<(), StoreError> {
+        let call = running.call.clone();
         let user_id = running.pending().subject.clone();
         if self.is_over(running).await? {
             return Ok(());
@@ -54,15 +49,14 @@ impl Erasures {
         let mut counts = RowCounts::new();
         let ended = self
             .store
-            .remove_user_jobs(&space, &user_id, &mut counts)
+            .remove_user_jobs(&call.space, &user_id, &mut counts)
             .await?;
         running.add(&counts);
         running.jobs_cancelled += ended.len();
         self.jobs.announce_cancelled(&ended);
 
         let scope = RemovalScope::User(&user_id);
-        self.remove_conversations(running, &user_id, scope, now)
-            .await?;
+        self.remove_conversations(running, &user_id, scope).await?;
         if self.is_over(running).await? {
             return Ok(());
         }
@@ -70,7 +64,7 @@ impl Erasures {
         // Otherwise calls that are not written yet would reappear.
         self.llm.flush().await?;
         self.remove_context_calls(running, &user_id).await?;
-        self.remove_sources_of(running, &user_id, now).await
+        self.remove_sources_of(running, &user_id).await
     }
 
     /// Whether the erasure has ended meanwhile, by another request or in another process.
@@ -87,10 +81,10 @@ impl Erasures {
         running: &mut Running,
         user_id: &str,
     ) -> Result<(), StoreError> {
-        let space = running.space().clone();
+        let call = running.call.clone();
         let removed = self.store.retry("remove_context_calls", || async {
             let mut tx = self.store.begin().await?;
-            let removed = tx.remove_context_calls(&space, user_id).await?;
+            let removed = tx.remove_context_calls(&call.space, user_id).await?;
             tx.commit().await?;
             Ok(removed)
         });
@@ -103,9 +97,8 @@ impl Erasures {
         &self,
         running: &mut Running,
         user_id: &str,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
-        let space = running.space().clone();
+        let call = running.call.clone();
         let filter = SourceFilter {
             user_id: Some(user_id.to_owned()),
             ..SourceFilter::default()
@@ -116,9 +109,9 @@ impl Erasures {
         };
 
         loop {
-            let found = self.store.list_sources(&space, &filter, &page).await?;
+            let found = self.store.list_sources(&call.space, &filter, &page).await?;
             for source in &found {
-                self.remove_one_source(running, source, now).await?;
+                self.remove_one_source(running, source).await?;
                 if running.is_over {
                     break;
                 }
@@ -136,19 +129,18 @@ impl Erasures {
         &self,
         running: &mut Running,
         source: &Source,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
-        let space = running.space().clone();
-        let names = self.names_of(&space, &source.id).await?;
+        let call = running.call.clone();
+        let names = self.names_of(&call, &source.id).await?;
         let before = running.erasure.clone();
         let removed = self.store.retry("erase_source_of_user", || async {
-            let mut next = Running::of(before.clone());
+            let mut next = Running::of(call.clone(), before.clone());
             let mut tx = self.store.begin().await?;
-            let Some(source) = tx.find_source(&space, &source.id).await? else {
+            let Some(source) = tx.find_source(&call.space, &source.id).await? else {
                 return Ok((next, Vec::new()));
             };
             let cancelled = self
-                .remove_source(&mut tx, &source, &names, &mut next, now)
+                .remove_source(&mut tx, &source, &names, &mut next)
                 .await?;
             if !tx.update_erasure(&next.erasure).await? {
                 next.is_over = true;

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 
 use super::error::ApiError;
 use super::state::AppState;
+use super::trace::RequestIdentity;
 use super::{host, roles};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -21,8 +22,8 @@ use crate::config::auth::Role;
 use crate::erasure::ErasureOrder;
 use crate::keys::Key;
 use crate::llm::Llm;
+use crate::model::call::CallContext;
 use crate::model::erasure::ErasedBy;
-use crate::model::llm_call::KeyBudget;
 
 const SPACE_HEADER: &str = "x-memoir-space";
 #[cfg(feature = "testing")]
@@ -31,8 +32,7 @@ const NOW_HEADER: &str = "x-memoir-now";
 /// A caller who may use the requested space and has a sufficient role for the route.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    pub space: Space,
-    pub now: Timestamp,
+    pub call: CallContext,
     /// Whether the request set the current time.
     now_named: bool,
     /// None if the service requires no key: the caller is then an admin of all spaces.
@@ -70,9 +70,18 @@ impl FromRequestParts<AppState> for Caller {
         let (now, now_named) =
             named_now(parts, state)?.map_or((now, now_named), |named| (named, true));
 
-        let caller = Self {
+        let call = CallContext {
             space,
             now,
+            traceparent: parts
+                .extensions
+                .get::<RequestIdentity>()
+                .map(RequestIdentity::traceparent),
+            budget: key.as_ref().map(|key| key.budget()),
+        };
+
+        let caller = Self {
+            call,
             now_named,
             key,
         };
@@ -91,19 +100,18 @@ impl Caller {
     /// The current time, if the request set it; everything that the request causes later uses it
     /// too.
     pub fn named_now(&self) -> Option<Timestamp> {
-        self.now_named.then_some(self.now)
+        self.now_named.then_some(self.call.now)
     }
 
     /// An erasure at the request of this caller.
     pub fn erasure(&self) -> ErasureOrder {
         let key = self.key.as_ref();
         ErasureOrder {
-            space: self.space.clone(),
+            call: self.call.clone(),
             by: ErasedBy {
                 key_id: key.map(|key| key.id.clone()),
                 key_name: key.map(|key| key.name.clone()),
             },
-            now: self.now,
         }
     }
 
@@ -134,11 +142,6 @@ impl Caller {
     /// The only space that this caller can see; `None` for all.
     pub fn only_space(&self) -> Option<&Space> {
         self.key.as_ref().and_then(|key| key.space.as_ref())
-    }
-
-    /// Who pays for model calls.
-    pub fn budget(&self) -> Option<KeyBudget> {
-        self.key.as_ref().map(|key| key.budget())
     }
 
     /// Rejects a model that the key may not use.

@@ -93,9 +93,9 @@ impl Idempotency {
         let Some(key) = &self.key else {
             return Ok(None);
         };
-        let since = caller.now.minus_seconds(KEEP_SECONDS);
+        let since = caller.call.now.minus_seconds(KEEP_SECONDS);
         let Some(found) = store
-            .find_idempotency_key(&caller.space, key, since)
+            .find_idempotency_key(&caller.call.space, key, since)
             .await?
         else {
             return Ok(None);
@@ -111,12 +111,12 @@ impl Idempotency {
         let Some(key) = &self.key else {
             return Ok(Begun::Fresh(tx));
         };
-        let expired = caller.now.minus_seconds(KEEP_SECONDS);
+        let expired = caller.call.now.minus_seconds(KEEP_SECONDS);
         let claim = tx.claim_idempotency_key(
-            &caller.space,
+            &caller.call.space,
             key,
             (self.route, &self.body_hash),
-            caller.now,
+            caller.call.now,
             expired,
         );
 
@@ -177,8 +177,8 @@ impl Idempotency {
         };
 
         if let Some(key) = &self.key {
-            let response = stored.to_write(status, caller.now)?;
-            tx.update_idempotency_key(&caller.space, key, &response)
+            let response = stored.to_write(status, caller.call.now)?;
+            tx.update_idempotency_key(&caller.call.space, key, &response)
                 .await?;
         }
 

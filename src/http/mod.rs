@@ -71,7 +71,8 @@ fn api() -> OpenApiRouter<AppState> {
         // How memories are selected.
         .routes(routes!(
             admin::memory_settings::get_memory_settings,
-            admin::memory_settings::update_memory_settings
+            admin::memory_settings::update_memory_settings,
+            admin::memory_settings::patch_memory_settings
         ))
         .routes(routes!(memory::retrieve_memory))
         .routes(routes!(memory::get_memory_metrics))

@@ -280,14 +280,19 @@ fn add_common(path: &str, operation: &mut Operation) {
         answers.extend([("400", ""), ("404", "")]);
     }
 
-    if operation
-        .parameters
-        .iter()
-        .flatten()
-        .any(|p| matches!(p, RefOr::T(p) if p.name == "cursor"))
-    {
+    let has = |name: &str| {
+        let mut parameters = operation.parameters.iter().flatten();
+        parameters.any(|one| matches!(one, RefOr::T(one) if one.name == name))
+    };
+    if has("cursor") {
         answers.insert("400", "");
     }
+
+    // The text of the first response was deleted meanwhile.
+    if has("Idempotency-Key") {
+        answers.insert("410", "");
+    }
+
     if operation.request_body.is_some() {
         answers.extend([("400", ""), ("408", ""), ("413", ""), ("415", "")]);
     }

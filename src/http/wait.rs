@@ -33,7 +33,7 @@ pub async fn for_job(
     patience: Duration,
 ) -> Result<Job, ApiError> {
     Ok(tokio::select! {
-        job = state.jobs.wait(&caller.space, id, patience) => job?,
-        () = state.stop.cancelled(), if !patience.is_zero() => state.jobs.find(&caller.space, id).await?,
+        job = state.jobs.wait(&caller.call, id, patience) => job?,
+        () = state.stop.cancelled(), if !patience.is_zero() => state.jobs.find(&caller.call, id).await?,
     })
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use memoir_embedded_model::{EmbeddedModel, OutlineInput, SourceOutline};
 use memoir_text::hash::sha256_hex;
 use memoir_text::headings::{Heading, Trail, headings, joined};
 use memoir_text::tokens::TokenCounter;
@@ -14,7 +15,6 @@ use super::request::Order;
 use crate::base::clock::Timestamp;
 use crate::categories::Taxonomy;
 use crate::config::taxonomy::LimitScope;
-use crate::embedded_model::{EmbeddedModel, OutlineInput, SourceOutline};
 use crate::jobs::{Failure, JobError};
 use crate::model::chunk::NewChunk;
 use crate::model::source_version::VersionFacts;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use memoir_index::vectors::{from_bytes, to_bytes};
 use serde_json::json;
 
 use crate::jobs::{JobContext, JobError};
 use crate::llm::{Llm, Session};
 use crate::model::job::Record;
-use crate::search::vectors::{from_bytes, to_bytes};
 use crate::search::{Search, SearchError};
 
 /// Chunks whose vectors are saved together.

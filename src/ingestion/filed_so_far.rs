@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use memoir_embedded_model::CategoryContents;
+
 use crate::categories::samples::{CHARS, Samples, thin};
 use crate::categories::tree::{Node, Tree};
-use crate::model::category::CategoryContents;
 
 /// Where this ingestion has filed chunks so far, in addition to what was filed before.
 #[derive(Default)]

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use memoir_embedded_model::SourceOutline;
 use memoir_text::hash::sha256_hex;
 use memoir_text::text::name_key;
 use serde_json::{Value, json};
@@ -29,7 +30,6 @@ use crate::base::ids::JobId;
 use crate::base::problems;
 use crate::categories::Taxonomy;
 use crate::categories::tree::{Node, ROOT, Tree};
-use crate::embedded_model::SourceOutline;
 use crate::jobs::{Failure, JobError};
 use crate::llm::{Llm, Session};
 

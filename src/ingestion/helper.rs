@@ -57,7 +57,7 @@ impl HelperStep<'_> {
         let id = SourceId::from_stored(order.source_id.clone());
         let stored = self
             .helpers
-            .current(self.context.space(), &id)
+            .current(&self.context.call_now(), &id)
             .await?
             .map(|stored| stored.helper);
 

@@ -32,8 +32,6 @@ use std::sync::Arc;
 use memoir_text::field_error::FieldError;
 use tokio::sync::Semaphore;
 
-use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
 use crate::categories::Taxonomy;
 use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
@@ -43,6 +41,7 @@ use crate::contextual_helpers::{ContextualHelpers, HelperFields, Refused, compos
 use crate::jobs::{Jobs, JobsError};
 use crate::llm::{Llm, LlmError};
 use crate::model::batch::Batch;
+use crate::model::call::CallContext;
 use crate::model::contextual_helper::NewHelper;
 use crate::model::job::{Job, JobEvent};
 use crate::search::Search;
@@ -182,22 +181,19 @@ impl Ingestion {
     /// [`IngestionError::InvalidHelper`], or the queue's.
     pub async fn preview_helper(
         &self,
-        space: &Space,
+        call: &CallContext,
         job_id: &str,
         fields: &HelperFields,
-        now: Timestamp,
     ) -> Result<NewHelper, IngestionError> {
         // A job that does not wait for its user is reported before any invalid field.
-        self.jobs.find_waiting(space, job_id).await?;
+        self.jobs.find_waiting(call, job_id).await?;
         let helper = compose(fields).map_err(IngestionError::InvalidHelper)?;
         let progress = serde_json::json!({
             "step": "preview", "fields": fields, "preview": helper.text, "token_count": helper.token_count,
             "helper": helper,
         });
 
-        self.jobs
-            .update_waiting(space, job_id, &progress, now)
-            .await?;
+        self.jobs.update_waiting(call, job_id, &progress).await?;
         Ok(helper)
     }
 
@@ -207,21 +203,20 @@ impl Ingestion {
     /// [`IngestionError::NothingToConfirm`], or the queue's.
     pub async fn confirm_helper(
         &self,
-        space: &Space,
+        call: &CallContext,
         job_id: &str,
-        now: Timestamp,
     ) -> Result<(), IngestionError> {
         self.store
             .retry_as("confirm_helper", || async {
                 let mut tx = self.store.begin().await?;
-                let job = self.jobs.hold_waiting(&mut tx, space, job_id).await?;
+                let job = self.jobs.hold_waiting(&mut tx, call, job_id).await?;
                 let helper = job.progress.as_ref().and_then(|progress| progress.get("helper"));
                 let helper = helper.filter(|helper| helper.is_object()).ok_or(IngestionError::NothingToConfirm)?;
                 let event = serde_json::json!({"event": "confirmed", "origin": "user",
                     "token_count": helper["token_count"], "tokens_prompt": 0, "tokens_completion": 0});
 
-                tx.add_waiting_step(&job, helper::HELPER, helper, (helper::HELPER_EVENT, &event), now).await?;
-                self.jobs.resume(&mut tx, space, job_id, now).await?;
+                tx.add_waiting_step(&job, helper::HELPER, helper, (helper::HELPER_EVENT, &event), call.now).await?;
+                self.jobs.resume(&mut tx, call, job_id).await?;
                 Ok(tx.commit().await?)
             })
             .await

@@ -9,8 +9,8 @@ use memoir_text::field_error::FieldError;
 
 use super::request::{self, NewIngestion, Order};
 use super::{Ingestion, IngestionError, KIND};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space, new_uuid};
+use crate::base::ids::{SourceId, new_uuid};
+use crate::model::call::CallContext;
 use crate::model::job::{Lane, NewJob, SHARES_CALLS};
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
@@ -50,11 +50,10 @@ impl Ingestion {
     /// [`IngestionError::Invalid`], the source's, or the store's.
     pub async fn prepare(
         &self,
-        space: &Space,
+        call: &CallContext,
         new: NewIngestion,
-        now: Timestamp,
     ) -> Result<NewJob, IngestionError> {
-        let mut prepared = self.prepare_all(space, vec![new], now).await?;
+        let mut prepared = self.prepare_all(call, vec![new]).await?;
         prepared.pop().unwrap_or_else(|| Err(broken("no job")))
     }
 
@@ -64,17 +63,16 @@ impl Ingestion {
     /// The store's.
     pub async fn prepare_all(
         &self,
-        space: &Space,
+        call: &CallContext,
         all: Vec<NewIngestion>,
-        now: Timestamp,
     ) -> Result<Vec<Result<NewJob, IngestionError>>, IngestionError> {
-        let known = self.known_sources(space, &all, now).await?;
+        let known = self.known_sources(call, &all).await?;
         let length: usize = all.iter().map(|new| new.text.len()).sum();
         let together = (all.len() > 1).then(new_uuid);
-        let (this, space) = (self.clone(), space.clone());
+        let (this, call) = (self.clone(), call.clone());
         let write = move || -> Vec<_> {
             all.into_iter()
-                .map(|new| this.job_of(&space, new, (&known, together.as_ref()), now))
+                .map(|new| this.job_of(&call, new, (&known, together.as_ref())))
                 .collect()
         };
 
@@ -92,16 +90,15 @@ impl Ingestion {
 
     fn job_of(
         &self,
-        space: &Space,
+        call: &CallContext,
         new: NewIngestion,
         (known, together): (&ExistingSources, Option<&String>),
-        now: Timestamp,
     ) -> Result<NewJob, IngestionError> {
         if let Some(model) = &new.options.model {
             self.llm.check_model(model).map_err(IngestionError::Model)?;
         }
 
-        let identity = self.identity(space, &new, known, now)?;
+        let identity = self.identity(call, &new, known)?;
         let (user_id, source_id) = (identity.user_id.clone(), Some(identity.id.to_string()));
         let mut order = request::check(new, identity, &self.settings)?;
         let (is_short, is_free) = (order.text.len() <= SMALL, self.is_free(&order));
@@ -135,9 +132,8 @@ impl Ingestion {
     /// Looks up the sources that the requests name by id or path.
     async fn known_sources(
         &self,
-        space: &Space,
+        call: &CallContext,
         all: &[NewIngestion],
-        now: Timestamp,
     ) -> Result<ExistingSources, StoreError> {
         let (mut ids, mut places) = (Vec::new(), Vec::new());
         for new in all {
@@ -145,7 +141,7 @@ impl Ingestion {
                 (Some(id), _) => ids.extend(id.parse::<SourceId>()),
                 // An invalid one is reported later.
                 (None, Some(path)) => {
-                    if let Ok(checked) = self.sources.check(wanted(new), now) {
+                    if let Ok(checked) = self.sources.check(wanted(new), call.now) {
                         places.push((checked.user_id, path.clone()));
                     }
                 }
@@ -154,11 +150,11 @@ impl Ingestion {
         }
 
         let mut known = ExistingSources::default();
-        for source in self.store.list_sources_by_id(space, &ids).await? {
+        for source in self.store.list_sources_by_id(&call.space, &ids).await? {
             known.by_id.insert(source.id.to_string(), source);
         }
 
-        for source in self.store.list_sources_at(space, &places).await? {
+        for source in self.store.list_sources_at(&call.space, &places).await? {
             let place = (source.user_id.clone(), source.path.clone());
             known.by_place.insert(place, source);
         }
@@ -169,17 +165,16 @@ impl Ingestion {
     /// The source of a text: named, found at its path, or to be created.
     fn identity(
         &self,
-        space: &Space,
+        call: &CallContext,
         new: &NewIngestion,
         known: &ExistingSources,
-        now: Timestamp,
     ) -> Result<Identity, IngestionError> {
         if let Some(id) = &new.source_id {
             return self.named(id, new, known);
         }
 
         // Checked now, so that an invalid name is rejected now and not by the job.
-        let checked = self.sources.check(wanted(new), now)?;
+        let checked = self.sources.check(wanted(new), call.now)?;
         let id = match &new.path {
             None => checked.id,
             Some(path) => {
@@ -190,7 +185,7 @@ impl Ingestion {
                         self.sources.check_tags(&found.tags, &new.tags)?;
                         found.id.clone()
                     }
-                    None => SourceId::of_path(space, &checked.user_id, path),
+                    None => SourceId::of_path(&call.space, &checked.user_id, path),
                 }
             }
         };

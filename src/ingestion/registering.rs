@@ -7,6 +7,7 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobError};
+use crate::model::call::CallContext;
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError, titled};
 use crate::store::{StoreError, Tx};
@@ -59,9 +60,9 @@ impl Writer<'_> {
         tx: &mut Tx,
         order: &Order,
         name: Option<String>,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<(Source, bool), WriteError> {
-        let space = self.context.space();
+        let space = &call.space;
         let during = |error| WriteError::Store {
             operation: "find the source",
             table: "sources",
@@ -79,7 +80,7 @@ impl Writer<'_> {
             found = tx.find_source(space, &id).await.map_err(during)?;
         }
         let Some(source) = found else {
-            let created = self.register(tx, order, (id, name), now).await?;
+            let created = self.register(tx, order, (id, name), call).await?;
             return Ok((created, true));
         };
 
@@ -95,7 +96,7 @@ impl Writer<'_> {
 
         let source = Source {
             tags,
-            updated_at: now,
+            updated_at: call.now,
             ..source
         };
 
@@ -113,14 +114,14 @@ impl Writer<'_> {
         tx: &mut Tx,
         source_id: &SourceId,
         order: &Order,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<(i64, Timestamp), WriteError> {
-        let last = tx.find_last_version(self.context.space(), source_id).await;
+        let last = tx.find_last_version(&call.space, source_id).await;
         Ok(
             match last.during("number the version", "source_versions")? {
-                None => (1, now),
-                Some((version, _)) if order.at.is_some() => (version + 1, now),
-                Some((version, moment)) => (version + 1, now.max(moment.plus_micros(1))),
+                None => (1, call.now),
+                Some((version, _)) if order.at.is_some() => (version + 1, call.now),
+                Some((version, moment)) => (version + 1, call.now.max(moment.plus_micros(1))),
             },
         )
     }
@@ -130,9 +131,8 @@ impl Writer<'_> {
         tx: &mut Tx,
         order: &Order,
         (id, filename): (SourceId, Option<String>),
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<Source, WriteError> {
-        let space = self.context.space();
         let new = NewSource {
             id: Some(id),
             filename,
@@ -142,7 +142,7 @@ impl Writer<'_> {
             eligible: true,
         };
 
-        let registered = self.sources.register(tx, space, new, now).await;
+        let registered = self.sources.register(tx, call, new).await;
         registered.map_err(|error| match error {
             SourceError::Store(error) => WriteError::Store {
                 operation: "add the source",

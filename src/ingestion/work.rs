@@ -104,9 +104,8 @@ impl IngestionWork {
         let member = batch.as_ref().map(|batch| batch.enter());
         let session = self
             .llm
-            .job_session(context.space(), context.id(), context.is_first_run())
+            .job_session(context.call_now(), context.id(), context.is_first_run())
             .await?
-            .within(context.budget())
             .with_model(order.model.clone());
         let session = self.llm.keep_free_calls(session);
 

@@ -20,6 +20,7 @@ use crate::base::clock::Timestamp;
 use crate::base::fail_point::fail_point;
 use crate::categories::Taxonomy;
 use crate::jobs::{Ended, JobContext, JobError};
+use crate::model::call::CallContext;
 use crate::model::category::{LeafGrowth, NamedBy};
 use crate::model::chunk::{Move, NewChunk};
 use crate::model::contextual_helper::{HelperOrigin, NewHelper};
@@ -196,14 +197,14 @@ impl Writer<'_> {
         part: &Part<'_>,
         ending: Option<&Ended<'_>>,
     ) -> Result<Written, WriteError> {
-        let (mut tx, source, mut written, now) = self.begin(draft, part).await?;
+        let (mut tx, source, mut written, call) = self.begin(draft, part).await?;
         let (source, is_new) = source;
         // Only now: from here until the commit, all writers of the space wait.
-        self.lock_space(&mut tx, now).await?;
+        self.lock_space(&mut tx, &call).await?;
         let mut counts = None;
         if draft.same.is_none() && draft.order.is_filed() {
             counts = Some(
-                self.write_chunks(&mut tx, draft, part.range.clone(), &mut written, now)
+                self.write_chunks(&mut tx, draft, part.range.clone(), &mut written, &call)
                     .await?,
             );
         }
@@ -215,13 +216,13 @@ impl Writer<'_> {
                 &part.range,
                 part.is_last(),
                 &mut written,
-                now,
+                &call,
             )
             .await?;
         }
 
         if part.is_last() {
-            self.write_words(&mut tx, draft, &source, &written, now)
+            self.write_words(&mut tx, draft, &source, &written, &call)
                 .await?;
             let in_parts = part.so_far.is_some();
             let counts = counts.filter(|_| !in_parts);
@@ -232,13 +233,13 @@ impl Writer<'_> {
                     &source,
                     (in_parts, is_new, counts),
                     &mut written,
-                    now,
+                    &call,
                 )
                 .await?;
 
             // Last, so that the previous version of this source stays where it was.
             self.move_others(&mut tx, draft, &mut written).await?;
-            self.rename_grown(&mut tx, &grown, &mut written, now)
+            self.rename_grown(&mut tx, &grown, &mut written, &call)
                 .await?;
         }
 
@@ -271,11 +272,11 @@ impl Writer<'_> {
         &self,
         draft: &Draft<'_>,
         part: &Part<'_>,
-    ) -> Result<(Tx, (Source, bool), Written, Timestamp), WriteError> {
-        let now = draft
-            .order
-            .at
-            .map_or_else(|| self.context.clock().now(), Timestamp::from_micros);
+    ) -> Result<(Tx, (Source, bool), Written, CallContext), WriteError> {
+        let mut call = self.context.call_now();
+        if let Some(at) = draft.order.at {
+            call.now = Timestamp::from_micros(at);
+        }
 
         let name = match part.so_far {
             Some(_) => None,
@@ -283,27 +284,27 @@ impl Writer<'_> {
         };
 
         let mut tx = self.store.begin().await.during("begin", "sources")?;
-        let (source, written, now) = match part.so_far {
+        let (source, written, call) = match part.so_far {
             Some(written) => (
                 (self.held_source(&mut tx, written).await?, false),
                 written.clone(),
-                now,
+                call,
             ),
             None => {
-                self.write_head(&mut tx, draft, name, part.is_last(), now)
+                self.write_head(&mut tx, draft, name, part.is_last(), &call)
                     .await?
             }
         };
 
-        Ok((tx, source, written, now))
+        Ok((tx, source, written, call))
     }
 
-    async fn lock_space(&self, tx: &mut Tx, now: Timestamp) -> Result<(), WriteError> {
-        let space = self.context.space();
+    async fn lock_space(&self, tx: &mut Tx, call: &CallContext) -> Result<(), WriteError> {
+        let space = &call.space;
         tx.lock_chunks(space)
             .await
             .during("lock the space", "counters")?;
-        tx.settle_depth(space, self.taxonomy.depth(), now)
+        tx.settle_depth(space, self.taxonomy.depth(), call.now)
             .await
             .during("store the depth", "settings")
     }
@@ -327,18 +328,18 @@ impl Writer<'_> {
         )
     }
 
-    /// The source and its new version, which is invisible until it is complete; and the version's
-    /// time.
+    /// The source and its new version, which is invisible until it is complete; and the call at
+    /// the version's time.
     async fn write_head(
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
         name: Option<String>,
         whole: bool,
-        now: Timestamp,
-    ) -> Result<((Source, bool), Written, Timestamp), WriteError> {
-        let space = self.context.space();
-        let (source, is_new) = self.source(tx, draft.order, name, now).await?;
+        call: &CallContext,
+    ) -> Result<((Source, bool), Written, CallContext), WriteError> {
+        let space = &call.space;
+        let (source, is_new) = self.source(tx, draft.order, name, call).await?;
 
         // After the lock of the source, which a deletion takes as well.
         if let Some(same) = &draft.same
@@ -352,10 +353,12 @@ impl Writer<'_> {
         }
 
         let (version, now) = if is_new {
-            (1, now)
+            (1, call.now)
         } else {
-            self.next_version(tx, &source.id, draft.order, now).await?
+            self.next_version(tx, &source.id, draft.order, call).await?
         };
+        // The last version may be newer than this moment.
+        let call = call.at(now);
         let new = NewVersion {
             source_id: &source.id,
             version,
@@ -369,9 +372,9 @@ impl Writer<'_> {
         };
 
         let added = if whole {
-            tx.add_source_version(space, new, now).await
+            tx.add_source_version(space, new, call.now).await
         } else {
-            tx.begin_source_version(space, new, now).await
+            tx.begin_source_version(space, new, call.now).await
         };
 
         let version_id = added.during("add the version", "source_versions")?;
@@ -382,7 +385,7 @@ impl Writer<'_> {
             ..Written::default()
         };
 
-        Ok(((source, is_new), written, now))
+        Ok(((source, is_new), written, call))
     }
 
     /// Makes the version current, unless a newer one exists, and adds its helper; the previous
@@ -395,9 +398,9 @@ impl Writer<'_> {
         source: &Source,
         (in_parts, is_new, counts): (bool, bool, Option<BTreeMap<i64, i64>>),
         written: &mut Written,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<Vec<LeafGrowth>, WriteError> {
-        let space = self.context.space();
+        let space = &call.space;
         let mut grown = Vec::new();
         if in_parts {
             let added = tx
@@ -428,7 +431,7 @@ impl Writer<'_> {
             }
 
             let updated = tx
-                .update_latest_version(space, &source.id, written.version, content, now)
+                .update_latest_version(space, &source.id, written.version, content, call.now)
                 .await;
             updated.during("make it the latest version", "sources")?;
             if in_parts || draft.same.is_some() {
@@ -452,7 +455,7 @@ impl Writer<'_> {
         let stored = |helper: &&NewHelper| helper.origin == HelperOrigin::User || !outranked;
 
         if let Some(helper) = draft.helper.as_ref().filter(stored) {
-            let added = tx.add_helper(space, &source.id, helper, now).await;
+            let added = tx.add_helper(space, &source.id, helper, call.now).await;
             written.helper_version = Some(added.during("add the helper", "contextual_helpers")?);
             written.helper_regenerated =
                 helper.origin == HelperOrigin::Generated && current.is_some();

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::{Jobs, JobsError, parse};
-use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
+use crate::model::call::CallContext;
 use crate::model::job::{Job, JobState};
 use crate::store::Tx;
 
@@ -14,16 +13,10 @@ impl Jobs {
     ///
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it awaits no user, or the store's.
-    pub async fn resume(
-        &self,
-        tx: &mut Tx,
-        space: &Space,
-        id: &str,
-        now: Timestamp,
-    ) -> Result<(), JobsError> {
-        let found = tx.find_job(space, &parse(id)?).await?;
+    pub async fn resume(&self, tx: &mut Tx, call: &CallContext, id: &str) -> Result<(), JobsError> {
+        let found = tx.find_job(&call.space, &parse(id)?).await?;
         let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
-        if job.state != JobState::AwaitingInput || !tx.requeue_job(&job, now).await? {
+        if job.state != JobState::AwaitingInput || !tx.requeue_job(&job, call.now).await? {
             return Err(JobsError::WrongState {
                 state: job.state,
                 wanted: "a job that waits for a helper",
@@ -37,8 +30,8 @@ impl Jobs {
     ///
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it awaits no user, or the store's.
-    pub async fn find_waiting(&self, space: &Space, id: &str) -> Result<Job, JobsError> {
-        check_waiting(self.find(space, id).await?)
+    pub async fn find_waiting(&self, call: &CallContext, id: &str) -> Result<Job, JobsError> {
+        check_waiting(self.find(call, id).await?)
     }
 
     /// A job that awaits its user, locked until the caller's transaction ends.
@@ -48,10 +41,10 @@ impl Jobs {
     pub async fn hold_waiting(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         id: &str,
     ) -> Result<Job, JobsError> {
-        let found = tx.find_job(space, &parse(id)?).await?;
+        let found = tx.find_job(&call.space, &parse(id)?).await?;
         check_waiting(found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?)
     }
 
@@ -61,15 +54,14 @@ impl Jobs {
     /// As [`Jobs::find_waiting`].
     pub async fn update_waiting(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         progress: &Value,
-        now: Timestamp,
     ) -> Result<(), JobsError> {
         let updated = self.store.retry_as("update_waiting", || async {
             let mut tx = self.store.begin().await?;
-            let job = self.hold_waiting(&mut tx, space, id).await?;
-            tx.update_waiting_job(&job, progress, now).await?;
+            let job = self.hold_waiting(&mut tx, call, id).await?;
+            tx.update_waiting_job(&job, progress, call.now).await?;
             Ok(tx.commit().await?)
         });
         updated.await.inspect(|()| self.announce())

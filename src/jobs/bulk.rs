@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use super::changing::count_cancelled;
 use super::{Jobs, JobsError};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
+use crate::model::call::CallContext;
 use crate::model::job::{Job, JobFilter, JobState};
 
 /// Jobs per transaction.
@@ -41,16 +41,15 @@ impl Jobs {
     /// The store's.
     pub async fn cancel_many(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &JobFilter,
         most: usize,
-        now: Timestamp,
     ) -> Result<Changed, JobsError> {
         // Waiting jobs first, so that none of them starts while the others are cancelled.
         let not_over = [JobState::Queued, JobState::AwaitingInput, JobState::Running];
 
         let states = filter.state.map_or(not_over.to_vec(), |state| vec![state]);
-        self.change_many(space, filter, &states, JobState::Cancelled, most, now)
+        self.change_many(call, filter, &states, JobState::Cancelled, most)
             .await
     }
 
@@ -61,14 +60,13 @@ impl Jobs {
     /// [`JobsError::QueueFull`] if not even one fits into the queue, or the store's.
     pub async fn retry_many(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &JobFilter,
         most: usize,
-        now: Timestamp,
     ) -> Result<Changed, JobsError> {
         let state = filter.state.unwrap_or(JobState::Failed);
         let mut done = self
-            .change_many(space, filter, &[state], JobState::Queued, most, now)
+            .change_many(call, filter, &[state], JobState::Queued, most)
             .await?;
         if done.queue_full && done.changed == 0 {
             return Err(self.queue_full(1));
@@ -77,7 +75,7 @@ impl Jobs {
         if filter.can_match() {
             let superseded = self
                 .store
-                .count_superseded_jobs(space, state, filter, most)
+                .count_superseded_jobs(&call.space, state, filter, most)
                 .await?;
             done.superseded = usize::try_from(superseded).unwrap_or(0);
         }
@@ -87,12 +85,11 @@ impl Jobs {
 
     async fn change_many(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &JobFilter,
         states: &[JobState],
         next: JobState,
         most: usize,
-        now: Timestamp,
     ) -> Result<Changed, JobsError> {
         let mut found = Vec::new();
         for state in states {
@@ -104,7 +101,7 @@ impl Jobs {
             let current = next == JobState::Queued;
             found.extend(
                 self.store
-                    .list_matching_jobs(space, *state, filter, current, wanted)
+                    .list_matching_jobs(&call.space, *state, filter, current, wanted)
                     .await?,
             );
         }
@@ -121,7 +118,7 @@ impl Jobs {
         for some in found.chunks_mut(AT_ONCE) {
             // In the same order as lease renewals, to avoid deadlocks.
             some.sort();
-            let (changed, queue_full) = self.change_some(space, some, states, next, now).await?;
+            let (changed, queue_full) = self.change_some(call, some, states, next).await?;
             if next == JobState::Cancelled {
                 changed.iter().for_each(count_cancelled);
             }
@@ -141,11 +138,10 @@ impl Jobs {
     /// full before the others.
     async fn change_some(
         &self,
-        space: &Space,
+        call: &CallContext,
         ids: &[JobId],
         states: &[JobState],
         next: JobState,
-        now: Timestamp,
     ) -> Result<(Vec<Job>, bool), JobsError> {
         self.store
             .retry_as("change_jobs", || async {
@@ -155,12 +151,12 @@ impl Jobs {
 
                 for id in ids {
                     let found = tx
-                        .find_job(space, id)
+                        .find_job(&call.space, id)
                         .await?
                         .filter(|job| states.contains(&job.state));
 
                     let Some(job) = found else { continue };
-                    match self.apply(&mut tx, &job, next, now).await {
+                    match self.apply(&mut tx, call, &job, next).await {
                         Ok(true) => changed.push(job),
                         Ok(false) | Err(JobsError::Erased(_)) => {}
                         Err(JobsError::QueueFull { .. }) => {

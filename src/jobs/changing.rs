@@ -1,8 +1,8 @@
 //! Cancels and retries jobs, and deletes the logs of those that end.
 
 use super::{Jobs, JobsError, parse};
-use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::SourceId;
+use crate::model::call::CallContext;
 use crate::model::job::{Claim, ERASED, Job, JobState};
 use crate::store::{StoreError, Tx};
 
@@ -12,15 +12,14 @@ impl Jobs {
     ///
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it has ended, or the store's.
-    pub async fn cancel(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
+    pub async fn cancel(&self, call: &CallContext, id: &str) -> Result<Job, JobsError> {
         let job = self
             .change(
-                space,
+                call,
                 id,
                 "cancel_job",
                 JobState::Cancelled,
                 "an unfinished job",
-                now,
             )
             .await?;
 
@@ -33,11 +32,10 @@ impl Jobs {
     pub async fn cancel_about(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         id: &SourceId,
-        now: Timestamp,
     ) -> Result<Vec<Job>, StoreError> {
-        let cancelled = tx.cancel_jobs_about(space, id, now).await?;
+        let cancelled = tx.cancel_jobs_about(&call.space, id, call.now).await?;
         for job in &cancelled {
             self.tidy(tx, &job.claim()).await?;
         }
@@ -57,14 +55,13 @@ impl Jobs {
     /// # Errors
     /// [`JobsError::NotFound`], [`JobsError::WrongState`] if it is neither,
     /// [`JobsError::QueueFull`], or the store's.
-    pub async fn retry(&self, space: &Space, id: &str, now: Timestamp) -> Result<Job, JobsError> {
+    pub async fn retry(&self, call: &CallContext, id: &str) -> Result<Job, JobsError> {
         self.change(
-            space,
+            call,
             id,
             "retry_job",
             JobState::Queued,
             "a failed or cancelled job",
-            now,
         )
         .await
     }
@@ -80,17 +77,16 @@ impl Jobs {
 
     async fn change(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         name: &'static str,
         next: JobState,
         wanted: &'static str,
-        now: Timestamp,
     ) -> Result<Job, JobsError> {
         let parsed = parse(id)?;
         let changed = self.store.retry_as(name, || async {
             let mut tx = self.store.begin().await?;
-            let found = tx.find_job(space, &parsed).await?;
+            let found = tx.find_job(&call.space, &parsed).await?;
             let job = found.ok_or_else(|| JobsError::NotFound(id.to_owned()))?;
 
             // A user can queue only jobs that have ended.
@@ -103,7 +99,7 @@ impl Jobs {
                 });
             }
 
-            if !self.apply(&mut tx, &job, next, now).await? {
+            if !self.apply(&mut tx, call, &job, next).await? {
                 // It changed between the read and the write: read again.
                 return Err(StoreError::Contended {
                     cause: "the job changed its state".to_owned(),
@@ -117,7 +113,7 @@ impl Jobs {
 
         changed.await?;
         self.announce();
-        self.find(space, id).await
+        self.find(call, id).await
     }
 
     /// Cancels or requeues a job that the transaction has read; `false` if it changed between the
@@ -125,12 +121,12 @@ impl Jobs {
     pub(super) async fn apply(
         &self,
         tx: &mut Tx,
+        call: &CallContext,
         job: &Job,
         next: JobState,
-        now: Timestamp,
     ) -> Result<bool, JobsError> {
         if next == JobState::Cancelled {
-            let cancelled = tx.cancel_job(job, now).await?;
+            let cancelled = tx.cancel_job(job, call.now).await?;
             self.tidy(tx, &job.claim()).await?;
             return Ok(cancelled);
         }
@@ -143,7 +139,7 @@ impl Jobs {
             return Err(self.queue_full(1));
         }
 
-        Ok(tx.requeue_job(job, now).await?)
+        Ok(tx.requeue_job(job, call.now).await?)
     }
 }
 

@@ -11,6 +11,7 @@ use super::{JobError, Jobs};
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::fail_point::fail_point;
 use crate::base::ids::{JobId, Space};
+use crate::model::call::CallContext;
 use crate::model::job::{
     Claim, ClaimedJob, Detail, FIRST_FENCE, Job, JobLog, JobRecord, Record, Report,
 };
@@ -124,9 +125,12 @@ impl JobContext {
         )
     }
 
-    /// The API key whose daily caps count its calls.
-    pub fn budget(&self) -> Option<KeyBudget> {
-        self.inner.budget.clone()
+    /// The call context of this moment: a job takes a new one where it needs the time.
+    pub fn call_now(&self) -> CallContext {
+        CallContext {
+            budget: self.inner.budget.clone(),
+            ..CallContext::new(self.space().clone(), self.inner.clock.now())
+        }
     }
 
     /// Whether the job has never run before: it has saved nothing and called no model.

@@ -22,10 +22,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
 use crate::config;
+use crate::model::call::CallContext;
 use crate::model::job::{Job, JobEvent, JobFilter, JobState, NewJob};
-use crate::model::llm_call::{KeyBudget, LlmCall, Payer};
+use crate::model::llm_call::{LlmCall, Payer};
 use crate::store::{JobPage, QueueDepth, Store, StoreError, Tx, as_store_error};
 
 pub use bulk::Changed;
@@ -102,35 +103,32 @@ impl Jobs {
         }
     }
 
-    /// Queues a job inside the caller's transaction; call [`Jobs::announce`] once that is
-    /// committed.
+    /// Queues a job that no API key pays for inside the caller's transaction; call
+    /// [`Jobs::announce`] once that is committed.
     ///
     /// # Errors
     /// [`JobsError::QueueFull`], or the store's.
     pub async fn enqueue(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         new: &NewJob,
-        now: Timestamp,
     ) -> Result<Job, JobsError> {
-        self.enqueue_for(tx, space, new, None, now).await
+        self.enqueue_for(tx, &call.unpaid(), new).await
     }
 
-    /// Queues a job whose model calls count towards the caps of `payer`.
+    /// Queues a job whose model calls count towards the caps of the key that pays for the call.
     ///
     /// # Errors
     /// [`JobsError::QueueFull`], or the store's.
     pub async fn enqueue_for(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         new: &NewJob,
-        payer: Option<&KeyBudget>,
-        now: Timestamp,
     ) -> Result<Job, JobsError> {
         let new = std::slice::from_ref(new);
-        let queued = self.enqueue_all(tx, space, new, payer, now).await?;
+        let queued = self.enqueue_all(tx, call, new).await?;
         queued
             .into_iter()
             .next()
@@ -139,20 +137,24 @@ impl Jobs {
 
     /// Queues jobs in their order inside the caller's transaction, all or none; call
     /// [`Jobs::announce`] once that is committed. Their model calls count towards the caps of
-    /// `payer`.
+    /// the key that pays for the call.
     ///
     /// # Errors
     /// [`JobsError::QueueFull`], or the store's.
     pub async fn enqueue_all(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         new: &[NewJob],
-        payer: Option<&KeyBudget>,
-        now: Timestamp,
     ) -> Result<Vec<Job>, JobsError> {
         let queued = tx
-            .add_jobs(space, new, payer, self.max_queued(), now)
+            .add_jobs(
+                &call.space,
+                new,
+                call.budget.as_ref(),
+                self.max_queued(),
+                call.now,
+            )
             .await?;
         queued.ok_or_else(|| self.queue_full(new.len()))
     }
@@ -181,8 +183,8 @@ impl Jobs {
 
     /// # Errors
     /// [`JobsError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: &str) -> Result<Job, JobsError> {
-        let found = self.store.find_job(space, &parse(id)?).await?;
+    pub async fn find(&self, call: &CallContext, id: &str) -> Result<Job, JobsError> {
+        let found = self.store.find_job(&call.space, &parse(id)?).await?;
         found.ok_or_else(|| JobsError::NotFound(id.to_owned()))
     }
 
@@ -193,14 +195,14 @@ impl Jobs {
     /// [`JobsError::NotFound`], or the store's.
     pub async fn wait(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         patience: Duration,
     ) -> Result<Job, JobsError> {
         let deadline = tokio::time::Instant::now() + patience;
         let mut changed = self.changed.subscribe();
         loop {
-            let job = self.find(space, id).await?;
+            let job = self.find(call, id).await?;
             if job.state.is_final()
                 || job.state == JobState::AwaitingInput
                 || tokio::time::Instant::now() >= deadline
@@ -220,14 +222,14 @@ impl Jobs {
     /// A page of the space's jobs, newest first.
     pub async fn list(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &JobFilter,
         page: &JobPage,
     ) -> Result<Vec<Job>, JobsError> {
         if !filter.can_match() {
             return Ok(Vec::new());
         }
-        Ok(self.store.list_jobs(space, filter, page).await?)
+        Ok(self.store.list_jobs(&call.space, filter, page).await?)
     }
 
     /// The last few errors of a job, oldest first.
@@ -273,12 +275,15 @@ impl Jobs {
     /// Events after `seq`; waits up to a timeout if there are none.
     pub async fn events(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &JobId,
         after: i64,
     ) -> Result<Vec<JobEvent>, JobsError> {
         let mut changed = self.changed.subscribe();
-        let events = self.store.list_job_events(space, id, after, 200).await?;
+        let events = self
+            .store
+            .list_job_events(&call.space, id, after, 200)
+            .await?;
         if !events.is_empty() {
             return Ok(events);
         }
@@ -289,7 +294,10 @@ impl Jobs {
         {
             tokio::time::sleep(GATHER).await;
         }
-        Ok(self.store.list_job_events(space, id, after, 200).await?)
+        Ok(self
+            .store
+            .list_job_events(&call.space, id, after, 200)
+            .await?)
     }
 
     /// How many jobs wait or run, over all spaces.

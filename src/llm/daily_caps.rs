@@ -62,7 +62,7 @@ impl Llm {
         session: &Session,
         expected: Spent,
     ) -> Result<Option<Reservation>, LlmError> {
-        let key = session.budget.as_ref().map(|budget| {
+        let key = session.call.budget.as_ref().map(|budget| {
             let caps = Caps {
                 calls: budget.calls,
                 tokens: budget.tokens,
@@ -72,7 +72,7 @@ impl Llm {
         });
 
         let space = (
-            Purse::Space(session.space.clone()),
+            Purse::Space(session.call.space.clone()),
             self.settings().caps.space_day,
         );
 

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use memoir_embedded_model::EmbeddedModel;
 use memoir_text::tokens::quarter_estimate;
 use serde_json::json;
 
@@ -13,7 +14,6 @@ use super::provider::{Finish, Mode, Reply};
 use super::record::{Attempts, Plan};
 use super::send::Target;
 use super::{Llm, LlmError, Session, measure};
-use crate::embedded_model::EmbeddedModel;
 use crate::model::llm_call::CallOutcome;
 
 /// The stage of its calls in the record.

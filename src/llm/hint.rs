@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::category::CategoryContents;
+use memoir_embedded_model::CategoryContents;
 
 /// What the categories of a task contain; empty by default.
 #[derive(Debug, Clone, Default)]

@@ -59,8 +59,9 @@ pub use session::Session;
 pub use task::{Fault, Items, Task};
 
 use crate::base::clock::{Clock, Timestamp};
-use crate::base::ids::{JobId, Space};
+use crate::base::ids::JobId;
 use crate::config;
+use crate::model::call::CallContext;
 use crate::model::llm_call::{Payer, Spent, UsageDay};
 use crate::store::{Journal, Store, StoreError, UsageFilter, UsagePlace};
 use daily_caps::DailySpending;
@@ -140,7 +141,7 @@ impl Llm {
     /// The ledger cannot be read.
     pub async fn job_session(
         &self,
-        space: &Space,
+        call: CallContext,
         id: &JobId,
         is_first_run: bool,
     ) -> Result<Session, StoreError> {
@@ -149,17 +150,11 @@ impl Llm {
         } else {
             self.inner.journal.flush().await?;
             let payer = Payer::Job(id.clone());
-            self.inner.store.find_spent_by(space, &payer).await?
+            self.inner.store.find_spent_by(&call.space, &payer).await?
         };
 
         let caps = self.settings().caps.job;
-        Ok(Session::of_job(
-            space.clone(),
-            id.clone(),
-            caps,
-            spent,
-            last_seq + 1,
-        ))
+        Ok(Session::of_job(call, id.clone(), caps, spent, last_seq + 1))
     }
 
     /// For a job that writes its free calls itself when it ends. Those that it has not written when
@@ -175,7 +170,7 @@ impl Llm {
     /// The ledger cannot be read.
     pub async fn usage(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &UsageFilter,
         after: Option<&UsagePlace>,
         limit: usize,
@@ -183,8 +178,8 @@ impl Llm {
         self.inner.journal.flush().await?;
         let store = &self.inner.store;
         tokio::try_join!(
-            store.list_usage_days(space, filter, after, limit),
-            store.find_usage_total(space, filter)
+            store.list_usage_days(&call.space, filter, after, limit),
+            store.find_usage_total(&call.space, filter)
         )
     }
 

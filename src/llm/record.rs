@@ -146,6 +146,7 @@ impl<'a> Call<'a> {
             provider_params: plan.params.clone(),
             key_id: attempts
                 .session
+                .call
                 .budget
                 .as_ref()
                 .map(|budget| budget.key_id.clone()),
@@ -259,7 +260,7 @@ impl<'a> Call<'a> {
             response_id: id,
             response_model: answered_by,
             error: error.or_else(|| (outcome != CallOutcome::Ok).then(|| outcome.into_str())),
-            traceparent: session.traceparent.as_deref(),
+            traceparent: session.call.traceparent.as_deref(),
             payer: &session.payer,
         });
 

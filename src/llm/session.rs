@@ -9,7 +9,8 @@ use super::LlmError;
 use super::recorded_answers::{Recalled, Record};
 use crate::base::ids::{JobId, Space};
 use crate::config::llm::Caps;
-use crate::model::llm_call::{KeyBudget, LlmCall, Payer, Spent};
+use crate::model::call::CallContext;
+use crate::model::llm_call::{LlmCall, Payer, Spent};
 use crate::store::{CallEntry, CallPart, Journal};
 
 /// Free calls of a job that are kept until it ends; if there are more, they go to the ledger.
@@ -17,7 +18,7 @@ const MAX_KEPT: usize = 50;
 
 /// One caller.
 pub struct Session {
-    pub(super) space: Space,
+    pub(super) call: CallContext,
     pub(super) payer: Payer,
     /// `provider:model` for every task, instead of the configured models.
     pub(super) model: Option<String>,
@@ -25,10 +26,6 @@ pub struct Session {
     /// Probes this model: no other model may answer instead, and it is called even while it is
     /// avoided.
     pub(super) probing: bool,
-    /// The trace that its spans belong to.
-    pub(super) traceparent: Option<String>,
-    /// The API key whose daily caps apply.
-    pub(super) budget: Option<KeyBudget>,
     caps: Caps,
     /// Where the free calls of a job go that it does not write itself.
     journal: Option<Journal>,
@@ -54,13 +51,13 @@ struct State {
 
 impl Session {
     /// For an API caller without its own record.
-    pub fn of_caller(space: Space) -> Self {
-        Self::of(space, Payer::Request, Caps::default())
+    pub fn of_caller(call: CallContext) -> Self {
+        Self::of(call, Payer::Request, Caps::default())
     }
 
     /// For a job; `spent` and `next_seq` continue the ledger of its earlier attempts.
-    pub fn of_job(space: Space, id: JobId, caps: Caps, spent: Spent, next_seq: i64) -> Self {
-        let session = Self::of(space, Payer::Job(id), caps);
+    pub fn of_job(call: CallContext, id: JobId, caps: Caps, spent: Spent, next_seq: i64) -> Self {
+        let session = Self::of(call, Payer::Job(id), caps);
         *session.state() = State {
             next_seq,
             spent,
@@ -77,20 +74,18 @@ impl Session {
     }
 
     /// For a query.
-    pub fn of_query(space: Space, id: String, caps: Caps) -> Self {
-        Self::of(space, Payer::Query(id), caps)
+    pub fn of_query(call: CallContext, id: String, caps: Caps) -> Self {
+        Self::of(call, Payer::Query(id), caps)
     }
 
     /// For a payer with its caps.
-    pub fn of(space: Space, payer: Payer, caps: Caps) -> Self {
+    pub fn of(call: CallContext, payer: Payer, caps: Caps) -> Self {
         Self {
-            space,
+            call,
             payer,
             model: None,
             deterministic: false,
             probing: false,
-            traceparent: None,
-            budget: None,
             caps,
             journal: None,
             state: Mutex::new(State {
@@ -101,8 +96,8 @@ impl Session {
     }
 
     /// For a recorded replay: no model is called, and nothing is recorded.
-    pub fn of_record(space: Space, id: String, calls: Vec<LlmCall>) -> Self {
-        let session = Self::of(space, Payer::Query(id), Caps::default());
+    pub fn of_record(call: CallContext, id: String, calls: Vec<LlmCall>) -> Self {
+        let session = Self::of(call, Payer::Query(id), Caps::default());
         session.state().record = Record::alone(calls);
         session
     }
@@ -161,23 +156,14 @@ impl Session {
         self
     }
 
-    /// Adds its spans to the caller's trace.
-    #[must_use]
-    pub fn traced_by(mut self, traceparent: Option<String>) -> Self {
-        self.traceparent = traceparent;
-        self
-    }
-
-    /// Counts its calls for an API key and applies the key's daily caps.
-    #[must_use]
-    pub fn within(mut self, budget: Option<KeyBudget>) -> Self {
-        self.budget = budget;
-        self
+    /// The call that it belongs to. Its time is that of the beginning of the session.
+    pub fn call(&self) -> &CallContext {
+        &self.call
     }
 
     /// The space that it works in.
     pub fn space(&self) -> &Space {
-        &self.space
+        &self.call.space
     }
 
     /// What was spent, including earlier attempts.
@@ -278,7 +264,7 @@ impl Session {
 
     fn entry(&self, call: LlmCall, part: CallPart) -> CallEntry {
         CallEntry {
-            space: self.space.clone(),
+            space: self.call.space.clone(),
             payer: self.payer.clone(),
             call,
             part,

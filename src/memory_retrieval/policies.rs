@@ -5,18 +5,21 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hashlink::LruCache;
+use memoir_policy::{Policy, Settings, SettingsFault};
 use memoir_text::field_error::FieldError;
+use serde_json::Value;
 
 use super::permits::Permits;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::policy::{Policy, Settings, SettingsFault};
+use crate::model::call::CallContext;
 use crate::store::{PolicyRow, Store, StoreError};
 
 /// The policy that `/v1/admin/memory-settings` changes.
 pub const RETRIEVAL: &str = "retrieval";
-/// Its version before any change: the built-in defaults, which no row holds.
-const BUILT_IN: i64 = 0;
+/// Its versions before any change, which no row holds: as it was first published, and the defaults.
+const PUBLISHED: i64 = 0;
+const DEFAULT: i64 = 1;
 /// Compiled policies that are kept.
 const MAX_COMPILED: usize = 256;
 
@@ -101,6 +104,8 @@ pub enum PolicyError {
     NotFound(PolicyName),
     #[error("the settings are invalid")]
     Invalid(Vec<FieldError>),
+    #[error("the settings have changed since you read them")]
+    Changed,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -139,18 +144,23 @@ impl MemoryPolicies {
     /// There is no such policy or version; or the store's.
     pub async fn find(
         &self,
-        space: &Space,
+        call: &CallContext,
         wanted: &PolicyName,
     ) -> Result<StoredPolicy, PolicyError> {
         let row = match wanted.version {
-            Some(BUILT_IN) => None,
-            version => self.store.find_policy(space, &wanted.name, version).await?,
+            Some(PUBLISHED) => None,
+            version => {
+                self.store
+                    .find_policy(&call.space, &wanted.name, version)
+                    .await?
+            }
         };
         if let Some(row) = row {
-            return self.ready(space, row).await;
+            return self.ready(call, row).await;
         }
-        if wanted.name == RETRIEVAL && wanted.version.unwrap_or(BUILT_IN) == BUILT_IN {
-            return Ok(built_in()?);
+        let version = wanted.version.unwrap_or(DEFAULT);
+        if wanted.name == RETRIEVAL && (PUBLISHED..=DEFAULT).contains(&version) {
+            return Ok(built_in(version)?);
         }
 
         Err(PolicyError::NotFound(wanted.clone()))
@@ -160,50 +170,76 @@ impl MemoryPolicies {
     ///
     /// # Errors
     /// The store's.
-    pub async fn current(&self, space: &Space) -> Result<StoredPolicy, PolicyError> {
+    pub async fn current(&self, call: &CallContext) -> Result<StoredPolicy, PolicyError> {
         let wanted = PolicyName {
             name: RETRIEVAL.to_owned(),
             version: None,
         };
-        self.find(space, &wanted).await
+        self.find(call, &wanted).await
     }
 
-    /// Stores new settings as the next version of the retrieval policy.
+    /// The current settings, without their patterns: what is stored may have become invalid, and
+    /// must still be replaceable.
+    async fn uncompiled(&self, space: &Space) -> Result<PolicyVersion, PolicyError> {
+        match self.store.find_policy(space, RETRIEVAL, None).await? {
+            Some(row) => Ok(version(row)?),
+            None => Ok(built_in(DEFAULT)?.into()),
+        }
+    }
+
+    /// Stores changed settings as the next version of the retrieval policy. `edit` makes them of the
+    /// current ones; it is called again if somebody else was faster. The condition on the current
+    /// ones is checked last: invalid settings are invalid, whatever the condition says.
     ///
     /// # Errors
-    /// The settings are invalid; or the store's.
+    /// The settings are invalid, or what `edit` returns; the condition does not hold; or the store's.
     pub async fn change(
         &self,
-        space: &Space,
-        settings: Settings,
-        now: Timestamp,
+        call: &CallContext,
+        condition: impl Fn(&PolicyVersion) -> bool,
+        edit: impl Fn(&PolicyVersion) -> Result<Settings, PolicyError>,
     ) -> Result<StoredPolicy, PolicyError> {
-        let body = serde_json::to_string(&settings).map_err(|error| StoreError::Broken {
-            cause: error.to_string(),
-        })?;
-        let policy = self.compile(settings).await?;
-        let version = self
-            .store
-            .add_policy_version(space, RETRIEVAL, RETRIEVAL, &body, now)
-            .await?;
+        loop {
+            let current = self.uncompiled(&call.space).await?;
+            let settings = edit(&current)?;
+            let body = serde_json::to_string(&settings).map_err(|error| StoreError::Broken {
+                cause: error.to_string(),
+            })?;
+            let (policy, version) = (self.compile(settings).await?, current.version + 1);
+            if !condition(&current) {
+                return Err(PolicyError::Changed);
+            }
 
-        Ok(StoredPolicy {
-            name: RETRIEVAL.to_owned(),
-            version,
-            policy,
-            created_at: Some(now),
-        })
+            let added = self
+                .store
+                .add_policy_version(
+                    &call.space,
+                    (RETRIEVAL, version),
+                    RETRIEVAL,
+                    &body,
+                    call.now,
+                )
+                .await?;
+            if added {
+                return Ok(StoredPolicy {
+                    name: RETRIEVAL.to_owned(),
+                    version,
+                    policy,
+                    created_at: Some(call.now),
+                });
+            }
+        }
     }
 
     /// The current version of every policy.
     ///
     /// # Errors
     /// The store's.
-    pub async fn list(&self, space: &Space) -> Result<Vec<PolicyVersion>, PolicyError> {
-        let rows = self.store.list_policies(space).await?;
+    pub async fn list(&self, call: &CallContext) -> Result<Vec<PolicyVersion>, PolicyError> {
+        let rows = self.store.list_policies(&call.space).await?;
         let mut policies = Vec::with_capacity(rows.len() + 1);
         if rows.iter().all(|row| row.name != RETRIEVAL) {
-            policies.push(built_in()?.into());
+            policies.push(built_in(DEFAULT)?.into());
         }
         for row in rows {
             policies.push(version(row)?);
@@ -217,7 +253,7 @@ impl MemoryPolicies {
     /// There is no such policy; or the store's.
     pub async fn versions(
         &self,
-        space: &Space,
+        call: &CallContext,
         name: &PolicyName,
         below: Option<i64>,
         limit: usize,
@@ -225,32 +261,37 @@ impl MemoryPolicies {
         let below = below.unwrap_or(i64::MAX);
         let rows = self
             .store
-            .list_policy_versions(space, &name.name, below, limit)
+            .list_policy_versions(&call.space, &name.name, below, limit)
             .await?;
         let is_retrieval = name.name == RETRIEVAL;
         if rows.is_empty() && !is_retrieval {
             return Err(PolicyError::NotFound(name.clone()));
         }
 
-        let complete = rows.len() < limit;
         let mut versions = Vec::with_capacity(rows.len() + 1);
         for row in rows {
             versions.push(version(row)?);
         }
-        if is_retrieval && complete && below > BUILT_IN {
-            versions.push(built_in()?.into());
+        for built_in_version in [DEFAULT, PUBLISHED] {
+            // A row may have the number of the defaults: there was a time without them.
+            let oldest = versions
+                .last()
+                .map_or(below, |one: &PolicyVersion| one.version);
+            if is_retrieval && versions.len() < limit && built_in_version < oldest {
+                versions.push(built_in(built_in_version)?.into());
+            }
         }
         Ok(versions)
     }
 
-    async fn ready(&self, space: &Space, row: PolicyRow) -> Result<StoredPolicy, PolicyError> {
+    async fn ready(&self, call: &CallContext, row: PolicyRow) -> Result<StoredPolicy, PolicyError> {
         let PolicyVersion {
             name,
             version,
             settings,
             created_at,
         } = version(row)?;
-        let key = (space.clone(), name.clone(), version);
+        let key = (call.space.clone(), name.clone(), version);
         let known = self.compiled().get(&key).cloned();
         let policy = if let Some(policy) = known {
             policy
@@ -299,9 +340,18 @@ fn stored_before(name: &str, version: i64, error: PolicyError) -> PolicyError {
 }
 
 fn version(row: PolicyRow) -> Result<PolicyVersion, StoreError> {
-    let settings = serde_json::from_str(&row.body_json).map_err(|error| StoreError::Broken {
+    let broken = |error: serde_json::Error| StoreError::Broken {
         cause: format!("policy {}@{}: {error}", row.name, row.version),
-    })?;
+    };
+    let mut body: Value = serde_json::from_str(&row.body_json).map_err(broken)?;
+    // Stored before there was a choice.
+    if let Some(retrieval) = body.get_mut("retrieval").and_then(Value::as_object_mut) {
+        retrieval
+            .entry("clipping")
+            .or_insert_with(|| "first".into());
+    }
+
+    let settings = serde_json::from_value(body).map_err(broken)?;
     Ok(PolicyVersion {
         name: row.name,
         version: row.version,
@@ -310,16 +360,28 @@ fn version(row: PolicyRow) -> Result<PolicyVersion, StoreError> {
     })
 }
 
-/// The defaults, which every space has before its first change.
-pub(super) fn built_in() -> Result<StoredPolicy, SettingsFault> {
+/// A version that every space has before its first change.
+pub(super) fn built_in(version: i64) -> Result<StoredPolicy, SettingsFault> {
+    type Compiled = LazyLock<Result<Arc<Policy>, SettingsFault>>;
     // Compiled once: to compile the patterns takes longer than to store a message.
-    static POLICY: LazyLock<Result<Arc<Policy>, SettingsFault>> =
-        LazyLock::new(|| Policy::new(Settings::default()).map(Arc::new));
+    static OF_DEFAULTS: Compiled = LazyLock::new(|| Policy::new(Settings::default()).map(Arc::new));
+    static AS_PUBLISHED: Compiled =
+        LazyLock::new(|| Policy::new(Settings::published()).map(Arc::new));
 
+    let policy = if version == PUBLISHED {
+        &AS_PUBLISHED
+    } else {
+        &OF_DEFAULTS
+    };
     Ok(StoredPolicy {
         name: RETRIEVAL.to_owned(),
-        version: BUILT_IN,
-        policy: POLICY.clone()?,
+        version,
+        policy: (**policy).clone()?,
         created_at: None,
     })
+}
+
+/// The policy to use if the store does not answer.
+pub(super) fn defaults() -> Result<StoredPolicy, SettingsFault> {
+    built_in(DEFAULT)
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use memoir_policy::time_limit::TimeLimit;
+use memoir_policy::{Candidate, Outcome, Policy, Settings, run};
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 
 use super::policies::{MemoryPolicies, PolicyError};
-use crate::base::ids::Space;
-use crate::policy::time_limit::TimeLimit;
-use crate::policy::{Candidate, Outcome, Policy, Settings, run};
+use crate::model::call::CallContext;
 
 /// How long the redaction of a payload, or of one text to be stored, may take. Ordinary patterns
 /// take a few milliseconds for the longest message.
@@ -33,8 +33,9 @@ impl MemoryPolicies {
         &self,
         policy: Arc<Policy>,
         candidates: Vec<Candidate>,
+        query: String,
     ) -> Result<Outcome, PolicyError> {
-        let work = move || run(&policy, candidates, TimeLimit::of(MAX_REDACTION));
+        let work = move || run(&policy, candidates, &query, TimeLimit::of(MAX_REDACTION));
         Ok(self.permits.run_stored(work).await?)
     }
 
@@ -46,8 +47,9 @@ impl MemoryPolicies {
         &self,
         policy: Arc<Policy>,
         candidates: Vec<Candidate>,
+        query: String,
     ) -> Result<Outcome, PolicyError> {
-        let work = move || run(&policy, candidates, TimeLimit::of(MAX_REDACTION));
+        let work = move || run(&policy, candidates, &query, TimeLimit::of(MAX_REDACTION));
         Ok(self.permits.run_trial(work).await?)
     }
 
@@ -59,10 +61,11 @@ impl MemoryPolicies {
         &self,
         settings: Settings,
         candidates: Vec<Candidate>,
+        query: String,
     ) -> Result<(Arc<Policy>, Outcome), PolicyError> {
         let work = move || {
             let policy = Policy::new(settings)?;
-            let outcome = run(&policy, candidates, TimeLimit::of(MAX_REDACTION));
+            let outcome = run(&policy, candidates, &query, TimeLimit::of(MAX_REDACTION));
             Ok((Arc::new(policy), outcome))
         };
         self.permits.run_trial(work).await?
@@ -75,10 +78,10 @@ impl MemoryPolicies {
     /// A text is too long, or a pattern takes too long on it; or the store's.
     pub async fn redact_for_storage(
         &self,
-        space: &Space,
+        call: &CallContext,
         texts: impl Iterator<Item = NewText>,
     ) -> Result<Vec<Option<String>>, PolicyError> {
-        let policy = self.current(space).await?.policy;
+        let policy = self.current(call).await?.policy;
         if !policy.redacts_before_storing() {
             return Ok(texts.map(|_| None).collect());
         }

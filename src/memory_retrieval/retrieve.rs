@@ -5,6 +5,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use memoir_index::{Hit, Kind, rank};
+use memoir_policy::settings::{Overrides, SearchType};
+use memoir_policy::{Candidate, MemoryType, Outcome, Policy, Speaker};
 use memoir_text::text::{char_count, has_control_but_breaks};
 use memoir_text::tokens::TokenCounter;
 use strum::IntoStaticStr;
@@ -13,14 +16,14 @@ use super::cache::{Key, ResultCache};
 use super::metrics::{Counted, RetrievalMetrics};
 use super::policies::{MemoryPolicies, PolicyError, PolicyName, RETRIEVAL, StoredPolicy};
 use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::{Space, ThreadId, memory_group};
+use crate::base::ids::{ThreadId, memory_group};
 use crate::config;
 use crate::llm::Session;
+use crate::model::call::CallContext;
 use crate::model::memory::{Memory, MemoryKind};
-use crate::policy::settings::{Overrides, SearchType};
-use crate::policy::{Candidate, MemoryType, Outcome, Policy, Speaker};
-use crate::retrieval::Retrieval;
-use crate::search::{Kind, Search, SearchError};
+use crate::retrieval::{MemoryItem, Retrieval};
+use crate::search::memories::MemoryQuery;
+use crate::search::{Search, SearchError};
 use crate::store::{Store, StoreError};
 
 /// The longest query in characters.
@@ -28,6 +31,10 @@ const MAX_QUERY_CHARS: usize = 4_000;
 /// Results that are fetched for each one that is wanted, because some are dropped.
 const FETCHED_PER_RESULT: usize = 2;
 const MINUTE: i64 = 60_000_000;
+/// The share of the score that a memory loses which is no better than the average one.
+const BEHIND: f64 = 0.5;
+/// What stands next to a good memory has at least this share of the standing of the best.
+const NEAR: f64 = 0.15;
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -36,6 +43,7 @@ pub struct RetrievalInput {
     pub session_id: Option<String>,
     pub use_memory: bool,
     pub query: String,
+    pub exclude_message_id: Option<String>,
     pub policy: Option<PolicyName>,
     pub overrides: Overrides,
 }
@@ -122,6 +130,7 @@ enum SearchFault {
 #[derive(Clone)]
 pub struct MemoryRetrieval {
     store: Store,
+    search: Search,
     retrieval: Retrieval,
     policies: MemoryPolicies,
     settings: config::Memory,
@@ -146,8 +155,9 @@ impl MemoryRetrieval {
         settings: config::Memory,
     ) -> Self {
         Self {
-            retrieval: Retrieval::new(store.clone(), search),
+            retrieval: Retrieval::new(store.clone(), search.clone()),
             store,
+            search,
             policies,
             settings,
             cache: Arc::new(ResultCache::new()),
@@ -156,8 +166,8 @@ impl MemoryRetrieval {
     }
 
     /// The figures of a space.
-    pub fn metrics(&self, space: &Space) -> RetrievalMetrics {
-        self.counted.of(space)
+    pub fn metrics(&self, call: &CallContext) -> RetrievalMetrics {
+        self.counted.of(&call.space)
     }
 
     /// Retrieves the memories for a query.
@@ -169,10 +179,9 @@ impl MemoryRetrieval {
         &self,
         session: &Session,
         input: &RetrievalInput,
-        now: Timestamp,
     ) -> Result<Retrieved, PolicyError> {
-        let (begun, space) = (Instant::now(), session.space());
-        let (stored, reachable) = self.policy(space, input).await?;
+        let (begun, call) = (Instant::now(), session.call());
+        let (stored, reachable) = self.policy(call, input).await?;
         let settings = stored.policy.settings().with(&input.overrides);
         let policy = Arc::new(
             stored
@@ -191,7 +200,7 @@ impl MemoryRetrieval {
         };
 
         let precheck = if reachable {
-            self.precheck(space, input).await
+            self.precheck(call, input).await
         } else {
             Ok(Precheck::Fail(RetrievalFailure::Unavailable))
         };
@@ -200,13 +209,12 @@ impl MemoryRetrieval {
             Precheck::Fail(failure) => retrieved.failure = Some(failure),
             Precheck::Search(writes, erasures) => {
                 let state = (writes, erasures);
-                self.look_up(session, input, state, now, &mut retrieved)
-                    .await;
+                self.look_up(session, input, state, &mut retrieved).await;
             }
         }
 
         retrieved.total_ms = milliseconds_since(begun);
-        self.count(space, &retrieved);
+        self.count(call, &retrieved);
         Ok(retrieved)
     }
 
@@ -214,18 +222,18 @@ impl MemoryRetrieval {
     /// database there is nothing to select from, so the defaults do no harm.
     async fn policy(
         &self,
-        space: &Space,
+        call: &CallContext,
         input: &RetrievalInput,
     ) -> Result<(StoredPolicy, bool), PolicyError> {
         let wanted = input.policy.clone().unwrap_or_else(|| PolicyName {
             name: RETRIEVAL.to_owned(),
             version: None,
         });
-        match self.policies.find(space, &wanted).await {
+        match self.policies.find(call, &wanted).await {
             Ok(found) => Ok((found, true)),
             Err(PolicyError::Store(error)) => {
                 tracing::warn!(%error, "cannot read the policy of a memory retrieval");
-                Ok((super::policies::built_in()?, false))
+                Ok((super::policies::defaults()?, false))
             }
             Err(error) => Err(error),
         }
@@ -234,7 +242,7 @@ impl MemoryRetrieval {
     /// The conditions under which memories are searched.
     async fn precheck(
         &self,
-        space: &Space,
+        call: &CallContext,
         input: &RetrievalInput,
     ) -> Result<Precheck, StoreError> {
         if !input.use_memory {
@@ -256,13 +264,13 @@ impl MemoryRetrieval {
         };
 
         // Before anything is read, so that what is deleted from now on is noticed.
-        let erasures = self.store.count_erasures(space).await?;
+        let erasures = self.store.count_erasures(&call.space).await?;
         let group = memory_group(&input.user_id);
-        let Some(writes) = self.store.find_memory_writes(space, &group).await? else {
+        let Some(writes) = self.store.find_memory_writes(&call.space, &group).await? else {
             return Ok(Precheck::Fail(RetrievalFailure::CollectionNotFound));
         };
         let thread = match session_id.parse::<ThreadId>() {
-            Ok(id) => self.store.find_thread(space, &id).await?,
+            Ok(id) => self.store.find_thread(&call.space, &id).await?,
             Err(_) => None,
         };
         if thread.is_none_or(|thread| thread.user_id != input.user_id) {
@@ -278,24 +286,26 @@ impl MemoryRetrieval {
         session: &Session,
         input: &RetrievalInput,
         (writes, erasures): (i64, i64),
-        now: Timestamp,
         retrieved: &mut Retrieved,
     ) {
-        let space = session.space();
+        let call = session.call();
         let key = Key {
-            space: space.clone(),
+            space: call.space.clone(),
             user_id: input.user_id.clone(),
             query: input.query.clone(),
-            settings: format!("{} {:?}", retrieved.policy_name, input.overrides),
+            settings: format!(
+                "{} {:?} {:?}",
+                retrieved.policy_name, input.overrides, input.exclude_message_id
+            ),
         };
 
-        match self.is_allowed(space, &input.user_id, now).await {
+        match self.is_allowed(call, &input.user_id).await {
             Ok(true) => {}
             Ok(false) => {
                 retrieved.failure = Some(RetrievalFailure::RateLimited);
-                retrieved.found = self.cache.find(&key, (None, erasures), now);
+                retrieved.found = self.cache.find(&key, (None, erasures), call.now);
                 retrieved.cached = retrieved.found.is_some();
-                retrieved.retry_after = (!retrieved.cached).then(|| seconds_left(now));
+                retrieved.retry_after = (!retrieved.cached).then(|| seconds_left(call.now));
                 return;
             }
             Err(error) => {
@@ -305,7 +315,7 @@ impl MemoryRetrieval {
             }
         }
 
-        if let Some(found) = self.cache.find(&key, (Some(writes), erasures), now) {
+        if let Some(found) = self.cache.find(&key, (Some(writes), erasures), call.now) {
             retrieved.found = Some(found);
             retrieved.cached = true;
             return;
@@ -315,7 +325,7 @@ impl MemoryRetrieval {
             Ok(found) => {
                 let found = Arc::new(found);
                 let state = (writes, erasures);
-                self.cache.store(key, Arc::clone(&found), state, now);
+                self.cache.store(key, Arc::clone(&found), state, call.now);
                 retrieved.found = Some(found);
             }
             Err(error) => {
@@ -325,19 +335,15 @@ impl MemoryRetrieval {
         }
     }
 
-    async fn is_allowed(
-        &self,
-        space: &Space,
-        user_id: &str,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    async fn is_allowed(&self, call: &CallContext, user_id: &str) -> Result<bool, StoreError> {
         let Ok(limit @ 1..) = i64::try_from(self.settings.rate_limit) else {
             return Ok(true);
         };
         // The name has room for a hash only.
-        let mut name = memory_group(&format!("{space}/{user_id}"));
+        let mut name = memory_group(&format!("{}/{user_id}", call.space));
         name.insert_str(0, "memory/");
-        let window = Timestamp::from_micros(now.as_micros() - now.as_micros().rem_euclid(MINUTE));
+        let window =
+            Timestamp::from_micros(call.now.as_micros() - call.now.as_micros().rem_euclid(MINUTE));
         Ok(self.store.take_requests(&name, window, 1, limit).await? == 1)
     }
 
@@ -354,20 +360,33 @@ impl MemoryRetrieval {
             SearchType::Semantic => Kind::Semantic,
             SearchType::Keyword => Kind::Keyword,
         };
-        let k = retrieval.top_k * FETCHED_PER_RESULT;
-        let (user, text) = (&input.user_id, &input.query);
-        let items = self
-            .retrieval
-            .find_current_memories(session, user, (text, kind, k))
-            .await?;
+        let query = MemoryQuery {
+            kind,
+            exclude: input.exclude_message_id.as_deref(),
+            ..MemoryQuery::of(
+                &input.user_id,
+                &input.query,
+                retrieval.top_k * FETCHED_PER_RESULT,
+            )
+        };
+        let found = self.retrieval.find_memories(session, query).await?;
+        let least_cosine = self
+            .search
+            .least_cosine(found.model.as_deref(), &input.query);
+        let mut found = found.items;
+        let now = session.call().now;
+        found.retain(|one| !one.found.repeats(&input.query, now));
         let search_ms = milliseconds_since(begun);
 
         let begun = Instant::now();
-        let candidates = items
+        let scores = calibrated(&found, least_cosine);
+        let candidates = scores
             .into_iter()
-            .map(|item| candidate(item.scores.score.clamp(0.0, 1.0), item.found))
+            .zip(found)
+            .map(|(score, item)| candidate(score, item.found))
             .collect();
-        let outcome = self.policies.run(Arc::clone(policy), candidates).await?;
+        let (policy, query) = (Arc::clone(policy), input.query.clone());
+        let outcome = self.policies.run(policy, candidates, query).await?;
         Ok(Selection {
             outcome,
             search_ms,
@@ -375,10 +394,10 @@ impl MemoryRetrieval {
         })
     }
 
-    fn count(&self, space: &Space, retrieved: &Retrieved) {
+    fn count(&self, call: &CallContext, retrieved: &Retrieved) {
         let looked =
             retrieved.found.is_some() || retrieved.failure == Some(RetrievalFailure::RateLimited);
-        self.counted.count(space, |metrics| {
+        self.counted.count(&call.space, |metrics| {
             metrics.calls += 1;
             metrics.latency_ms += retrieved.total_ms;
             metrics.lookups += u64::from(looked);
@@ -406,6 +425,36 @@ fn unavailable(error: &StoreError) -> Precheck {
     Precheck::Fail(RetrievalFailure::Unavailable)
 }
 
+/// Scores on which a minimum can act, whatever the query is: how well the best of the memories fit
+/// it, and for each how far it stands behind the best. A memory whose own words say little, such as
+/// an answer to a question, has most of the score of what it stands next to.
+fn calibrated(found: &[MemoryItem], least_cosine: f64) -> Vec<f64> {
+    let hits: Vec<Hit> = found.iter().map(|one| one.scores.hit).collect();
+    let mut evidence = rank::evidence(&hits);
+    if rank::concerns(&hits) {
+        evidence = evidence.max(rank::NOTHING);
+    }
+
+    let best = found.first().map_or(0.0, |one| one.scores.standing);
+    let score = |one: &MemoryItem| {
+        let scores = &one.scores;
+        if !scores.is_related(least_cosine) && scores.neighbours < NEAR * best {
+            return scores.score;
+        }
+
+        let least = if scores.clearly_matches() && one.found.is_lasting() {
+            rank::NOTHING
+        } else {
+            0.0
+        };
+
+        let standing = scores.standing.max(0.0);
+        let share = if best > 0.0 { standing / best } else { 1.0 };
+        (evidence * (1.0 - BEHIND * (1.0 - share))).clamp(least, 1.0)
+    };
+    found.iter().map(score).collect()
+}
+
 fn candidate(score: f64, memory: Memory) -> Candidate {
     let id = memory.id.to_string();
     Candidate {
@@ -413,7 +462,7 @@ fn candidate(score: f64, memory: Memory) -> Candidate {
         id,
         content: memory.content,
         score,
-        timestamp: memory.created_at,
+        timestamp_micros: memory.created_at.as_micros(),
         session_id: memory
             .thread_id
             .map(|id| id.to_string())

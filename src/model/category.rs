@@ -1,7 +1,5 @@
 //! A node of the hierarchy.
 
-use std::sync::{Arc, OnceLock};
-
 use serde::Serialize;
 use strum::{EnumString, IntoStaticStr};
 use utoipa::ToSchema;
@@ -111,48 +109,6 @@ pub struct CategoryChange {
 
 /// The path from level 1 to a category: ids and names.
 pub type CategoryPath = Vec<(i64, String)>;
-
-/// What a category contains, for the embedded model, which otherwise knows little more than its
-/// name.
-#[derive(Debug, Clone, Default)]
-pub struct CategoryContents {
-    /// The number of chunks.
-    pub count: usize,
-    /// The first 4 and the latest 12 chunks, cut to 600 characters.
-    pub samples: Vec<Arc<str>>,
-    /// More chunks, spread over everything below it.
-    pub spread: Arc<[Arc<SampleText>]>,
-}
-
-/// A chunk as a sample of what its category contains, with what a model keeps about it: a walk
-/// reads thousands of them for each question.
-#[derive(Debug)]
-pub struct SampleText {
-    pub text: Arc<str>,
-    gist: OnceLock<Box<Gist>>,
-}
-
-/// The words and the meaning of a text, as the embedded model compares them.
-#[derive(Debug)]
-pub struct Gist {
-    /// The hashes of its word stems, ascending, each once.
-    pub stems: Vec<u64>,
-    pub vector: Vec<f32>,
-}
-
-impl SampleText {
-    pub fn new(text: Arc<str>) -> Self {
-        Self {
-            text,
-            gist: OnceLock::new(),
-        }
-    }
-
-    /// The gist of the text, which `make` computes once.
-    pub fn gist(&self, make: impl FnOnce(&str) -> Gist) -> &Gist {
-        self.gist.get_or_init(|| Box::new(make(&self.text)))
-    }
-}
 
 /// A category as a walk sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

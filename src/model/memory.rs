@@ -26,6 +26,8 @@ const MARKED_IMPORTANCE: f64 = 0.9;
 /// So many uses add so much importance.
 const USES_PER_STEP: i64 = 5;
 const STEP: f64 = 0.05;
+/// Seconds in which a message may be the query itself.
+const REPEATED_SECONDS: i64 = 60;
 /// The importance of a memory that has none, where a number is needed.
 pub const DEFAULT_IMPORTANCE: f64 = 0.5;
 
@@ -37,6 +39,13 @@ pub enum MemoryKind {
     Fact,
     Preference,
     Summary,
+}
+
+impl MemoryKind {
+    /// Whether it states something about a user, rather than being said or summed up.
+    pub fn is_statement(self) -> bool {
+        matches!(self, Self::Fact | Self::Preference)
+    }
 }
 
 /// The age class of a memory.
@@ -159,6 +168,8 @@ pub struct MemoryOutline {
     pub superseded: bool,
     pub superseded_at: Option<Timestamp>,
     pub created_at: Timestamp,
+    /// As [`Memory::is_lasting`].
+    pub lasting: bool,
 }
 
 /// A memory as it is stored.
@@ -261,6 +272,21 @@ impl Memory {
 
     pub fn is_preference(&self) -> bool {
         self.category.as_deref() == Some(USER_PREFERENCE)
+    }
+
+    /// Whether it is a message of the last minute with the words of a query: an application often
+    /// stores the user's question before it asks.
+    pub fn repeats(&self, query: &str, now: Timestamp) -> bool {
+        let age = now.as_micros() - self.created_at.as_micros();
+        self.kind == MemoryKind::Message
+            && (0..=REPEATED_SECONDS * 1_000_000).contains(&age)
+            && self.content.trim() == query.trim()
+    }
+
+    /// Whether it says something of the user that matters whatever is talked about: a fact, a
+    /// preference, or what somebody pinned. How often it was delivered does not count.
+    pub fn is_lasting(&self) -> bool {
+        self.kind.is_statement() || self.pinned || self.is_preference()
     }
 
     /// Whether it becomes long-term before its time.

@@ -1,6 +1,7 @@
 //! The domain types that several layers share, as plain data: no wire format, no SQL.
 
 pub mod batch;
+pub mod call;
 pub mod category;
 pub mod chunk;
 pub mod contextual_helper;

@@ -1,5 +1,6 @@
 //! The vocabulary: the closed lists that messages are classified with and looked up by.
 
+use memoir_text::catch_all::CATCH_ALL;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -17,23 +18,6 @@ pub struct Terms {
     pub categories: Vec<String>,
     pub message_types: Vec<String>,
     pub entity_types: Vec<String>,
-}
-
-/// The topic of a message whose intent is unclear.
-pub const CATCH_ALL: &str = "general_inquiry";
-
-/// Whether a term stands for everything that fits no other: the one above, or as users call it.
-pub fn is_catch_all(name: &str) -> bool {
-    let lower = name.to_lowercase().replace([' ', '-'], "_");
-    let rest = [
-        "general",
-        "misc",
-        "miscellaneous",
-        "none",
-        "other",
-        "others",
-    ];
-    lower == CATCH_ALL || rest.contains(&lower.as_str())
 }
 
 impl Vocabulary {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use memoir_index::highlight::Highlighter;
 use memoir_text::headings::trail_within;
 use memoir_text::sentences;
 use memoir_text::text::char_count;
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::result::{QueryChunk, QueryMemory};
-use crate::search::highlight::Highlighter;
 
 /// A sentence that an answer is based on: of a chunk, or of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

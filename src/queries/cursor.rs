@@ -164,6 +164,7 @@ pub fn fingerprint(settings: &QuerySettings) -> String {
         settings.source_ids,
         settings.tags,
         settings.user_id,
+        settings.searched,
         settings.as_of,
         settings.version_scope,
         settings.per_path_limit,

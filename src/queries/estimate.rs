@@ -18,10 +18,10 @@ use super::auto::picking::PICK_LEVEL;
 use super::input::{Mode, QuerySettings};
 use super::strategy::Strategy;
 use super::{Inner, Queries, QueryError, sources};
-use crate::base::ids::Space;
 use crate::config::query::{PromptLimiting, StrategyName};
 use crate::llm::tasks::select::Select;
 use crate::llm::{Hint, Task};
+use crate::model::call::CallContext;
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage};
 
@@ -100,14 +100,14 @@ impl Queries {
     /// The store's, or a model is unknown.
     pub async fn estimate(
         &self,
-        space: &Space,
+        call: &CallContext,
         settings: &QuerySettings,
     ) -> Result<Estimates, QueryError> {
         let inner = &*self.inner;
         let counter = inner.counter(settings);
-        let tree = self.tree(space, settings).await?;
+        let tree = self.tree(call, settings).await?;
         let families = families(&tree, counter);
-        let frame = self.level_frame(space, settings, counter).await?;
+        let frame = self.level_frame(call, settings, counter).await?;
         let bounds = StrategyName::VARIANTS.iter().map(|name| {
             let settings = if *name == settings.strategy {
                 settings.clone()
@@ -129,7 +129,7 @@ impl Queries {
     /// tiers until it fits; the last one that it may use is returned.
     pub(super) async fn check_bound(
         &self,
-        space: &Space,
+        call: &CallContext,
         settings: &QuerySettings,
     ) -> Result<Reach, QueryError> {
         if settings.max_calls.is_none() && settings.max_cost_usd.is_none() {
@@ -137,8 +137,8 @@ impl Queries {
         }
 
         let counter = self.inner.counter(settings);
-        let tree = self.tree(space, settings).await?;
-        let frame = self.level_frame(space, settings, counter).await?;
+        let tree = self.tree(call, settings).await?;
+        let frame = self.level_frame(call, settings, counter).await?;
         let families = families(&tree, counter);
         let shorter: &[Reach] = match settings.strategy {
             StrategyName::Auto => &[Reach::Walk, Reach::Pick],
@@ -163,11 +163,11 @@ impl Queries {
     /// Instruction, query and helpers.
     async fn level_frame(
         &self,
-        space: &Space,
+        call: &CallContext,
         settings: &QuerySettings,
         counter: TokenCounter,
     ) -> Result<LevelFrame, QueryError> {
-        let helper = sources::described(&self.inner.store, space, &settings.scope()).await?;
+        let helper = sources::described(&self.inner.store, &call.space, &settings.scope()).await?;
         let task = Select {
             contextual_helper: helper.clone(),
             query: settings.query.as_str().into(),
@@ -201,10 +201,15 @@ impl Queries {
 
     async fn tree(
         &self,
-        space: &Space,
+        call: &CallContext,
         settings: &QuerySettings,
     ) -> Result<Arc<[Category]>, QueryError> {
-        if let Some(part) = self.inner.visible.of(space, &settings.scope()).await? {
+        if let Some(part) = self
+            .inner
+            .visible
+            .of(&call.space, &settings.scope())
+            .await?
+        {
             return Ok(part);
         }
 
@@ -212,7 +217,7 @@ impl Queries {
         Ok(self
             .inner
             .store
-            .list_categories(space, &all, &whole)
+            .list_categories(&call.space, &all, &whole)
             .await?
             .into())
     }

@@ -225,8 +225,7 @@ impl Finder<'_> {
         match self {
             Self::Live(live) => memories::search(live).await,
             Self::Recorded(record) => {
-                let (store, known) = (&record.inner.store, &record.receipt.memories);
-                memories::recorded(store, record.space, known).await
+                memories::recorded(&record.inner.store, record.space, record.receipt).await
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::{Events, Queries, QueryResult, QuerySettings, Who};
+use super::{Events, Queries, QueryResult, QuerySettings};
 use crate::base::ids::QueryId;
 use crate::base::problems;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
@@ -45,15 +45,15 @@ async fn work(queries: &Queries, context: &JobContext) -> Result<Outcome, JobErr
         .await?;
     let erasures = store.count_erasures(context.space()).await?;
     context.report("answering", serde_json::json!({}));
-    let who = Who {
-        space: context.space().clone(),
-        now: context.clock().now(),
-        traceparent: None,
-        budget: context.budget(),
-    };
-
+    let call = context.call_now();
     let result = queries
-        .run(id, &who, &settings, Some(earlier_calls), &Events::default())
+        .run(
+            id,
+            &call,
+            &settings,
+            Some(earlier_calls),
+            &Events::default(),
+        )
         .await?;
     finish(queries, context, &result, erasures).await
 }

@@ -1,11 +1,13 @@
 //! Memories as evidence of a query: found by a search, best first as many as fit, and numbered after
 //! the chunks.
 
+use memoir_index::{Hit, rank};
+
 use super::QueryError;
 use super::answering::empty_task;
-use super::auto::decide::NOTHING;
 use super::budget::count_prompt;
 use super::finder::Live;
+use super::receipt::Receipt;
 use super::result::QueryMemory;
 use super::steps::{Progress, QueryContext};
 use crate::base::ids::Space;
@@ -14,9 +16,7 @@ use crate::llm::tasks::answer::{Evidence, number, place};
 use crate::llm::tasks::{CLOSING, OPENING};
 use crate::model::memory::Memory;
 use crate::retrieval::Retrieval;
-use crate::search::Hit;
 use crate::search::memories::MemoryQuery;
-use crate::search::rank::{self, Kind};
 use crate::store::Store;
 
 /// Memories that are compared with the budget.
@@ -53,6 +53,7 @@ pub async fn find(
     };
 
     let found = query.finder.memories().await?;
+    progress.receipt.memories_related = Some(found.are_related);
     let mut used = 0;
     for (memory, relevance) in found.items {
         let shown = shown(&memory, relevance);
@@ -83,19 +84,14 @@ pub async fn search(live: &Live<'_>) -> Result<ScoredMemories, QueryError> {
         });
     };
 
+    let limit = usize::try_from(settings.limit).unwrap_or(MAX_MEMORIES);
     let query = MemoryQuery {
-        user_id,
-        text: &settings.query,
-        kind: Kind::Hybrid,
-        k: MAX_MEMORIES.min(usize::try_from(settings.limit).unwrap_or(MAX_MEMORIES)),
-        min_score: None,
         tags: &live.scope.tags,
         as_of: live.scope.as_of,
-        since: None,
-        exclude: None,
+        ..MemoryQuery::of(user_id, &settings.query, MAX_MEMORIES.min(limit))
     };
     // Not the query's own session: a replay searches no more, so it must not expect this call.
-    let session = Session::of_caller(live.space.clone());
+    let session = Session::of_caller(live.session.call().unpaid());
     // Without the embedding model, words are enough.
     let retrieval = Retrieval::new(live.inner.store.clone(), live.inner.search.clone());
     let found = retrieval.find_memories_or_words(&session, query);
@@ -104,16 +100,17 @@ pub async fn search(live: &Live<'_>) -> Result<ScoredMemories, QueryError> {
     let items = found.items.into_iter();
     Ok(ScoredMemories {
         items: items.map(|one| (one.found, one.scores.score)).collect(),
-        are_related: rank::evidence(&hits) >= NOTHING,
+        are_related: rank::concerns(&hits),
     })
 }
 
-/// Recorded memories.
+/// The memories that a receipt names.
 pub async fn recorded(
     store: &Store,
     space: &Space,
-    known: &[(String, f64)],
+    receipt: &Receipt,
 ) -> Result<ScoredMemories, QueryError> {
+    let known = &receipt.memories;
     let ids: Vec<String> = known.iter().map(|(id, _)| id.clone()).collect();
     let found = store.list_memories_of(space, &ids).await?;
     let with_relevance = |(id, relevance): &(String, f64)| {
@@ -123,7 +120,8 @@ pub async fn recorded(
 
     let items: Vec<(Memory, f64)> = known.iter().filter_map(with_relevance).collect();
     Ok(ScoredMemories {
-        are_related: !items.is_empty(),
+        // Receipts of older versions do not say it.
+        are_related: receipt.memories_related.unwrap_or(!items.is_empty()),
         items,
     })
 }

@@ -35,7 +35,6 @@ mod visible_categories;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::base::metrics as names;
 use crate::categories::Taxonomy;
@@ -44,7 +43,8 @@ use crate::categories::samples::SampleCache;
 use crate::config;
 use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
-use crate::model::llm_call::{KeyBudget, LlmCall};
+use crate::model::call::CallContext;
+use crate::model::llm_call::LlmCall;
 use crate::model::query::QueryScope;
 use crate::search::Search;
 use crate::store::Store;
@@ -96,16 +96,6 @@ struct Inner {
     chunk_min_tokens: u64,
     depth: i64,
     receipts: Receipts,
-}
-
-/// The caller, the time and the trace.
-#[derive(Debug, Clone)]
-pub struct Who {
-    pub space: Space,
-    pub now: Timestamp,
-    pub traceparent: Option<String>,
-    /// The API key that pays.
-    pub budget: Option<KeyBudget>,
 }
 
 /// How a query was started.
@@ -169,9 +159,14 @@ impl Queries {
     ///
     /// # Errors
     /// Every way in which a query can fail, with what was done for it.
-    pub async fn answer(&self, who: &Who, settings: &QuerySettings) -> Result<QueryResult, Failed> {
+    pub async fn answer(
+        &self,
+        call: &CallContext,
+        settings: &QuerySettings,
+    ) -> Result<QueryResult, Failed> {
         let events = Events::default();
-        self.run(QueryId::new(), who, settings, None, &events).await
+        self.run(QueryId::new(), call, settings, None, &events)
+            .await
     }
 
     /// Runs a query under a given id, and sends every step while it happens.
@@ -181,23 +176,23 @@ impl Queries {
     pub async fn answer_streaming(
         &self,
         id: QueryId,
-        who: &Who,
+        call: &CallContext,
         settings: &QuerySettings,
         events: &Events,
     ) -> Result<QueryResult, Failed> {
-        self.run(id, who, settings, None, events).await
+        self.run(id, call, settings, None, events).await
     }
 
     /// Runs a query. A job passes the calls of its earlier attempts, which are not repeated.
     async fn run(
         &self,
         id: QueryId,
-        who: &Who,
+        call: &CallContext,
         settings: &QuerySettings,
         earlier_calls: Option<Vec<LlmCall>>,
         events: &Events,
     ) -> Result<QueryResult, Failed> {
-        let (inner, space) = (&*self.inner, &who.space);
+        let (inner, space) = (&*self.inner, &call.space);
         let start = Start {
             begun: Instant::now(),
             of_job: earlier_calls.is_some(),
@@ -205,23 +200,21 @@ impl Queries {
             erasures: inner.store.count_erasures(space).await?,
         };
         let page = Page::of(settings, inner.depth())?;
-        let reach = self.check_bound(space, settings).await?;
-        let reuse = reuse::check(inner, who, settings).await?;
+        let reach = self.check_bound(call, settings).await?;
+        let reuse = reuse::check(inner, call, settings).await?;
         if let Some(Reuse {
             earlier: Some(earlier),
             ..
         }) = reuse
         {
-            let recalled = reuse::recall(inner, who, settings, id, *earlier, start).await;
+            let recalled = reuse::recall(inner, call, settings, id, *earlier, start).await;
             reuse::send(&recalled, events);
             return Ok(recalled);
         }
 
-        let session = Session::of_query(space.clone(), id.to_string(), inner.caps(settings))
+        let session = Session::of_query(call.clone(), id.to_string(), inner.caps(settings))
             .with_model(settings.model.clone())
             .deterministic(settings.deterministic)
-            .traced_by(who.traceparent.clone())
-            .within(who.budget.clone())
             .resuming(earlier_calls.unwrap_or_default());
 
         let mut guard = OutputGuard {
@@ -261,7 +254,7 @@ impl Queries {
         guard.has_receipt = true;
         let receipts = &inner.receipts;
         receipts
-            .store(who, settings, id, &result, &receipt, start)
+            .store(call, settings, id, &result, &receipt, start)
             .await;
         if let Err(error) = outcome {
             return Err(Failed {
@@ -273,7 +266,7 @@ impl Queries {
         if let Some(Reuse { writes, .. }) = reuse {
             inner
                 .recent
-                .store(space, settings, writes, who.now, &result);
+                .store(space, settings, writes, call.now, &result);
         }
 
         Ok(result)

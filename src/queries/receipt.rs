@@ -31,6 +31,8 @@ pub struct Receipt {
     pub used_chunk_ids: Vec<i64>,
     /// The memories in the prompt, each with its relevance.
     pub memories: Vec<(String, f64)>,
+    /// Whether the memories have to do with the query; null if none were searched.
+    pub memories_related: Option<bool>,
     /// The helpers in the prompt: source and version.
     pub helpers: Vec<(String, i64)>,
     pub next: Option<LeafPlace>,

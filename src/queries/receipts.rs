@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use memoir_text::text::char_count;
 use tokio_util::task::TaskTracker;
 
-use super::{QueryError, QueryResult, QuerySettings, Receipt, Start, Who};
+use super::{QueryError, QueryResult, QuerySettings, Receipt, Start};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, Space};
 use crate::config;
 use crate::llm::Llm;
+use crate::model::call::CallContext;
 use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::query::{NewQuery, QueryUses, StoredPart, StoredQuery};
 use crate::store::{ERASED_STATE, QueryPage, Store, StoreError};
@@ -76,7 +77,7 @@ impl Receipts {
     /// Writes the receipt, unless recording is disabled.
     pub(super) async fn store(
         &self,
-        who: &Who,
+        call: &CallContext,
         settings: &QuerySettings,
         id: QueryId,
         result: &QueryResult,
@@ -101,13 +102,13 @@ impl Receipts {
             answer_chars: i64::try_from(result.answer.as_deref().map_or(0, char_count))
                 .unwrap_or(i64::MAX),
             elapsed_ms: result.elapsed_ms,
-            created_at: who.now,
+            created_at: call.now,
         };
 
         let uses = result.uses(start.erasures, &receipt.helpers);
-        let (receipts, space) = (self.clone(), who.space.clone());
+        let (receipts, call) = (self.clone(), call.clone());
         let writing = self.writes.spawn(async move {
-            let written = receipts.write(&space, &stored, &uses, start.of_job).await;
+            let written = receipts.write(&call, &stored, &uses, start.of_job).await;
             if let Err(error) = written {
                 tracing::warn!(%error, "cannot store the receipt of a query");
             }
@@ -120,20 +121,26 @@ impl Receipts {
     /// calls go too.
     async fn write(
         &self,
-        space: &Space,
+        call: &CallContext,
         stored: &NewQuery,
         uses: &QueryUses,
         of_job: bool,
     ) -> Result<(), StoreError> {
-        match self.store.add_query(space, stored, uses, of_job).await? {
+        match self
+            .store
+            .add_query(&call.space, stored, uses, of_job)
+            .await?
+        {
             StoredPart::Whole => Ok(()),
             StoredPart::WithoutTexts => {
                 self.llm.flush().await?;
-                self.store.clear_query_outputs(space, &stored.id).await
+                self.store
+                    .clear_query_outputs(&call.space, &stored.id)
+                    .await
             }
             StoredPart::Nothing => {
                 self.llm.flush().await?;
-                self.store.remove_query_calls(space, &stored.id).await
+                self.store.remove_query_calls(&call.space, &stored.id).await
             }
         }
     }
@@ -171,7 +178,7 @@ impl Receipts {
     ///
     /// # Errors
     /// [`QueryError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: &str) -> Result<RecordedQuery, QueryError> {
+    pub async fn find(&self, call: &CallContext, id: &str) -> Result<RecordedQuery, QueryError> {
         let unknown = || QueryError::NotFound(id.chars().take(64).collect());
         let parsed: QueryId = id.parse().map_err(|_| unknown())?;
 
@@ -182,7 +189,7 @@ impl Receipts {
         let found = loop {
             // Checked before the lookup, so that what is written in between is found.
             let late = !self.writes.is_empty() && begun.elapsed() < LATE_RECEIPT;
-            let found = store.find_query(space, &parsed).await?;
+            let found = store.find_query(&call.space, &parsed).await?;
             if found.is_some() || !late {
                 break found;
             }
@@ -192,7 +199,7 @@ impl Receipts {
 
         let stored = found.ok_or_else(unknown)?;
         let calls = store
-            .list_calls_of(space, &Payer::Query(parsed.to_string()))
+            .list_calls_of(&call.space, &Payer::Query(parsed.to_string()))
             .await?;
         Ok(RecordedQuery {
             receipt: Receipt::of(&stored),
@@ -204,7 +211,7 @@ impl Receipts {
     /// A page of receipts, newest first.
     pub async fn list(
         &self,
-        space: &Space,
+        call: &CallContext,
         page: &QueryPage,
     ) -> Result<Vec<StoredQuery>, QueryError> {
         let begun = Instant::now();
@@ -212,7 +219,7 @@ impl Receipts {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
 
-        Ok(self.store.list_queries(space, page).await?)
+        Ok(self.store.list_queries(&call.space, page).await?)
     }
 }
 

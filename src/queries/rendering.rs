@@ -1,10 +1,11 @@
 //! What a response shows of the chunks that were found.
 
+use memoir_index::highlight::Highlighter;
+
 use super::auto::decide::{Confidence, NEAREST};
 use super::result::{Highlight, QueryChunk, QueryResult, UsedChunk};
 use super::steps::{QueryContext, QueryItem};
 use super::traversal::Path;
-use crate::search::highlight::Highlighter;
 
 /// Chunks with the ranks that follow those of earlier pages.
 pub fn chunks<'i>(

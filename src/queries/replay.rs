@@ -13,9 +13,10 @@ use super::input::Faults;
 use super::receipt::{Receipt, Totals, fingerprint};
 use super::reuse::recalled;
 use super::steps::{self, Progress, QueryContext};
-use super::{Events, Failed, Queries, QueryError, QueryResult, QuerySettings, RecordedQuery, Who};
+use super::{Events, Failed, Queries, QueryError, QueryResult, QuerySettings, RecordedQuery};
 use crate::config::query::{MAX_N, StrategyName};
 use crate::llm::Session;
+use crate::model::call::CallContext;
 
 /// How to replay: with the recorded model outputs (`recorded`), or with new model calls (`live`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -173,9 +174,14 @@ impl Queries {
     ///
     /// # Errors
     /// [`QueryError::NotFound`], or the replay failed before the query could start.
-    pub async fn replay(&self, who: &Who, id: &str, input: ReplayInput) -> Result<Replay, Failed> {
+    pub async fn replay(
+        &self,
+        call: &CallContext,
+        id: &str,
+        input: ReplayInput,
+    ) -> Result<Replay, Failed> {
         let mode = input.mode();
-        let original = self.receipts().find(&who.space, id).await?;
+        let original = self.receipts().find(call, id).await?;
         if original.is_erased() {
             return Err(QueryError::Erased(id.to_owned()).into());
         }
@@ -185,12 +191,12 @@ impl Queries {
         };
 
         let outcome = match mode {
-            ReplayMode::Recorded => self.replay_recorded(who, &original, &settings).await,
+            ReplayMode::Recorded => self.replay_recorded(call, &original, &settings).await,
             ReplayMode::Live => {
                 let settings = input.applied_to(&settings);
                 let model = settings.model.as_deref();
                 self.inner.llm.target_name("answer", model)?;
-                self.answer(who, &settings).await
+                self.answer(call, &settings).await
             }
         };
 
@@ -220,34 +226,34 @@ impl Queries {
     /// The query on its record. What was recalled is proved by the query whose result it repeated.
     async fn replay_recorded(
         &self,
-        who: &Who,
+        call: &CallContext,
         original: &RecordedQuery,
         settings: &QuerySettings,
     ) -> Result<QueryResult, Failed> {
         let auto = original.receipt.auto.as_ref();
         let Some(first) = auto.and_then(|auto| auto.recalled_from.as_ref()) else {
-            return self.recorded(who, original, settings).await;
+            return self.recorded(call, original, settings).await;
         };
 
-        let first = self.receipts().find(&who.space, first).await?;
+        let first = self.receipts().find(call, first).await?;
         if first.is_erased() {
             return Err(QueryError::Erased(original.id().to_string()).into());
         }
 
-        let result = self.recorded(who, &first, settings).await?;
+        let result = self.recorded(call, &first, settings).await?;
         Ok(recalled(result, original.id().to_string()))
     }
 
     /// The query on its record: its options, its models' answers, its chunks by id.
     async fn recorded(
         &self,
-        who: &Who,
+        call: &CallContext,
         original: &RecordedQuery,
         settings: &QuerySettings,
     ) -> Result<QueryResult, Failed> {
-        let (inner, space) = (&*self.inner, &who.space);
+        let (inner, space) = (&*self.inner, &call.space);
         let id = original.id().to_string();
-        let session = Session::of_record(space.clone(), id.clone(), original.calls.clone());
+        let session = Session::of_record(call.unpaid(), id.clone(), original.calls.clone());
         let query = QueryContext {
             inner,
             settings,

@@ -3,11 +3,12 @@
 
 use super::auto::{AutoRecord, Tier};
 use super::receipt::Receipt;
-use super::{Events, Inner, QueryError, QueryEvent, QueryResult, QuerySettings, Start, Who, count};
+use super::{Events, Inner, QueryError, QueryEvent, QueryResult, QuerySettings, Start, count};
 use crate::base::clock::milliseconds_since;
 use crate::base::ids::QueryId;
 use crate::config::query::StrategyName;
 use crate::llm::Written;
+use crate::model::call::CallContext;
 
 /// A query whose result may be used again.
 pub struct Reuse {
@@ -19,7 +20,7 @@ pub struct Reuse {
 /// Whether the result of this query may be used again, with the earlier one if there is any.
 pub async fn check(
     inner: &Inner,
-    who: &Who,
+    call: &CallContext,
     settings: &QuerySettings,
 ) -> Result<Option<Reuse>, QueryError> {
     let ttl = i64::try_from(inner.settings.reuse_ttl).unwrap_or(i64::MAX);
@@ -32,9 +33,9 @@ pub async fn check(
         return Ok(None);
     }
 
-    let writes = inner.store.find_chunk_writes(&who.space).await?;
-    let since = who.now.minus_seconds(ttl);
-    let earlier = inner.recent.find(&who.space, settings, writes, since);
+    let writes = inner.store.find_chunk_writes(&call.space).await?;
+    let since = call.now.minus_seconds(ttl);
+    let earlier = inner.recent.find(&call.space, settings, writes, since);
     Ok(Some(Reuse {
         writes,
         earlier: earlier.map(Box::new),
@@ -44,7 +45,7 @@ pub async fn check(
 /// Returns an earlier result under a new id, with its own receipt.
 pub async fn recall(
     inner: &Inner,
-    who: &Who,
+    call: &CallContext,
     settings: &QuerySettings,
     id: QueryId,
     earlier: QueryResult,
@@ -65,7 +66,7 @@ pub async fn recall(
     let receipt = receipt.complete(&mut result, None);
     let receipts = &inner.receipts;
     receipts
-        .store(who, settings, id, &result, &receipt, start)
+        .store(call, settings, id, &result, &receipt, start)
         .await;
     result
 }

@@ -128,7 +128,7 @@ impl Progress {
 pub async fn run(query: &QueryContext<'_>, progress: &mut Progress) -> Result<(), QueryError> {
     let budget = query.budget();
     // The pages after the first one go on with the sources.
-    if !query.settings.searched.memories() || matches!(query.page, Some(Page::Leaves(_))) {
+    if !query.settings.searched.memories() || query.page.is_some() {
         return run_sources(query, progress, budget).await;
     }
 

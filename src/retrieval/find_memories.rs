@@ -1,12 +1,14 @@
 //! Memories found by a search, as items.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use memoir_index::{Hit, Kind};
 
 use super::{Item, Retrieval, hydrate};
 use crate::llm::{LlmError, Session};
 use crate::model::memory::Memory;
+use crate::search::SearchError;
 use crate::search::memories::{MemoryQuery, MemoryScores};
-use crate::search::{Hit, Kind, SearchError};
 
 /// A memory that a search found.
 pub type MemoryItem = Item<Memory, MemoryScores>;
@@ -16,6 +18,8 @@ pub type MemoryItem = Item<Memory, MemoryScores>;
 pub struct FoundMemories {
     /// Best first.
     pub items: Vec<MemoryItem>,
+    /// The best of those that last and are not among them.
+    pub lasting: Vec<MemoryItem>,
     /// The numbers of the messages before and after each message found.
     pub around: HashMap<i64, Vec<i64>>,
     pub model: Option<String>,
@@ -34,8 +38,15 @@ impl Retrieval {
         query: MemoryQuery<'_>,
     ) -> Result<FoundMemories, SearchError> {
         let ranked = self.search.rank_memories(session, query).await?;
+        let beside: HashSet<i64> = ranked.lasting.iter().map(|(seq, _)| *seq).collect();
+        let all = ranked.ranked.into_iter().chain(ranked.lasting).collect();
+        let all: Vec<MemoryItem> = hydrate(&self.store, session.space(), None, all).await?;
+        let (lasting, items) = all
+            .into_iter()
+            .partition(|item| beside.contains(&item.found.seq));
         Ok(FoundMemories {
-            items: hydrate(&self.store, session.space(), None, ranked.ranked).await?,
+            items,
+            lasting,
             around: ranked.around,
             model: ranked.model,
             in_memory: ranked.in_memory,

@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use memoir_index::highlight::Highlighter;
+use memoir_index::{Hit, Kind, OwnerKind, rank};
+
 use super::quoted::{LOOKED_AT, Quoted};
 use super::search_input::CheckedSearch;
 use super::{FoundMemories, Item, MemoryItem, Retrieval, SearchInput, hydrate};
 use crate::base::clock::milliseconds_since;
 use crate::llm::Session;
 use crate::model::chunk::SourceChunk;
-use crate::model::search::OwnerKind;
-use crate::search::highlight::Highlighter;
 use crate::search::memories::MemoryQuery;
-use crate::search::{EntryQuery, FoundEntries, Hit, Kind, SearchError, rank};
+use crate::search::{EntryQuery, FoundEntries, SearchError};
 
 /// The result of a search.
 pub struct Results {
@@ -115,15 +116,11 @@ impl Retrieval {
             return Ok(FoundMemories::default());
         };
         let query = MemoryQuery {
-            user_id,
-            text: &input.query,
             kind: input.kind,
-            k: looked_at(input, quoted),
             min_score: input.min_score,
             tags: &input.scope.tags,
             as_of: input.scope.as_of,
-            since: None,
-            exclude: None,
+            ..MemoryQuery::of(user_id, &input.query, looked_at(input, quoted))
         };
 
         let mut found = self.find_memories(session, query).await?;
@@ -131,14 +128,10 @@ impl Retrieval {
             .items
             .retain(|item| quoted.are_in(&item.found.content));
         found.items.truncate(input.k);
-        if let Some(least) = self.least_cosine(input, found.model.as_deref()) {
-            let is_related = |item: &MemoryItem| {
-                let scores = &item.scores;
-                rank::is_related(&scores.hit, least) || scores.speaker > 0.0 || scores.time > 0.0
-            };
-            if !found.items.iter().any(is_related) {
-                found.items.clear();
-            }
+        if let Some(least) = self.least_cosine(input, found.model.as_deref())
+            && !found.items.iter().any(|item| item.scores.is_related(least))
+        {
+            found.items.clear();
         }
 
         Ok(found)

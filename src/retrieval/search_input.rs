@@ -1,11 +1,12 @@
 //! A search request, checked all at once.
 
+use memoir_index::Kind;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 
 use crate::model::query::QueryScope;
 use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched};
-use crate::search::{Kind, SearchError};
+use crate::search::SearchError;
 
 /// Maximum characters of a search query.
 pub const MAX_QUERY_CHARS: usize = 10_000;

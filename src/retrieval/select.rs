@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 
+use memoir_policy::steps::deduplicate::FirstOfKey;
+
 use super::Item;
-use crate::policy::steps::deduplicate::FirstOfKey;
 
 /// The items that are kept.
 pub fn kept<T, S>(items: &[Item<T, S>]) -> impl Iterator<Item = &Item<T, S>> {

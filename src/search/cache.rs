@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use memoir_index::{Index, Merged, OwnerKind, SearchSize, VectorModel};
 use room::WholeSize;
 
-use super::index::{Index, Merged, VectorModel};
 use crate::base::ids::Space;
-use crate::model::search::{OwnerKind, SearchSize};
 use crate::store::{Store, StoreError};
 
 /// An index that was not updated for longer is loaded again, because the rows that tell of changes

@@ -5,18 +5,19 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use memoir_index::fields::FieldScores;
+use memoir_index::terms::{self, QueryTerm};
+use memoir_index::{Filter, Kind, OwnerKind, PreparedQuery};
+
 use super::cache::{Location, blocking};
-use super::fields::FieldScores;
 use super::in_database::DatabaseSearch;
-use super::rank::PreparedQuery;
-use super::terms::{self, QueryTerm};
-use super::{EntryQuery, Filter, FoundEntries, Kind, Search, SearchError};
+use super::{EntryQuery, FoundEntries, Search, SearchError};
 use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::llm::{LlmError, Session};
 use crate::model::chunk::RETRIEVAL;
 use crate::model::query::QueryScope;
-use crate::model::search::{OwnerKind, Span};
+use crate::model::search::Span;
 use crate::store::StoreError;
 
 /// How often a search restarts because its space has switched to another embedding model.

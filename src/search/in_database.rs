@@ -6,16 +6,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fields::{FieldScores, MAX_NAMED, field_part};
-use super::fusion::{Fused, SAMPLE};
-use super::index::{Filter, key_of};
-use super::keywords::{Collection, KeywordQuery};
-use super::rank::{FIRST, Hit, Kind, PreparedQuery, finish, fuse_all};
-use super::terms::{QueryTerm, for_each_token, token};
-use super::vectors::{Matrix, unit};
+use memoir_index::fields::{FieldScores, MAX_NAMED, field_part};
+use memoir_index::fusion::{Fused, SAMPLE};
+use memoir_index::keywords::{Collection, KeywordQuery};
+use memoir_index::rank::{FIRST, finish, fuse_all};
+use memoir_index::terms::{QueryTerm, for_each_token, token};
+use memoir_index::vectors::{Matrix, unit};
+use memoir_index::{
+    EntryRow, Filter, Hit, Kind, Owner, OwnerKind, PreparedQuery, SearchSize, VectorRow, key_of,
+};
+
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{EntryRow, Owner, OwnerKind, SearchSize, VectorRow};
 use crate::store::{PlacedVector, Store, StoreError, VectorPart};
 
 /// The rarest terms that together match at most this many chunks select the candidates.

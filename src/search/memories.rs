@@ -6,14 +6,15 @@ mod neighbours;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::rank::falling;
+use memoir_index::rank::{self, falling};
+use memoir_index::{Filter, Hit, Kind, OwnerKind};
+
 use super::time_words::TimeWords;
-use super::{EntryQuery, Filter, FoundEntries, Hit, Kind, Search, SearchError};
+use super::{EntryQuery, FoundEntries, Search, SearchError};
 use crate::base::clock::Timestamp;
-use crate::base::ids::memory_group;
+use crate::base::ids::{ThreadId, memory_group};
 use crate::llm::Session;
 use crate::model::memory::{MemoryKind, MemoryOutline};
-use crate::model::search::OwnerKind;
 
 /// Memories that are compared.
 const CANDIDATES: usize = 300;
@@ -24,6 +25,9 @@ const BESIDE: f64 = 0.15;
 /// deviations, like the scores that are added up.
 const SPEAKER: f64 = 1.0;
 const TIME: f64 = 0.8;
+
+/// How close a meaning must be to be clearly that of the text.
+const CLEAR_COSINE: f64 = 0.3;
 
 /// A search among the memories of one user.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +46,29 @@ pub struct MemoryQuery<'q> {
     pub since: Option<Timestamp>,
     /// A memory that is not part of the result.
     pub exclude: Option<&'q str>,
+    /// Only memories of this thread.
+    pub thread: Option<&'q str>,
+    /// How many of those that last are returned besides the results.
+    pub lasting: usize,
+}
+
+impl<'q> MemoryQuery<'q> {
+    /// A hybrid search among all current memories of a user.
+    pub fn of(user_id: &'q str, text: &'q str, k: usize) -> Self {
+        Self {
+            user_id,
+            text,
+            kind: Kind::Hybrid,
+            k,
+            min_score: None,
+            tags: &[],
+            as_of: None,
+            since: None,
+            exclude: None,
+            thread: None,
+            lasting: 0,
+        }
+    }
 }
 
 /// The scores of a memory.
@@ -61,11 +88,27 @@ pub struct MemoryScores {
     pub score: f64,
 }
 
+impl MemoryScores {
+    /// Whether a text has to do with the memory itself: by a word, by a meaning at least this close,
+    /// by who speaks, or by its time.
+    pub fn is_related(&self, least_cosine: f64) -> bool {
+        rank::is_related(&self.hit, least_cosine) || self.speaker > 0.0 || self.time > 0.0
+    }
+
+    /// Whether the memory has a word of the text, or clearly its meaning. Enough for a statement,
+    /// which is short and says one thing.
+    pub fn clearly_matches(&self) -> bool {
+        rank::is_related(&self.hit, CLEAR_COSINE)
+    }
+}
+
 /// The numbers of memories, with their scores.
 #[derive(Debug, Clone)]
 pub struct RankedMemories {
     /// Best first.
     pub ranked: Vec<(i64, MemoryScores)>,
+    /// The best of those that last and are not among them.
+    pub lasting: Vec<(i64, MemoryScores)>,
     /// The numbers of the messages before and after each message found.
     pub around: HashMap<i64, Vec<i64>>,
     pub model: Option<String>,
@@ -123,11 +166,18 @@ impl Search {
         memories.retain(|memory| query.allows(memory));
 
         let around = self.neighbours(space, &memories).await?;
+        let lasting: HashSet<i64> = memories
+            .iter()
+            .filter(|memory| memory.lasting)
+            .map(|memory| memory.seq)
+            .collect();
         let mut ranked = rank(memories, &hits, &around, query.text);
         ranked.retain(|(_, scores)| query.min_score.is_none_or(|least| scores.score >= least));
-        ranked.truncate(query.k);
+        let rest = ranked.split_off(query.k.min(ranked.len()));
+        let lasting = rest.into_iter().filter(|(seq, _)| lasting.contains(seq));
 
         Ok(RankedMemories {
+            lasting: lasting.take(query.lasting).collect(),
             ranked,
             around,
             model: found.model,
@@ -152,6 +202,8 @@ impl MemoryQuery<'_> {
         counts
             && memory.user_id == self.user_id
             && self.exclude != Some(memory.id.as_str())
+            && (self.thread.is_none()
+                || self.thread == memory.thread_id.as_ref().map(ThreadId::as_str))
             && self.since.is_none_or(|since| memory.created_at >= since)
             && self.tags.iter().all(tagged)
     }

@@ -1,48 +1,35 @@
 //! Search without a walk: by keyword, by meaning, or by both; the same order on every engine.
 //!
-//! The ranking is pure: `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors`
-//! compares meanings, `fusion` combines the two, `fields` adds what is said about a source,
-//! `neighbours` a share of the chunks before and after; `rank` defines queries and hits. `index` holds a space in memory and `cache` keeps
-//! it up to date; `in_database` searches in the database what does not fit; `entries` chooses between
-//! them. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reembed`
-//! switches a space to another embedding model.
+//! The ranking and the index are the crate `memoir_index`. `cache` holds the index of a space and
+//! keeps it up to date; `in_database` searches in the database what does not fit; `entries` chooses
+//! between them. `memories` ranks what a user said. `prepare` makes what an ingestion writes,
+//! `reindex` writes the terms of a space again, `reembed` switches it to another embedding model.
 
 mod cache;
 mod entries;
-pub mod fields;
-pub mod fusion;
-pub mod highlight;
 mod in_database;
-pub mod index;
-pub mod keywords;
 pub mod memories;
-mod neighbours;
 pub mod prepare;
-pub mod rank;
 mod reembed;
 mod reindex;
 pub mod source_words;
-mod stem;
-pub mod terms;
 mod time_words;
-pub mod vectors;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hashlink::LruCache;
+use memoir_index::{Filter, Hit, Kind, OwnerKind};
 use memoir_text::field_error::FieldError;
 
 use crate::base::ids::{SourceId, Space};
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};
+use crate::model::call::CallContext;
 use crate::model::query::QueryScope;
-use crate::model::search::OwnerKind;
 use crate::store::{Store, StoreError};
 
-pub use index::Filter;
-pub use rank::{Hit, Kind};
 pub use reembed::ReembedWork;
 pub use reindex::ReindexWork;
 
@@ -198,12 +185,12 @@ impl Search {
     /// The store's.
     pub async fn find_sources(
         &self,
-        space: &Space,
+        call: &CallContext,
         user_id: &str,
         words: &str,
         most: usize,
     ) -> Result<Vec<(SourceId, f64)>, SearchError> {
-        let session = Session::of_caller(space.clone());
+        let session = Session::of_caller(call.unpaid());
         let scope = QueryScope {
             user_id: Some(user_id.to_owned()),
             all_versions: true,
@@ -234,7 +221,11 @@ impl Search {
         let (texts, names) = tokio::try_join!(find(OwnerKind::Chunk), find(OwnerKind::Source))?;
         let hits: Vec<Hit> = texts.hits.into_iter().chain(names.hits).collect();
         let ids: Vec<i64> = hits.iter().map(|hit| hit.entry_id).collect();
-        let groups = self.inner.store.list_entry_groups(space, &ids).await?;
+        let groups = self
+            .inner
+            .store
+            .list_entry_groups(&call.space, &ids)
+            .await?;
         let mut scores: HashMap<&str, f64> = HashMap::new();
         for hit in &hits {
             if let Some(group) = groups.get(&hit.entry_id) {

@@ -3,14 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use memoir_index::OwnerKind;
+use memoir_index::terms::{Analyzer, ChunkTerms};
+use memoir_index::vectors::to_bytes;
+
 use super::cache::blocking;
-use super::terms::{Analyzer, ChunkTerms};
-use super::vectors::to_bytes;
 use super::{Search, SearchError};
-use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::llm::Session;
-use crate::model::search::OwnerKind;
+use crate::model::call::CallContext;
 use crate::store::{NewEmbedding, NewEntry, StoreError, Tx};
 
 /// The terms and vectors of a source's chunks, in order.
@@ -55,12 +56,10 @@ impl Prepared {
     pub async fn write(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         chunks: (&SourceId, i64, &str),
-        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        self.write_part(tx, space, chunks, 0..self.terms.len(), now)
-            .await
+        self.write_part(tx, call, chunks, 0..self.terms.len()).await
     }
 
     /// Writes the terms and vectors of some chunks, in the transaction that writes these chunks: a
@@ -68,16 +67,15 @@ impl Prepared {
     pub async fn write_part(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         chunks: (&SourceId, i64, &str),
         range: Range<usize>,
-        now: Timestamp,
     ) -> Result<bool, StoreError> {
         let (source_id, version_id, profile) = chunks;
         let [first, end] =
             [range.start, range.end].map(|place| i64::try_from(place).unwrap_or(i64::MAX - 1) + 1);
         let ids = tx
-            .list_chunk_ids(space, version_id, profile, &(first..end))
+            .list_chunk_ids(&call.space, version_id, profile, &(first..end))
             .await?;
         let entries: Vec<NewEntry<'_>> = ids
             .values()
@@ -92,12 +90,16 @@ impl Prepared {
             .collect();
 
         let entry_ids = tx
-            .add_entries_for_ids(space, OwnerKind::Chunk, &entries, now)
+            .add_entries_for_ids(&call.space, OwnerKind::Chunk, &entries, call.now)
             .await?;
         let Some(model) = &self.model else {
             return Ok(true);
         };
-        if tx.settle_embedding_model(space, model, now).await? != *model {
+        if tx
+            .settle_embedding_model(&call.space, model, call.now)
+            .await?
+            != *model
+        {
             return Ok(false);
         }
 
@@ -115,7 +117,7 @@ impl Prepared {
             })
             .collect();
 
-        tx.add_embeddings(space, OwnerKind::Chunk, model, &vectors, now)
+        tx.add_embeddings(&call.space, OwnerKind::Chunk, model, &vectors, call.now)
             .await?;
         Ok(true)
     }

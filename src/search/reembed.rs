@@ -5,15 +5,17 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir_index::OwnerKind;
+use memoir_index::vectors::to_bytes;
 use serde_json::{Value, json};
 
 use super::Search;
-use super::vectors::to_bytes;
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::jobs::{JobContext, JobError, Jobs, JobsError, Outcome, Work};
+use crate::model::call::CallContext;
 use crate::model::job::{JobFilter, Lane, NewJob, Record};
-use crate::model::search::{OwnerKind, Unembedded};
+use crate::model::search::Unembedded;
 use crate::store::{JobPage, NewEmbedding};
 
 /// The name of this kind of job.
@@ -71,6 +73,7 @@ impl Search {
         let Ok(space) = space.parse::<Space>() else {
             return Ok(());
         };
+        let call = CallContext::new(space, now);
         let filter = JobFilter {
             kind: Some(kind.to_owned()),
             ..JobFilter::default()
@@ -80,7 +83,7 @@ impl Search {
             limit: 20,
         };
 
-        let known = jobs.list(&space, &filter, &page).await?;
+        let known = jobs.list(&call, &filter, &page).await?;
         if known.iter().any(|job| !job.state.is_final()) {
             return Ok(());
         }
@@ -96,7 +99,7 @@ impl Search {
         };
 
         let mut tx = self.inner.store.begin().await?;
-        jobs.enqueue(&mut tx, &space, &new, now).await?;
+        jobs.enqueue(&mut tx, &call, &new).await?;
         tx.commit().await?;
         jobs.announce();
 
@@ -111,9 +114,8 @@ impl Search {
         let new = request["to"].as_str().unwrap_or(&inner.settings.model);
         let session = inner
             .llm
-            .job_session(space, context.id(), context.is_first_run())
-            .await?
-            .within(context.budget());
+            .job_session(context.call_now(), context.id(), context.is_first_run())
+            .await?;
         let (mut done, mut memories) = (0, 0);
 
         while let Some(old) = inner

@@ -10,18 +10,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use memoir_index::OwnerKind;
+use memoir_index::terms::{Analyzer, ChunkTerms, TERMS_VERSION};
 use serde_json::json;
 
 use super::Search;
 use super::cache::blocking;
 use super::source_words::{SourceWords, said};
-use super::terms::{Analyzer, ChunkTerms, TERMS_VERSION};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point::fail_point;
 use crate::base::ids::{SourceId, Space};
 use crate::jobs::{JobContext, JobError, Jobs, JobsError, Outcome, Work};
 use crate::model::job::Record;
-use crate::model::search::OwnerKind;
 use crate::model::source::Source;
 use crate::store::{EntryTerms, StoreError, VersionEntry};
 

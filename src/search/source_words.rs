@@ -1,9 +1,9 @@
 //! The words about a source: its name, what is said about it, and what it is filed under. Searches
 //! find its chunks by these words too.
 
+use memoir_index::terms::{ChunkTerms, of_source};
 use memoir_text::text::basename;
 
-use super::terms::{ChunkTerms, of_source};
 use crate::model::source::{Source, own_path};
 
 /// Maximum characters of the ending of a file's name.

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::SourceId;
+use crate::model::call::CallContext;
 use crate::model::chunk::Chunk;
 use crate::model::source::Source;
 use crate::model::source_version::SourceVersion;
@@ -140,13 +141,12 @@ impl Sources {
     pub async fn register(
         &self,
         tx: &mut Tx,
-        space: &Space,
+        call: &CallContext,
         new: NewSource,
-        now: Timestamp,
     ) -> Result<Source, SourceError> {
-        let source = rules::build(new, now).map_err(SourceError::Invalid)?;
+        let source = rules::build(new, call.now).map_err(SourceError::Invalid)?;
         if let Some(existing) = tx
-            .find_source_at(space, &source.user_id, &source.path)
+            .find_source_at(&call.space, &source.user_id, &source.path)
             .await?
         {
             return Err(SourceError::AlreadyRegistered {
@@ -154,7 +154,7 @@ impl Sources {
             });
         }
 
-        match tx.add_source(space, &source).await {
+        match tx.add_source(&call.space, &source).await {
             Ok(()) => Ok(source),
             // Another transaction registered it between the lookup and the insert.
             Err(StoreError::Conflict { .. }) => {
@@ -182,8 +182,8 @@ impl Sources {
 
     /// # Errors
     /// [`SourceError::NotFound`], or the store's.
-    pub async fn find(&self, space: &Space, id: &str) -> Result<Source, SourceError> {
-        let found = self.store.find_source(space, &parse(id)?).await?;
+    pub async fn find(&self, call: &CallContext, id: &str) -> Result<Source, SourceError> {
+        let found = self.store.find_source(&call.space, &parse(id)?).await?;
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
     }
 
@@ -193,16 +193,16 @@ impl Sources {
     /// [`SourceError::NotFound`], or the store's.
     pub async fn find_as_of(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         as_of: Option<Timestamp>,
     ) -> Result<Source, SourceError> {
         let Some(moment) = as_of else {
-            return self.find(space, id).await;
+            return self.find(call, id).await;
         };
         let found = self
             .store
-            .find_source_as_of(space, &parse(id)?, moment)
+            .find_source_as_of(&call.space, &parse(id)?, moment)
             .await?;
 
         found.ok_or_else(|| SourceError::NotFound(id.to_owned()))
@@ -214,16 +214,16 @@ impl Sources {
     /// [`SourceError::NotFound`], or the store's.
     pub async fn versions(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         before: Option<i64>,
         as_of: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<SourceVersion>, SourceError> {
-        let source = self.find_as_of(space, id, as_of).await?;
+        let source = self.find_as_of(call, id, as_of).await?;
         Ok(self
             .store
-            .list_source_versions(space, &source.id, before, as_of, limit)
+            .list_source_versions(&call.space, &source.id, before, as_of, limit)
             .await?)
     }
 
@@ -233,13 +233,13 @@ impl Sources {
     /// [`SourceError::NotFound`], or the store's.
     pub async fn version(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         version: i64,
     ) -> Result<SourceVersion, SourceError> {
         let found = self
             .store
-            .find_source_version(space, &parse(id)?, version)
+            .find_source_version(&call.space, &parse(id)?, version)
             .await?;
         found.ok_or_else(|| SourceError::NoVersion {
             id: id.to_owned(),
@@ -253,11 +253,14 @@ impl Sources {
     /// [`SourceError::NotFound`], or the store's.
     pub async fn content(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         version: i64,
     ) -> Result<String, SourceError> {
-        let found = self.store.find_content(space, &parse(id)?, version).await?;
+        let found = self
+            .store
+            .find_content(&call.space, &parse(id)?, version)
+            .await?;
         found.ok_or_else(|| SourceError::NoVersion {
             id: id.to_owned(),
             version,
@@ -271,23 +274,26 @@ impl Sources {
     /// [`SourceError::NotFound`], [`SourceError::NoVersion`], or the store's.
     pub async fn version_as_of(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         version: Option<i64>,
         as_of: Option<Timestamp>,
     ) -> Result<Option<SourceVersion>, SourceError> {
         let version = match version {
             Some(version) => version,
-            None => match self.find_as_of(space, id, as_of).await?.latest_version {
+            None => match self.find_as_of(call, id, as_of).await?.latest_version {
                 0 if as_of.is_none() => {
-                    return Ok(self.store.find_newest_version(space, &parse(id)?).await?);
+                    return Ok(self
+                        .store
+                        .find_newest_version(&call.space, &parse(id)?)
+                        .await?);
                 }
                 0 => return Ok(None),
                 latest => latest,
             },
         };
 
-        let found = self.version(space, id, version).await?;
+        let found = self.version(call, id, version).await?;
         if as_of.is_some_and(|moment| found.ingested_at > moment) {
             return Err(SourceError::NoVersion {
                 id: id.to_owned(),
@@ -304,7 +310,7 @@ impl Sources {
     /// The store's.
     pub async fn chunks(
         &self,
-        space: &Space,
+        call: &CallContext,
         version: &SourceVersion,
         profile: &str,
         after: i64,
@@ -313,14 +319,14 @@ impl Sources {
         let content = version.content_version_id.unwrap_or(version.id);
         Ok(self
             .store
-            .list_version_chunks(space, content, profile, after, limit)
+            .list_version_chunks(&call.space, content, profile, after, limit)
             .await?)
     }
 
     /// A page of the space's sources.
     pub async fn list(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &SourceFilter,
         page: &SourcePage,
     ) -> Result<Vec<Source>, SourceError> {
@@ -328,25 +334,29 @@ impl Sources {
             return Ok(Vec::new());
         }
 
-        Ok(self.store.list_sources(space, filter, page).await?)
+        Ok(self.store.list_sources(&call.space, filter, page).await?)
     }
 
     /// The number of sources that a filter selects.
     ///
     /// # Errors
     /// The store's.
-    pub async fn count(&self, space: &Space, filter: &SourceFilter) -> Result<i64, SourceError> {
+    pub async fn count(
+        &self,
+        call: &CallContext,
+        filter: &SourceFilter,
+    ) -> Result<i64, SourceError> {
         if matches_nothing(filter) {
             return Ok(0);
         }
 
-        Ok(self.store.count_sources(space, filter).await?)
+        Ok(self.store.count_sources(&call.space, filter).await?)
     }
 
     /// A page of sources, with the size of the newest version and the current helper of each.
     pub async fn list_described(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &SourceFilter,
         page: &SourcePage,
     ) -> Result<Vec<DescribedSource>, SourceError> {
@@ -354,14 +364,14 @@ impl Sources {
             return Ok(Vec::new());
         }
 
-        let entries = self.store.list_manifest(space, filter, page).await?;
+        let entries = self.store.list_manifest(&call.space, filter, page).await?;
         let ids: Vec<SourceId> = entries
             .iter()
             .map(|entry| entry.source.id.clone())
             .collect();
         let mut helpers: HashMap<SourceId, String> = self
             .store
-            .list_source_helpers(space, &ids, filter.as_of)
+            .list_source_helpers(&call.space, &ids, filter.as_of)
             .await?
             .into_iter()
             .map(|helper| (helper.source_id, helper.text))
@@ -384,18 +394,17 @@ impl Sources {
     /// store's.
     pub async fn update(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         change: &SourceChange,
         unchanged: impl Fn(&Source) -> bool,
-        now: Timestamp,
     ) -> Result<Source, SourceError> {
         let parsed = parse(id)?;
         let change = rules::check_change(change).map_err(SourceError::Invalid)?;
         self.store
             .retry_as("update_source", || async {
                 let mut tx = self.store.begin().await?;
-                let found = tx.find_source(space, &parsed).await?;
+                let found = tx.find_source(&call.space, &parsed).await?;
                 let mut source = found.ok_or_else(|| SourceError::NotFound(id.to_owned()))?;
                 if !unchanged(&source) {
                     return Err(SourceError::Changed);
@@ -408,16 +417,17 @@ impl Sources {
                 }
 
                 // Informs caches of the space that sources were added or removed.
-                tx.lock_chunks(space).await?;
+                tx.lock_chunks(&call.space).await?;
                 source = Source {
                     tags,
                     eligible,
-                    updated_at: now,
+                    updated_at: call.now,
                     ..source
                 };
 
-                tx.update_source(space, &source).await?;
-                tx.add_search_change(space, source.id.as_str()).await?;
+                tx.update_source(&call.space, &source).await?;
+                tx.add_search_change(&call.space, source.id.as_str())
+                    .await?;
                 tx.commit().await?;
                 Ok(source)
             })

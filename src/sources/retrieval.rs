@@ -12,7 +12,8 @@ mod scoring;
 use memoir_text::field_error::FieldError;
 use memoir_text::words::telling;
 
-use crate::base::ids::{SourceId, Space};
+use crate::base::ids::SourceId;
+use crate::model::call::CallContext;
 use crate::model::version_search::{Choice, ManifestEntry, VersionCandidate, VersionSearch};
 use crate::search::{Search, SearchError};
 use crate::store::{SourceFilter, SourcePage, Store, StoreError, as_store_error};
@@ -102,7 +103,7 @@ impl DocumentRetrieval {
     /// [`RetrievalError::Invalid`], [`RetrievalError::NotFound`], or the store's.
     pub async fn retrieve(
         &self,
-        space: &Space,
+        call: &CallContext,
         input: RetrievalInput,
     ) -> Result<Retrieved, RetrievalError> {
         let input = input.checked().map_err(RetrievalError::Invalid)?;
@@ -114,7 +115,7 @@ impl DocumentRetrieval {
         } else {
             let found = self
                 .search
-                .find_sources(space, &input.user_id, &words, BY_WORDS);
+                .find_sources(call, &input.user_id, &words, BY_WORDS);
             found.await.map_err(of_search)?
         };
 
@@ -129,7 +130,10 @@ impl DocumentRetrieval {
             texts: input.explain || input.choice == Choice::Score,
         };
 
-        let candidates = self.store.list_version_candidates(space, &search).await?;
+        let candidates = self
+            .store
+            .list_version_candidates(&call.space, &search)
+            .await?;
         let raw_candidates = candidates.len();
         let sieve = Sieve {
             filename: input.filename().map(ToOwned::to_owned),
@@ -180,7 +184,7 @@ impl DocumentRetrieval {
         } else {
             // Only if many long texts had to be compared, of which not all are fetched.
             store_queries += 1;
-            self.content(space, &found.source.id, found.version.version)
+            self.content(call, &found.source.id, found.version.version)
                 .await?
         };
 
@@ -213,11 +217,11 @@ impl DocumentRetrieval {
     /// The store's.
     pub async fn manifest(
         &self,
-        space: &Space,
+        call: &CallContext,
         filter: &SourceFilter,
         page: &SourcePage,
     ) -> Result<Vec<ManifestEntry>, RetrievalError> {
-        Ok(self.store.list_manifest(space, filter, page).await?)
+        Ok(self.store.list_manifest(&call.space, filter, page).await?)
     }
 
     /// The differences between two versions of a source, as a unified diff.
@@ -226,7 +230,7 @@ impl DocumentRetrieval {
     /// [`RetrievalError::NoSource`], [`RetrievalError::NoVersion`], or the store's.
     pub async fn difference(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &str,
         from: i64,
         to: i64,
@@ -234,10 +238,10 @@ impl DocumentRetrieval {
         let source_id: SourceId = id
             .parse()
             .map_err(|_| RetrievalError::NoSource(id.chars().take(64).collect()))?;
-        let source = self.store.find_source(space, &source_id).await?;
+        let source = self.store.find_source(&call.space, &source_id).await?;
         let source = source.ok_or_else(|| RetrievalError::NoSource(id.to_owned()))?;
-        let before = self.content(space, &source_id, from).await?;
-        let after = self.content(space, &source_id, to).await?;
+        let before = self.content(call, &source_id, from).await?;
+        let after = self.content(call, &source_id, to).await?;
         let names = [from, to].map(|version| format!("{} (version {version})", source.filename));
 
         apart(move || Ok(difference::unified(&before, &after, &names))).await
@@ -245,11 +249,11 @@ impl DocumentRetrieval {
 
     async fn content(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: &SourceId,
         version: i64,
     ) -> Result<String, RetrievalError> {
-        let found = self.store.find_content(space, id, version).await?;
+        let found = self.store.find_content(&call.space, id, version).await?;
         found.ok_or_else(|| RetrievalError::NoVersion {
             id: id.to_string(),
             version,

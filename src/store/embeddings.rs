@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use memoir_index::{OwnerKind, VectorRow};
+
 use super::candidates::StatementBuilder;
 use super::dialect::{BindAll as _, Statement};
 use super::rows::row;
@@ -10,7 +12,7 @@ use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{OwnerKind, Unembedded, VectorRow};
+use crate::model::search::Unembedded;
 
 /// The setting with the embedding model of a space.
 const MODEL: &str = "embedding_model";
@@ -34,7 +36,7 @@ const BYTES: usize = 1_000_000;
 pub struct NewEmbedding<'v> {
     pub entry_id: i64,
     pub dim: i64,
-    /// As `base::vector_bytes` writes it.
+    /// As `memoir_index::vectors::to_bytes` writes it.
     pub vector: &'v [u8],
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+use memoir_index::{EntryRow, OwnerKind, VectorRow};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -10,7 +11,6 @@ use super::candidates::StatementBuilder;
 use super::dialect::JOINT;
 use super::{Store, StoreError};
 use crate::base::ids::Space;
-use crate::model::search::{EntryRow, OwnerKind, VectorRow};
 
 /// Values in one joined text: MySQL cuts a longer one off.
 pub(super) const JOINED: usize = 20_000;

@@ -14,7 +14,9 @@ use super::rows::{Stored, get};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space, ThreadId};
-use crate::model::memory::{EnrichmentState, Labels, Memory, MemoryOutline};
+use crate::model::memory::{
+    EnrichmentState, Labels, Memory, MemoryKind, MemoryOutline, USER_PREFERENCE,
+};
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;
@@ -349,16 +351,20 @@ fn read_pairs(text: &str) -> Vec<(i64, i64)> {
 
 impl Stored for MemoryOutline {
     const COLUMNS: &'static str = "seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, created_at, \
-                                   labels_json";
+                                   labels_json, pinned, category";
 
     fn read(row: &AnyRow) -> Result<Self, StoreError> {
         let labels: Labels = get(row, "labels_json")?;
+        let kind: MemoryKind = get(row, "type")?;
+        let category: Option<String> = get(row, "category")?;
+        let is_preference = category.as_deref() == Some(USER_PREFERENCE);
         Ok(Self {
+            lasting: kind.is_statement() || get(row, "pinned")? || is_preference,
             seq: get(row, "seq")?,
             id: get(row, "id")?,
             user_id: get(row, "user_id")?,
             thread_id: get(row, "thread_id")?,
-            kind: get(row, "type")?,
+            kind,
             turn_index: get(row, "turn_index")?,
             tags: labels.tags,
             speaker: labels.speaker,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use memoir_index::OwnerKind;
 use sqlx::Row as _;
 
 use super::dialect::BindAll as _;
@@ -13,7 +14,6 @@ use crate::base::ids::{JobId, Space, ThreadId, context_prefix, memory_group};
 use crate::model::erasure::RowCounts;
 use crate::model::llm_call::Payer;
 use crate::model::memory::Memory;
-use crate::model::search::OwnerKind;
 
 /// Memories that one transaction deletes.
 const PART: usize = 500;
@@ -166,10 +166,10 @@ impl Tx {
         let rests = |memory: &Memory| {
             let evidence = memory.evidence.as_ref();
             evidence.is_some_and(|evidence| {
-                evidence
-                    .message_ids
-                    .iter()
-                    .any(|id| id == message.id.as_str())
+                let named = &evidence.message_ids;
+                // Evidence that cannot be read is empty: what the statement found goes.
+                let is_unreadable = named.is_empty() && evidence.supersedes.is_none();
+                is_unreadable || named.iter().any(|id| id == message.id.as_str())
             })
         };
         Ok(found.into_iter().filter(rests).collect())

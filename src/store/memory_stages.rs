@@ -133,6 +133,27 @@ impl Store {
             .await
     }
 
+    /// What lasts about a user: pinned memories first, then preferences, then important facts, each
+    /// the most important and newest first. How often a memory was delivered does not count.
+    pub async fn list_lasting(
+        &self,
+        space: &Space,
+        user_id: &str,
+        limit: usize,
+    ) -> Result<Vec<Memory>, StoreError> {
+        let mut inner = StatementBuilder::of(
+            "SELECT m.seq, 4.0 * m.pinned + CASE WHEN m.category = 'user_preference' OR m.type = 'preference' \
+             THEN 2.0 ELSE 0.0 END + CASE WHEN m.important = 1 THEN 1.0 ELSE COALESCE(m.own_importance, 0.5) END AS score",
+        );
+        inner.text(" FROM memories m WHERE m.space = ?", space.as_str());
+        inner.text(" AND m.user_id = ?", user_id);
+        inner.push(
+            " AND m.tier = 'long_term' AND m.superseded_by IS NULL AND (m.type IN ('fact', 'preference') \
+             OR m.pinned = 1 OR m.category = 'user_preference')",
+        );
+        self.fetch_stage("list_lasting", inner, limit).await
+    }
+
     async fn fetch_stage(
         &self,
         name: &'static str,

@@ -5,14 +5,14 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use memoir_index::OwnerKind;
+use memoir_index::vectors::from_bytes;
 use sqlx::{AnyConnection, Executor as _, Row as _};
 
 use super::backend::Backend;
 use super::embeddings::NewEmbedding;
 use super::{Engine, Store, StoreError, Tx, row_limit};
 use crate::base::ids::Space;
-use crate::base::vector_bytes::from_bytes;
-use crate::model::search::OwnerKind;
 
 /// The column, if it exists: dropping the extension drops it and leaves the table.
 macro_rules! column {

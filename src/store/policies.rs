@@ -70,42 +70,32 @@ impl Store {
         .await
     }
 
-    /// Adds a version, which becomes current, and returns its number. Of two writers at once one
-    /// finds the number taken and tries the next.
+    /// Adds a version, which becomes current, unless somebody else was faster.
     pub async fn add_policy_version(
         &self,
         space: &Space,
-        name: &str,
+        (name, version): (&str, i64),
         kind: &str,
         body_json: &str,
         now: Timestamp,
-    ) -> Result<i64, StoreError> {
-        loop {
-            let newest = self.find_policy(space, name, None).await?;
-            let version = newest.map_or(0, |newest| newest.version) + 1;
-            let added = self
-                .retry("add_policy_version", || async {
-                    let mut tx = self.begin().await?;
-                    let insert = tx.dialect().insert_if_absent(
-                        "INSERT INTO policies (space, name, version, kind, body_json, created_at) \
-                         VALUES (?, ?, ?, ?, ?, ?)",
-                    );
-                    let insert = insert
-                        .bind(space.as_str().to_owned())
-                        .bind(name.to_owned())
-                        .bind(version)
-                        .bind(kind.to_owned())
-                        .bind(body_json.to_owned())
-                        .bind(now.as_micros());
-                    let added = tx.execute(insert).await?;
-                    tx.commit().await?;
-                    Ok(added)
-                })
-                .await?;
-
-            if added == 1 {
-                return Ok(version);
-            }
-        }
+    ) -> Result<bool, StoreError> {
+        self.retry("add_policy_version", || async {
+            let mut tx = self.begin().await?;
+            let insert = tx.dialect().insert_if_absent(
+                "INSERT INTO policies (space, name, version, kind, body_json, created_at) \
+                 VALUES (?, ?, ?, ?, ?, ?)",
+            );
+            let insert = insert
+                .bind(space.as_str().to_owned())
+                .bind(name.to_owned())
+                .bind(version)
+                .bind(kind.to_owned())
+                .bind(body_json.to_owned())
+                .bind(now.as_micros());
+            let added = tx.execute(insert).await?;
+            tx.commit().await?;
+            Ok(added == 1)
+        })
+        .await
     }
 }

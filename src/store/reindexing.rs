@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
 
+use memoir_index::OwnerKind;
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -15,7 +16,6 @@ use super::{Engine, Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::memory::{Labels, searched_text};
-use crate::model::search::OwnerKind;
 
 /// The setting with the version of a space's terms.
 const VERSION: &str = "terms_version";

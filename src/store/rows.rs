@@ -193,7 +193,29 @@ macro_rules! json_columns {
     )*};
 }
 
-json_columns!(Value, Labels, Evidence, RowCounts, Pending, Terms, Vec<i64>);
+json_columns!(Value, RowCounts, Pending, Terms, Vec<i64>);
+
+/// Columns that hold JSON without which the row is still worth reading. Their contents come from
+/// models and from imports: one that cannot be read must not hide every list that contains it.
+macro_rules! optional_json_columns {
+    ($($type:ty),*) => {$(
+        impl Column for $type {
+            fn read(row: &AnyRow, column: impl ColumnIndex<AnyRow>) -> Result<Option<Self>, StoreError> {
+                let text: Option<&str> = row.try_get(column)?;
+                Ok(text.map(|text| serde_json::from_str(text).unwrap_or_else(|error| {
+                    tracing::warn!(%error, "stored {} cannot be read", stringify!($type));
+                    Self::default()
+                })))
+            }
+
+            fn bind(value: Option<&Self>, statement: Statement) -> Statement {
+                statement.bind(value.map(to_json))
+            }
+        }
+    )*};
+}
+
+optional_json_columns!(Labels, Evidence);
 
 fn read_json<T: DeserializeOwned>(
     row: &AnyRow,

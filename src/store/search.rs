@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use memoir_index::SearchGroup;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -11,7 +12,7 @@ use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{SearchGroup, Span};
+use crate::model::search::Span;
 
 /// Versions per statement.
 const AT_ONCE: usize = 500;

@@ -3,13 +3,14 @@
 //! An index in memory learns of most changes from new entries. A row here tells of the others: a
 //! source was deleted or excluded, or a version became current whose entries were there already.
 
+use memoir_index::SearchGroup;
+
 use super::dialect::BindAll as _;
 use super::rows::row;
 use super::space::CHUNK_WRITES;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::model::search::SearchGroup;
 
 /// Sources in one statement.
 const AT_ONCE: usize = 500;

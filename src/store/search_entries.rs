@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use memoir_index::{EntryRow, OwnerKind, SearchSize};
 use sqlx::Row as _;
 
 use super::candidates::StatementBuilder;
@@ -13,7 +14,6 @@ use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::query::QueryScope;
-use crate::model::search::{EntryRow, OwnerKind, SearchSize};
 
 /// Characters per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;

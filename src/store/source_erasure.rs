@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use memoir_index::OwnerKind;
 use memoir_text::text::name_key;
 use sqlx::Row as _;
 
@@ -15,7 +16,6 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, SourceId, Space};
 use crate::model::category::NamedBy;
 use crate::model::erasure::RowCounts;
-use crate::model::search::OwnerKind;
 
 /// Chunks read at once.
 const TEXTS: usize = 200;

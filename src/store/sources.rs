@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use memoir_index::OwnerKind;
 use memoir_text::hash::short_hash;
 use memoir_text::words::filename_key;
 use sqlx::Row as _;
@@ -14,7 +15,6 @@ use super::source_versions;
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::search::OwnerKind;
 use crate::model::source::{FILE_INGEST, Source, SourceKind};
 
 row! {

@@ -4,11 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use memoir_index::terms;
 use memoir_text::text::sentences;
 
 use super::word_overlap::share;
 use crate::conversation::fact_check::denies;
-use crate::search::terms;
 
 /// Words that two sentences must share to speak about the same, and the share of the words of the
 /// shorter and of the longer one.

@@ -28,7 +28,7 @@ use super::target::{self, Target};
 use super::transparency::{self, Transparency};
 use super::workspace::Workspace;
 use super::{Workbench, WorkbenchError};
-use crate::base::clock::{Timestamp, milliseconds_since};
+use crate::base::clock::milliseconds_since;
 use crate::llm::Session;
 use crate::llm::tasks::shape::{Anchors, Shaped};
 
@@ -108,10 +108,9 @@ impl Workbench {
         session: &Session,
         run: &PromptRun,
         input: &ComposeInput,
-        now: Timestamp,
     ) -> Result<ComposedPrompt, WorkbenchError> {
         // The state of all stages together is too large for the caller's own future.
-        run.unless_cancelled(Box::pin(self.compose_all(session, run, input, now)))
+        run.unless_cancelled(Box::pin(self.compose_all(session, run, input)))
             .await
     }
 
@@ -120,10 +119,9 @@ impl Workbench {
         session: &Session,
         run: &PromptRun,
         input: &ComposeInput,
-        now: Timestamp,
     ) -> Result<ComposedPrompt, WorkbenchError> {
         let begun = Instant::now();
-        let stored = self.workspaces.current(&run.space).await?;
+        let stored = self.workspaces.current(session.call()).await?;
         let workspace = input.effective(stored.workspace)?;
         if let Some(model) = &input.model {
             self.llm.check_model(model)?;
@@ -132,7 +130,7 @@ impl Workbench {
         let model = self
             .llm
             .target_name(super::ceiling::SEND, input.model.as_deref())?;
-        let tools = self.tools(session, Some(&model), now);
+        let tools = self.tools(session, Some(&model));
         let mut composing = Composing::prepare(tools, input, workspace).await?;
         let files_ms = begun.elapsed();
         let mut shaped = composing.shape().await?;
@@ -154,12 +152,7 @@ impl Workbench {
         Ok(composed)
     }
 
-    pub(super) fn tools<'a>(
-        &'a self,
-        session: &'a Session,
-        model: Option<&str>,
-        now: Timestamp,
-    ) -> Tools<'a> {
+    pub(super) fn tools<'a>(&'a self, session: &'a Session, model: Option<&str>) -> Tools<'a> {
         Tools {
             store: &self.store,
             llm: &self.llm,
@@ -168,9 +161,7 @@ impl Workbench {
             conversation: &self.conversation,
             adapters: &self.adapters,
             session,
-            space: session.space(),
             counter: TokenCounter::for_model(model),
-            now,
         }
     }
 }
@@ -186,7 +177,7 @@ impl<'a> Composing<'a> {
         let injected = if workspace.agents.files {
             let limits = files::Limits::of(&workspace);
             let owner = files::Owner {
-                space: tools.space,
+                call: tools.call(),
                 user_id: input.user_id.as_deref(),
             };
             files::inject(tools.sources, owner, &input.files, limits, tools.counter).await?

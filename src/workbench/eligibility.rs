@@ -87,8 +87,8 @@ pub async fn pool(
     }
 
     let (mut sources, eligible) = tokio::try_join!(
-        tools.store.list_sources_by_id(tools.space, &off),
-        tools.store.list_sources_in(tools.space, &scope)
+        tools.store.list_sources_by_id(&tools.call().space, &off),
+        tools.store.list_sources_in(&tools.call().space, &scope)
     )?;
     // A source of another user is treated as not found.
     let is_own = |source: &Source| {

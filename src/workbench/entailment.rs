@@ -127,7 +127,10 @@ pub async fn counter_evidence(
         .collect();
     ids.sort_unstable();
     ids.dedup();
-    let states = tools.store.list_source_states(tools.space, &ids).await?;
+    let states = tools
+        .store
+        .list_source_states(&tools.call().space, &ids)
+        .await?;
     for candidate in candidates.iter_mut() {
         let state = states.get(&candidate.found.source_id);
         candidate.scores.changed_at = state.map(|state| state.changed_at);

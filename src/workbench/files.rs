@@ -13,7 +13,7 @@ use super::claims::Claims;
 use super::word_overlap::Compared;
 use super::workspace::Workspace;
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
+use crate::model::call::CallContext;
 use crate::model::source::Source;
 use crate::sources::{SourceError, Sources};
 use crate::store::{SourceFilter, SourcePage};
@@ -113,7 +113,7 @@ impl Limits {
 /// Whose files may be injected.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
-    pub space: &'a Space,
+    pub call: &'a CallContext,
     /// Only files of this end user; those of all users if `None`.
     pub user_id: Option<&'a str>,
 }
@@ -130,13 +130,13 @@ pub async fn inject(
     counter: TokenCounter,
 ) -> Result<Vec<InjectedFile>, WorkbenchError> {
     check(wanted)?;
-    let space = owner.space;
+    let call = owner.call;
     let mut files: Vec<InjectedFile> = Vec::with_capacity(wanted.len());
     for file in wanted {
         let source = find(sources, owner, file).await?;
         let id = source.id.as_str();
         let found = sources
-            .version_as_of(space, id, file.version, None)
+            .version_as_of(call, id, file.version, None)
             .await?
             .ok_or_else(|| WorkbenchError::NoText(source.path.clone()))?;
         if files
@@ -146,7 +146,7 @@ pub async fn inject(
             continue;
         }
 
-        let content = sources.content(space, id, found.version).await?;
+        let content = sources.content(call, id, found.version).await?;
         let (mode, text, tokens) = match file.mode {
             FileMode::Full => {
                 let tokens = counter.count(&content);
@@ -210,7 +210,7 @@ async fn find(
     file: &PromptFile,
 ) -> Result<Source, WorkbenchError> {
     if let Some(id) = &file.source_id {
-        let found = sources.find(owner.space, id).await?;
+        let found = sources.find(owner.call, id).await?;
         // A source of another user is treated as not found.
         return if owner.user_id.is_none_or(|user| found.user_id == user) {
             Ok(found)
@@ -229,7 +229,7 @@ async fn find(
         limit: 1,
         ..SourcePage::default()
     };
-    let found = sources.list(owner.space, &filter, &page).await?;
+    let found = sources.list(owner.call, &filter, &page).await?;
     found
         .into_iter()
         .next()

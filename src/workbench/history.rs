@@ -102,7 +102,7 @@ pub async fn read(
     let window = tools
         .conversation
         .window(
-            tools.space,
+            tools.call(),
             thread.thread_id,
             thread.user_id,
             Some(settings.k),

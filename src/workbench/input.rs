@@ -1,5 +1,6 @@
 //! A request to compose a prompt, and its rules.
 
+use memoir_index::Kind;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use super::workspace::{
     AgentsInput, CeilingsInput, RunSettingsInput, TimeoutsInput, Workspace, WorkspaceInput,
 };
 use crate::model::scope::ScopeInput;
-use crate::search::Kind;
 
 /// Maximum characters of a task.
 const MAX_TASK_CHARS: usize = 100_000;

@@ -8,7 +8,6 @@ use super::entailment::{Conflict, ConflictSide, beginning};
 use super::files::{self, InjectedFile, PromptFile};
 use super::stage::Tools;
 use super::{Workbench, WorkbenchError};
-use crate::base::clock::Timestamp;
 use crate::conversation::DEFAULT_USER;
 use crate::conversation::episodic::{self, DEFAULT_TOKENS, Episode, EpisodicInput};
 use crate::llm::Session;
@@ -52,22 +51,21 @@ impl Workbench {
         turns: &TurnsOf<'_>,
         files: &[PromptFile],
         off: &[String],
-        now: Timestamp,
     ) -> Result<OlderTurns, WorkbenchError> {
-        let space = session.space();
+        let call = session.call();
         let scope = ScopeInput {
             user_id: turns.user_id.map(str::to_owned),
             ..ScopeInput::default()
         };
         let (scope, off) = eligibility::check(scope, off)?;
-        let tools = self.tools(session, None, now);
+        let tools = self.tools(session, None);
         let injected = if files.is_empty() {
             Vec::new()
         } else {
-            let workspace = self.workspaces.current(space).await?.workspace;
+            let workspace = self.workspaces.current(call).await?.workspace;
             let limits = files::Limits::of(&workspace);
             let owner = files::Owner {
-                space,
+                call,
                 user_id: turns.user_id,
             };
             files::inject(tools.sources, owner, files, limits, tools.counter).await?
@@ -86,7 +84,8 @@ impl Workbench {
 pub async fn score(tools: &Tools<'_>, turns: &TurnsOf<'_>) -> Result<Vec<Episode>, WorkbenchError> {
     let (session, conversation) = (tools.session, tools.conversation);
     let (thread_id, user_id) = (turns.thread_id, turns.user_id);
-    let scored = conversation.score_episodes(session, thread_id, user_id, &turns.input, tools.now);
+    let scored =
+        conversation.score_episodes(session, thread_id, user_id, &turns.input, tools.call().now);
     Ok(scored.await?)
 }
 
@@ -190,11 +189,14 @@ impl Hinted {
 
         let mut sources = tools
             .store
-            .list_sources_at(tools.space, &places(&memories))
+            .list_sources_at(&tools.call().space, &places(&memories))
             .await?;
         sources.extend(pool.off.iter().cloned());
         let ids: Vec<_> = sources.iter().map(|source| source.id.clone()).collect();
-        let states = tools.store.list_source_states(tools.space, &ids).await?;
+        let states = tools
+            .store
+            .list_source_states(&tools.call().space, &ids)
+            .await?;
 
         let mut hinted = Self::default();
         for source in sources {

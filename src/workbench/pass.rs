@@ -1,6 +1,8 @@
 //! One pass of retriever, reranker, entailment gate and condenser. Each stage has a time limit and a
 //! fallback, so that a pass always ends with a context, which may be empty.
 
+use memoir_index::Kind;
+
 use super::WorkbenchError;
 use super::candidate::Candidate;
 use super::condenser::{self, CondensedContext};
@@ -13,7 +15,6 @@ use super::retriever::{self, Wanted};
 use super::stage::{CONDENSE, NLI, RERANK, RETRIEVE, StageName, Tools, Trace};
 use super::workspace::Workspace;
 use crate::retrieval::select::kept;
-use crate::search::Kind;
 
 /// What a pass starts from.
 pub struct Pass<'a> {

@@ -1,17 +1,18 @@
 //! The retriever: the chunks of the pool that are nearest to the task. Duplicates of injected files
 //! and of each other are dropped here, and instructions are taken out of the texts.
 
+use memoir_index::{Filter, Hit, Kind, OwnerKind};
+use memoir_policy::steps::deduplicate;
+
 use super::WorkbenchError;
 use super::candidate::{Assessment, Candidate};
 use super::eligibility::Pool;
 use super::files::InjectedFile;
 use super::safety::neutralise;
 use super::stage::Tools;
-use crate::model::search::OwnerKind;
-use crate::policy::steps::deduplicate;
 use crate::retrieval::hydrate;
 use crate::retrieval::select::{drop_each, drop_repeated};
-use crate::search::{EntryQuery, Filter, Hit, Kind};
+use crate::search::EntryQuery;
 
 /// Maximum characters of what is searched for.
 const MAX_QUERY_CHARS: usize = 10_000;
@@ -79,7 +80,7 @@ async fn candidates(
     files: &[InjectedFile],
 ) -> Result<Vec<Candidate>, WorkbenchError> {
     let found = hits.into_iter().map(|hit| (hit.owner.id, hit)).collect();
-    let items = hydrate(tools.store, tools.space, None, found).await?;
+    let items = hydrate(tools.store, &tools.call().space, None, found).await?;
     let assessed = (1..).zip(items).map(|(rank, item)| {
         let mut item = item.scored(|_, hit: Hit| Assessment {
             rank,

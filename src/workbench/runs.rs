@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::WorkbenchError;
 use crate::base::clock::Timestamp;
 use crate::base::ids::{RunId, Space};
+use crate::model::call::CallContext;
 
 /// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
@@ -55,10 +56,9 @@ impl PromptRuns {
     /// # Errors [`WorkbenchError::Invalid`] if the id is not a UUID, [`WorkbenchError::RunExists`].
     pub fn begin(
         &self,
-        space: &Space,
+        call: &CallContext,
         id: Option<&str>,
         kind: RunKind,
-        now: Timestamp,
     ) -> Result<PromptRun, WorkbenchError> {
         let id = match id {
             Some(id) => id
@@ -67,7 +67,7 @@ impl PromptRuns {
             None => RunId::new(),
         };
 
-        let key = (space.clone(), id.clone());
+        let key = (call.space.clone(), id.clone());
         let mut running = self.running();
         if running.contains_key(&key) {
             return Err(WorkbenchError::RunExists(id));
@@ -76,13 +76,13 @@ impl PromptRuns {
         let cancelled = CancellationToken::new();
         let entry = Entry {
             kind,
-            started_at: now,
+            started_at: call.now,
             cancelled: cancelled.clone(),
         };
         running.insert(key, entry);
         Ok(PromptRun {
             id,
-            space: space.clone(),
+            space: call.space.clone(),
             cancelled,
             runs: self.clone(),
         })
@@ -92,12 +92,12 @@ impl PromptRuns {
     ///
     /// # Errors
     /// [`WorkbenchError::NoRun`].
-    pub fn cancel(&self, space: &Space, id: &str) -> Result<CancelledRun, WorkbenchError> {
+    pub fn cancel(&self, call: &CallContext, id: &str) -> Result<CancelledRun, WorkbenchError> {
         let unknown = || WorkbenchError::NoRun(id.chars().take(100).collect());
         let id: RunId = id.parse().map_err(|_| unknown())?;
         let running = self.running();
         let entry = running
-            .get(&(space.clone(), id.clone()))
+            .get(&(call.space.clone(), id.clone()))
             .ok_or_else(unknown)?;
         entry.cancelled.cancel();
 
@@ -147,36 +147,29 @@ impl Drop for PromptRun {
 mod tests {
     use super::*;
 
-    fn now() -> Timestamp {
-        Timestamp::from_micros(1)
+    fn call_in(space: &str) -> CallContext {
+        CallContext::new(space.parse().unwrap(), Timestamp::from_micros(1))
     }
 
     #[tokio::test]
     async fn a_cancelled_run_drops_its_work_and_frees_its_id() {
-        let (runs, space) = (PromptRuns::default(), Space::default());
-        let run = runs.begin(&space, None, RunKind::Send, now()).unwrap();
+        let (runs, call) = (PromptRuns::default(), call_in("default"));
+        let run = runs.begin(&call, None, RunKind::Send).unwrap();
         let id = run.id.to_string();
-        let again = runs.begin(&space, Some(&id), RunKind::Compose, now());
+        let again = runs.begin(&call, Some(&id), RunKind::Compose);
         assert!(matches!(again, Err(WorkbenchError::RunExists(_))));
 
-        let other: Space = "other".parse().unwrap();
-        assert!(runs.cancel(&other, &id).is_err());
+        assert!(runs.cancel(&call_in("other"), &id).is_err());
 
-        let cancelled = runs.cancel(&space, &id).unwrap();
+        let cancelled = runs.cancel(&call, &id).unwrap();
         assert_eq!(cancelled.kind, RunKind::Send);
         let work = std::future::pending::<Result<(), WorkbenchError>>();
         let ended = run.unless_cancelled(work).await;
         assert!(matches!(ended, Err(WorkbenchError::Cancelled(_))));
 
         drop(run);
-        assert!(runs.cancel(&space, &id).is_err());
-        assert!(
-            runs.begin(&space, Some(&id), RunKind::Compose, now())
-                .is_ok()
-        );
-        assert!(
-            runs.begin(&space, Some("x"), RunKind::Compose, now())
-                .is_err()
-        );
+        assert!(runs.cancel(&call, &id).is_err());
+        assert!(runs.begin(&call, Some(&id), RunKind::Compose).is_ok());
+        assert!(runs.begin(&call, Some("x"), RunKind::Compose).is_err());
     }
 }

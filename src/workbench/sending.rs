@@ -15,13 +15,12 @@ use super::compose::PromptTimings;
 use super::runs::PromptRun;
 use super::workspace::{Ceilings, CeilingsInput};
 use super::{Workbench, WorkbenchError};
-use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::Space;
+use crate::base::clock::milliseconds_since;
 use crate::conversation::ConversationError;
 use crate::conversation::messages::{Appended, MAX_CHARS, NewMessage, PreparedMessages, Wanted};
 use crate::llm::tasks::send::SendPrompt;
 use crate::llm::{Llm, Session, TextListener, Written};
-use crate::model::llm_call::KeyBudget;
+use crate::model::call::CallContext;
 use crate::store::AsStoreError as _;
 
 /// Maximum characters of a prompt and of an instruction.
@@ -129,12 +128,10 @@ impl ReadyPrompt {
 /// Gets a reply while it is written.
 pub type Tell<'a> = &'a (dyn Fn(Written) + Send + Sync);
 
-/// Who sends, and when.
+/// The session that sends, and its run.
 pub struct Sender<'a> {
     pub session: &'a Session,
     pub run: &'a PromptRun,
-    pub payer: Option<KeyBudget>,
-    pub now: Timestamp,
 }
 
 impl Workbench {
@@ -144,7 +141,7 @@ impl Workbench {
     /// [`WorkbenchError::Invalid`], an unknown model, or the store's.
     pub async fn estimate_prompt(
         &self,
-        space: &Space,
+        call: &CallContext,
         input: &EstimateInput,
     ) -> Result<PromptEstimate, WorkbenchError> {
         let system = input.system.as_deref().unwrap_or_default();
@@ -153,7 +150,7 @@ impl Workbench {
         refuse(errors)?;
 
         let model = input.model.as_deref();
-        let ceilings = self.ceilings(space, input.ceilings.clone()).await?;
+        let ceilings = self.ceilings(call, input.ceilings.clone()).await?;
         estimate(&self.llm, model, (system, &input.prompt), &ceilings)
     }
 
@@ -164,20 +161,20 @@ impl Workbench {
     /// unknown model, or the store's.
     pub async fn prepare_send(
         &self,
-        space: &Space,
+        call: &CallContext,
         input: SendInput,
     ) -> Result<ReadyPrompt, WorkbenchError> {
         let begun = Instant::now();
         refuse(input.faults())?;
         if let Some(thread) = &input.thread_id {
             self.conversation
-                .thread(space, thread, input.user_id.as_deref())
+                .thread(call, thread, input.user_id.as_deref())
                 .await?;
         }
 
         let estimate = match &input.prompt {
             Some(prompt) => {
-                let ceilings = self.ceilings(space, input.ceilings.clone()).await?;
+                let ceilings = self.ceilings(call, input.ceilings.clone()).await?;
                 let texts = (input.system.as_deref().unwrap_or_default(), prompt.as_str());
                 let model = input.model.as_deref();
                 Some(estimate(&self.llm, model, texts, &ceilings)?.check()?)
@@ -311,14 +308,14 @@ impl Workbench {
         };
 
         let new = asked.into_iter().chain([replied]).collect();
-        let (space, user_id) = (&sender.run.space, input.user_id.as_deref());
+        let (call, user_id) = (sender.session.call(), input.user_id.as_deref());
         let wanted = Wanted {
             enrich: true,
             extract: false,
         };
         let prepared = self
             .conversation
-            .prepare_messages(space, thread, user_id, new, wanted, sender.now)
+            .prepare_messages(call, thread, user_id, new, wanted)
             .await?;
         let appended = self
             .store
@@ -334,10 +331,9 @@ impl Workbench {
         prepared: &PreparedMessages,
     ) -> Result<Vec<Appended>, ConversationError> {
         let mut tx = self.store.begin().await?;
-        let payer = sender.payer.as_ref();
         let appended = self
             .conversation
-            .append(&mut tx, &sender.run.space, prepared, payer, sender.now)
+            .append(&mut tx, sender.session.call(), prepared)
             .await?;
         tx.commit().await?;
         Ok(appended)
@@ -346,15 +342,16 @@ impl Workbench {
     /// The ceilings of the workspace, or lower ones.
     async fn ceilings(
         &self,
-        space: &Space,
+        call: &CallContext,
         given: Option<CeilingsInput>,
     ) -> Result<Ceilings, WorkbenchError> {
-        let workspace = self.workspaces.current(space).await?.workspace;
+        let workspace = self.workspaces.current(call).await?.workspace;
         let most = workspace.ceilings.clone();
         let wanted = most.clone().with(given);
         let mut errors = Vec::new();
-        if wanted.tokens == 0 {
-            errors.push(FieldError::new("ceilings.tokens", "must be at least 1"));
+        if !(1..=10_000_000).contains(&wanted.tokens) {
+            let rule = "must be from 1 to 10000000";
+            errors.push(FieldError::new("ceilings.tokens", rule));
         }
         if !(0.0..=1_000_000.0).contains(&wanted.cost_usd) {
             let rule = "must be from 0 to 1000000";

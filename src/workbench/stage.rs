@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use super::adapters::Adapters;
-use crate::base::clock::{Timestamp, milliseconds_since};
-use crate::base::ids::Space;
+use crate::base::clock::milliseconds_since;
 use crate::conversation::Conversation;
 use crate::llm::{Llm, LlmError, Session};
+use crate::model::call::CallContext;
 use crate::search::Search;
 use crate::sources::Sources;
 use crate::store::Store;
@@ -25,9 +25,14 @@ pub struct Tools<'a> {
     pub conversation: &'a Conversation,
     pub adapters: &'a Adapters,
     pub session: &'a Session,
-    pub space: &'a Space,
     pub counter: TokenCounter,
-    pub now: Timestamp,
+}
+
+impl<'a> Tools<'a> {
+    /// The call that the run belongs to.
+    pub fn call(&self) -> &'a CallContext {
+        self.session.call()
+    }
 }
 
 /// One stage of a run.

@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
 use crate::base::json_object::object_or_null;
 use crate::config;
+use crate::model::call::CallContext;
 use crate::store::{Store, StoreError, WorkspaceRow};
 
 /// Maximum characters of the hard rules, and of the project memory.
@@ -327,9 +327,9 @@ impl Workspaces {
     ///
     /// # Errors
     /// The store's.
-    pub async fn current(&self, space: &Space) -> Result<StoredWorkspace, WorkbenchError> {
+    pub async fn current(&self, call: &CallContext) -> Result<StoredWorkspace, WorkbenchError> {
         let usual = Workspace::usual(&self.config);
-        let Some(row) = self.store.find_workspace(space).await? else {
+        let Some(row) = self.store.find_workspace(&call.space).await? else {
             return Ok(StoredWorkspace {
                 version: 0,
                 workspace: usual,
@@ -355,10 +355,9 @@ impl Workspaces {
     /// [`WorkbenchError::Invalid`], [`WorkbenchError::Changed`], or the store's.
     pub async fn replace(
         &self,
-        space: &Space,
+        call: &CallContext,
         given: WorkspaceInput,
         unchanged: impl Fn(&StoredWorkspace) -> bool,
-        now: Timestamp,
     ) -> Result<StoredWorkspace, WorkbenchError> {
         let workspace = Workspace::usual(&self.config).with(given);
         workspace.check()?;
@@ -367,7 +366,7 @@ impl Workspaces {
         })?;
 
         loop {
-            let current = self.current(space).await?;
+            let current = self.current(call).await?;
             if !unchanged(&current) {
                 return Err(WorkbenchError::Changed);
             }
@@ -375,13 +374,13 @@ impl Workspaces {
             let row = WorkspaceRow {
                 version: current.version + 1,
                 body_json: body_json.clone(),
-                created_at: now,
+                created_at: call.now,
             };
-            if self.store.add_workspace_version(space, &row).await? {
+            if self.store.add_workspace_version(&call.space, &row).await? {
                 return Ok(StoredWorkspace {
                     version: row.version,
                     workspace,
-                    created_at: Some(now),
+                    created_at: Some(call.now),
                 });
             }
         }

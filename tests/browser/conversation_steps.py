@@ -102,7 +102,7 @@ def the_context_of_a_question_shows_scores_and_what_was_left_out():
     assert b.focused().text == "Assemble", "the focus stays"
     b.one("[data-memory] .parts-bar span")
     words = b.one(".scored .parts-words").text
-    assert "search" in words and "importance" in words and words.endswith(f"= {b.one('.scored-head strong').text}"), words
+    assert "search" in words and "shares with the question" in words and words.endswith(f"= {b.one('.scored-head strong').text}"), words
     Select(b.one("select[aria-label='How memories are found']")).select_by_value("staged")
     b.click(".context-panel button", "Assemble")
     b.until("the scores of the stages", lambda: "search" not in b.one(".scored .parts-words").text)
@@ -278,7 +278,7 @@ def the_chain_of_a_policy_is_compared_with_another_version():
     tried.send_keys("A text to try.")
     b.write("input[name='topK']", "1")
     b.click("section[aria-label='Settings'] button.primary", "Store as a new version")
-    b.until("the new version", lambda: "Version 1 is in use" in b.one(".lead").text)
+    b.until("the new version", lambda: "Version 2 is in use" in b.one(".lead").text)
     assert b.one("input[name='topK']").get_attribute("value") == "1" and len(b.all(".chain-box")) == 1
     assert question.get_attribute("value").startswith("What does the boat need") and tried.get_attribute("value") == "A text to try."
     Select(b.all(".policy-question select")[2]).select_by_index(2)
@@ -289,7 +289,7 @@ def the_chain_of_a_policy_is_compared_with_another_version():
     assert int(second.find_element("css selector", ".payload .chain-count").text) > 1
     assert first.find_elements("css selector", ".effects .dropped"), "what a step dropped"
     differs = b.one("section[aria-label='What differs']").text
-    assert "Memories" in differs and "Only with Built-in defaults" in differs and "Only with Version 1" not in differs, differs
+    assert "Memories" in differs and "Only with Built-in defaults" in differs and "Only with Version 2" not in differs, differs
     b.picture("policy")
     sound()
     b.scheme("dark")
@@ -300,7 +300,7 @@ def the_chain_of_a_policy_is_compared_with_another_version():
     before = b.one("input[name='topK']").get_attribute("value")
     assert before != "1", "the form shows the chosen version"
     b.click("section[aria-label='Settings'] button.primary", "Store as a new version")
-    b.until("back to the old settings", lambda: "Version 2 is in use" in b.one(".lead").text)
+    b.until("back to the old settings", lambda: "Version 3 is in use" in b.one(".lead").text)
 
 
 def redaction_patterns_are_tried():

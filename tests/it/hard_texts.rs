@@ -16,7 +16,7 @@ const FACTOR: u32 = 15;
 /// A shorter time for the large text is fine in any case: timers and other processes disturb it.
 const FLOOR: Duration = Duration::from_millis(100);
 /// How often a time is taken before it counts as too long, because the machine may be busy.
-const TRIES: usize = 6;
+const TRIES: usize = 24;
 
 fn timed(function: fn(&str) -> usize, text: &str) -> Duration {
     let (clock, processor) = (Instant::now(), processor_time());

@@ -1,4 +1,5 @@
-//! The names of the months, in lower case, for texts that name a date or a time.
+//! The names of the months and of the days of the week, in lower case, for texts that name a date or
+//! a time.
 
 pub const MONTHS: [&str; 12] = [
     "january",
@@ -13,4 +14,14 @@ pub const MONTHS: [&str; 12] = [
     "october",
     "november",
     "december",
+];
+
+pub const WEEKDAYS: [&str; 7] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
 ];

@@ -1,6 +1,7 @@
 //! Problem documents for policies.
 
 use super::ApiError;
+use crate::base::problems;
 use crate::memory_retrieval::PolicyError;
 
 impl From<PolicyError> for ApiError {
@@ -11,6 +12,8 @@ impl From<PolicyError> for ApiError {
                 "List the policies with GET /v1/policies, and their versions with GET /v1/policies/{name}/versions.",
             ),
             PolicyError::Invalid(errors) => Self::invalid(errors),
+            PolicyError::Changed => Self::new(problems::PRECONDITION_FAILED, detail)
+                .fix("Read the settings again, and repeat the change with their ETag."),
             PolicyError::Store(error) => error.into(),
         }
     }

@@ -49,17 +49,13 @@ impl Idempotency {
         new: &[NewJob],
         answer: impl Fn(&[Job]) -> Result<(Option<(HeaderName, HeaderValue)>, B), ApiError>,
     ) -> Result<Response, ApiError> {
-        let payer = caller.budget();
         let queued = state.store.retry_as(self.route, || async {
             let mut tx = match self.begin(&state.store, caller).await? {
                 Begun::Answered(response) => return Ok(response),
                 Begun::Fresh(tx) => tx,
             };
 
-            let jobs = state
-                .jobs
-                .enqueue_all(&mut tx, &caller.space, new, payer.as_ref(), caller.now)
-                .await?;
+            let jobs = state.jobs.enqueue_all(&mut tx, &caller.call, new).await?;
 
             let (place, body) = answer(&jobs)?;
             let later = (header::RETRY_AFTER, HeaderValue::from_static("1"));

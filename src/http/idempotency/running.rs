@@ -150,23 +150,23 @@ impl Idempotency {
             runs: state.runs.clone(),
             store: state.store.clone(),
             held: None,
-            now: caller.now,
+            now: caller.call.now,
             erasures: 0,
         };
 
         let Some(key) = &self.key else {
             return Ok(Some(Turn::Mine(run)));
         };
-        run.erasures = state.store.count_erasures(&caller.space).await?;
+        run.erasures = state.store.count_erasures(&caller.call.space).await?;
         let held = || Held {
-            space: caller.space.clone(),
+            space: caller.call.space.clone(),
             key: key.clone(),
             route: self.route,
             body_hash: self.body_hash.clone(),
             owner: new_uuid(),
         };
 
-        let expired = caller.now.minus_seconds(KEEP_SECONDS);
+        let expired = caller.call.now.minus_seconds(KEEP_SECONDS);
         let end = Instant::now() + patience;
         let mut pause = FIRST_LOOK;
 
@@ -181,7 +181,7 @@ impl Idempotency {
             let wanted = run.held.insert(held()).run();
             match state
                 .store
-                .claim_idempotency_run(wanted, caller.now, expired)
+                .claim_idempotency_run(wanted, caller.call.now, expired)
                 .await?
             {
                 RunClaim::Mine => return Ok(Some(Turn::Mine(run))),

@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 use super::chunks::{self, ChunkListResponse, number};
 use super::sources::AsOfQuery;
 use crate::base::clock::Timestamp;
-use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryInput};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -24,6 +23,7 @@ use crate::http::extract::{JsonBody, PathId, QueryParams};
 use crate::http::idempotency::{Created, Idempotency};
 use crate::http::page::{Page, list_query, list_response};
 use crate::http::state::AppState;
+use crate::model::call::CallContext;
 use crate::model::category::Category;
 use crate::model::chunk::Chunk;
 use crate::store::{CategoryFilter, CategoryPage, ChunkScope, Tx};
@@ -129,7 +129,7 @@ pub enum VersionScopeName {
 /// The categories of a page, and the cursor for the next one.
 async fn page_of(
     categories: &Categories,
-    space: &Space,
+    call: &CallContext,
     filter: &CategoryFilter,
     (limit, cursor): (Option<usize>, Option<String>),
 ) -> Result<(Vec<Category>, Option<String>), ApiError> {
@@ -139,7 +139,7 @@ async fn page_of(
         limit: Some(page.rows()),
     };
 
-    let found = categories.list(space, filter, &wanted).await?;
+    let found = categories.list(call, filter, &wanted).await?;
     Ok(page.cut(found, |category| (category.level, category.id)))
 }
 
@@ -162,7 +162,7 @@ pub async fn list_categories(
     };
 
     let place = (query.limit, query.cursor);
-    let (items, next_cursor) = page_of(&categories, &caller.space, &filter, place).await?;
+    let (items, next_cursor) = page_of(&categories, &caller.call, &filter, place).await?;
     Ok(Json(CategoryListResponse { items, next_cursor }))
 }
 
@@ -186,9 +186,9 @@ pub async fn get_category_tree(
     };
 
     let place = (query.limit, query.cursor);
-    let (items, next_cursor) = page_of(&categories, &caller.space, &filter, place).await?;
+    let (items, next_cursor) = page_of(&categories, &caller.call, &filter, place).await?;
     let taxonomy = categories.taxonomy();
-    let counts = categories.counts(&caller.space, as_of).await?;
+    let counts = categories.counts(&caller.call, as_of).await?;
     let full = |(level, categories)| CategoryLevelResponse {
         level,
         categories,
@@ -201,21 +201,21 @@ pub async fn get_category_tree(
         depth: taxonomy.depth(),
         limit_scope: taxonomy.scope().into_str().to_owned(),
         levels: counts.into_iter().map(full).collect(),
-        full_parents: full_parents(&categories, &caller.space).await?,
+        full_parents: full_parents(&categories, &caller.call).await?,
     }))
 }
 
 async fn full_parents(
     categories: &Categories,
-    space: &Space,
+    call: &CallContext,
 ) -> Result<Vec<FullParentResponse>, ApiError> {
-    let full = categories.full_parents(space).await?;
+    let full = categories.full_parents(call).await?;
     let ids: Vec<i64> = full
         .iter()
         .map(|(id, _)| *id)
         .filter(|id| *id != 0)
         .collect();
-    let mut paths = categories.paths(space, &ids).await?;
+    let mut paths = categories.paths(call, &ids).await?;
     let limit = categories.taxonomy().limit(1);
 
     let parent = |(id, categories)| FullParentResponse {
@@ -252,7 +252,7 @@ pub async fn create_category(
     let create = |mut tx: Tx| async move {
         let category = state
             .categories
-            .create(&mut tx, &caller.space, new.clone(), caller.now)
+            .create(&mut tx, &caller.call, new.clone())
             .await?;
 
         let unkept = HeaderValue::from_static("no-store");
@@ -278,10 +278,10 @@ pub async fn get_category(
     QueryParams(query): QueryParams<AsOfQuery>,
 ) -> Result<Json<CategoryDetailResponse>, ApiError> {
     let category = categories
-        .find(&caller.space, number(&id, "category")?, query.as_of)
+        .find(&caller.call, number(&id, "category")?, query.as_of)
         .await?;
     let path = categories
-        .paths(&caller.space, &[category.id])
+        .paths(&caller.call, &[category.id])
         .await?
         .remove(&category.id)
         .unwrap_or_default();
@@ -313,7 +313,7 @@ pub async fn delete_category(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     categories
-        .remove(&caller.space, number(&id, "category")?)
+        .remove(&caller.call, number(&id, "category")?)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -343,9 +343,9 @@ pub async fn list_category_chunks(
     let page = Page::new(query.limit, query.cursor, fingerprint)?;
     let after = page.after_item::<i64>()?;
     let found = categories
-        .chunks(&caller.space, id, scope, after, page.rows())
+        .chunks(&caller.call, id, scope, after, page.rows())
         .await?;
     let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
 
-    chunks::page_of(&categories, &caller.space, &page, found, key).await
+    chunks::page_of(&categories, &caller.call, &page, found, key).await
 }

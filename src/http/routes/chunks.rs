@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use crate::base::ids::Space;
 use crate::categories::Categories;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::PathId;
 use crate::http::page::{Page, list_response};
+use crate::model::call::CallContext;
 use crate::model::chunk::Chunk;
 
 list_response! {
@@ -20,13 +20,13 @@ list_response! {
 /// Builds a page from a list that was read one item longer than the page.
 pub async fn page_of<K: Serialize>(
     categories: &Categories,
-    space: &Space,
+    call: &CallContext,
     page: &Page,
     found: Vec<Chunk>,
     key: impl Fn(&Chunk) -> K,
 ) -> Result<Json<ChunkListResponse>, ApiError> {
     let (mut items, next_cursor) = page.cut(found, key);
-    categories.add_paths(space, &mut items).await?;
+    categories.add_paths(call, &mut items).await?;
     Ok(Json(ChunkListResponse { items, next_cursor }))
 }
 
@@ -51,11 +51,11 @@ pub async fn get_chunk(
     PathId(id): PathId,
 ) -> Result<Json<Chunk>, ApiError> {
     let number = number(&id, "chunk")?;
-    let found = categories.find_chunk(&caller.space, number).await?;
+    let found = categories.find_chunk(&caller.call, number).await?;
     let mut chunk = found
         .ok_or_else(|| ApiError::not_found(format!("there is no chunk {number} in this space")))?;
     categories
-        .add_paths(&caller.space, std::slice::from_mut(&mut chunk))
+        .add_paths(&caller.call, std::slice::from_mut(&mut chunk))
         .await?;
     Ok(Json(chunk))
 }

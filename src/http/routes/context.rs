@@ -1,7 +1,7 @@
 //! Contexts: the memories that matter for a question, as text, with the reasons.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,6 +10,7 @@ use super::memories::MemoryResponse;
 use crate::base::clock::Timestamp;
 use crate::base::ids::context_id;
 use crate::config::llm::Caps;
+use crate::conversation::conflicts::Conflict;
 use crate::conversation::context::{Context, ContextInput, Rank, Timings};
 use crate::conversation::intent::Intent;
 use crate::conversation::scoring::{ContextItem, ScoreParts};
@@ -18,8 +19,8 @@ use crate::conversation::{Conversation, checked_user};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
-use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
+use crate::model::call::CallContext;
 use crate::model::llm_call::{LlmCall, Payer};
 use crate::model::memory::Entity;
 
@@ -43,17 +44,20 @@ pub struct ContextRequest {
     /// Maximum tokens of the text, at four characters each; 2000 if omitted.
     #[schema(minimum = 10, maximum = 200_000)]
     pub max_tokens: Option<usize>,
-    /// A message to leave out: usually the stored message that contains the question.
+    /// A message to leave out: usually the stored message that contains the question. With `rank:
+    /// auto`, a message of the last minute that repeats the question word for word is always left out.
     pub exclude_message_id: Option<String>,
     /// The last messages, as text, for the model that analyses the question.
     #[schema(max_length = 100_000)]
     pub thread_context: Option<String>,
-    /// `search` (the default): by keyword and meaning, over all memories of the user; neighbouring
-    /// messages and the aliases of the lexicon count too. `staged`: by the terms of the vocabulary,
-    /// in three stages.
+    /// `auto` (the default): by keyword and meaning, over all memories of the user; neighbouring
+    /// messages and the aliases of the lexicon count too, and facts, preferences and pinned memories
+    /// keep a fifth of the places. `search`: by keyword and meaning alone. `staged`: by the terms of
+    /// the vocabulary, in three stages.
     pub rank: Option<Rank>,
-    /// With `rank: search`: 1 adds the messages before and after each message found; 0 (the
-    /// default) adds none.
+    /// 1 adds the messages before and after each message found, as long as there are fewer than 20
+    /// memories (with `rank: auto`, memories that have nothing to do with the question make room);
+    /// 0 (the default) adds none. Not with `rank: staged`.
     #[schema(minimum = 0, maximum = 1)]
     pub expand: Option<usize>,
 }
@@ -84,6 +88,9 @@ pub struct ContextResponse {
     pub id: String,
     /// The text for the prompt; empty if there are no memories.
     pub context: String,
+    /// With `rank: auto`: whether anything that was ever said has to do with the question. If not,
+    /// the text says so, and has only what lasts about the user. Null with other ranks.
+    pub found: Option<bool>,
     pub max_tokens: usize,
     /// Tokens of the text by the tokenizer `o200k_base`.
     pub token_count: usize,
@@ -102,6 +109,9 @@ pub struct ContextResponse {
     pub memories: Vec<ContextMemoryResponse>,
     /// Memories that were found but are not in the text, and why.
     pub left_out: Vec<LeftOutResponse>,
+    /// With `rank: auto`: memories that contradict each other. The newer one comes first, and the
+    /// older one has the mark `earlier` in the text.
+    pub conflicts: Vec<Conflict>,
     pub timings: ContextTimingsResponse,
     /// The model calls of this context.
     pub responses: Vec<LlmCall>,
@@ -156,7 +166,7 @@ pub struct ContextMemoryResponse {
     #[serde(flatten)]
     pub memory: MemoryResponse,
     /// Where it was found: `current_thread`, `cross_thread` (the user's other threads) or
-    /// `expansion` (preferences and other important memories; with `rank: search`, memories that
+    /// `expansion` (preferences and other important memories; not in stages, also memories that
     /// belong to no thread).
     pub retrieval_source: &'static str,
     /// The title of its thread.
@@ -176,8 +186,9 @@ pub struct ContextMemoryResponse {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LeftOutResponse {
     pub memory_id: String,
-    /// `duplicate`: it begins like a memory with a better score; `section_full`: its section has
-    /// the maximum number of memories; `over_budget`: it does not fit into `max_tokens`;
+    /// `duplicate`: it says the same as, or begins like, a memory with a better score; `unrelated`:
+    /// nothing was found, and it has nothing to do with the question; `section_full`: its section has
+    /// the maximum number of memories (not with `rank: auto`); `over_budget`: it does not fit into `max_tokens`;
     /// `replaced_by_expansion`: it made room for a memory of the last stage.
     pub reason: String,
     /// For a duplicate: the memory that is shown instead.
@@ -200,7 +211,7 @@ pub struct ContextTimingsResponse {
     pub expansion_ms: f64,
     /// The three stages together.
     pub retrieval_ms: f64,
-    /// The search, with `rank: search`.
+    /// The search, with `rank: auto` and `rank: search`.
     pub search_ms: f64,
     pub score_ms: f64,
     pub dedup_ms: f64,
@@ -210,10 +221,12 @@ pub struct ContextTimingsResponse {
 /// Assemble a context
 ///
 /// Classifies the question in terms of the vocabulary (its intent), finds up to 20 memories, scores
-/// them, and returns those that fit into `max_tokens` as text with section titles. Memories are
-/// found by a search over all memories of the user or, with `rank: staged`, by their topics in three
-/// places: the current thread, the user's other threads, and preferences and other important
-/// memories. The response shows the scores of every memory, and why a memory was left out. If no
+/// them, and returns those that fit into `max_tokens` as text with section titles and dates. Memories
+/// are found by a search over all memories of the user; facts, preferences and pinned memories keep a
+/// fifth of the text. If nothing that was ever said has to do with the question, `found` is false,
+/// and the text says so. With `rank: staged`, memories are found by their topics in three places:
+/// the current thread, the user's other threads, and preferences and other important memories. The
+/// response shows the scores of every memory, and why a memory was left out. If no
 /// model can classify the question, memoir returns the context anyway, with an intent that has no
 /// topics and no category (`intent_fallback`).
 #[utoipa::path(
@@ -226,7 +239,6 @@ pub struct ContextTimingsResponse {
 pub async fn create_context(
     caller: Caller,
     State(conversation): State<Conversation>,
-    Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<ContextRequest>,
 ) -> Result<Json<ContextResponse>, ApiError> {
     let input = ContextInput {
@@ -242,9 +254,14 @@ pub async fn create_context(
             .filter(|text| !text.trim().is_empty()),
     };
 
-    let (id, session) = context_session(&caller, &identity, &input.user_id);
-    let context = conversation.context(&session, &input, caller.now).await?;
-    Ok(Json(ContextResponse::of(id, context, &session, caller.now)))
+    let (id, session) = context_session(&caller.call, &input.user_id);
+    let context = conversation.context(&session, &input).await?;
+    Ok(Json(ContextResponse::of(
+        id,
+        context,
+        &session,
+        caller.call.now,
+    )))
 }
 
 /// Analyse a question
@@ -257,7 +274,6 @@ pub async fn create_context(
 pub async fn analyze_context(
     caller: Caller,
     State(conversation): State<Conversation>,
-    Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<AnalyzeRequest>,
 ) -> Result<Json<AnalyzeResponse>, ApiError> {
     let user_id = checked_user(request.user_id)?;
@@ -266,7 +282,7 @@ pub async fn analyze_context(
         return Err(ApiError::invalid_field("thread_context", rule));
     }
 
-    let (_, session) = context_session(&caller, &identity, &user_id);
+    let (_, session) = context_session(&caller.call, &user_id);
     let context = request.thread_context.as_deref();
     let context = context.filter(|text| !text.trim().is_empty());
     let analyzed = conversation
@@ -289,16 +305,10 @@ pub async fn analyze_context(
 }
 
 /// A new context pays for its own calls. Its id names the user, so that they can be deleted together.
-pub fn context_session(
-    caller: &Caller,
-    identity: &RequestIdentity,
-    user_id: &str,
-) -> (String, Session) {
+pub fn context_session(call: &CallContext, user_id: &str) -> (String, Session) {
     let id = context_id(user_id);
     let payer = Payer::Context(id.clone());
-    let session = Session::of(caller.space.clone(), payer, Caps::default());
-    let session = session.traced_by(Some(identity.traceparent()));
-    (id, session.within(caller.budget()))
+    (id, Session::of(call.clone(), payer, Caps::default()))
 }
 
 impl ContextResponse {
@@ -310,16 +320,18 @@ impl ContextResponse {
             reason: one.decision.reason.to_string(),
             duplicate_of: one.decision.repeats.clone(),
         });
-        let replaced = context.replaced.iter().map(|id| LeftOutResponse {
-            memory_id: id.to_string(),
-            reason: "replaced_by_expansion".to_owned(),
-            duplicate_of: None,
+        let left_out = context.left_out.iter().map(|one| LeftOutResponse {
+            memory_id: one.memory_id.clone(),
+            reason: one.reason.to_owned(),
+            duplicate_of: one.repeats.clone(),
         });
 
         Self {
             id,
             memories: memories.collect(),
-            left_out: dropped.chain(replaced).collect(),
+            left_out: dropped.chain(left_out).collect(),
+            found: context.found,
+            conflicts: context.conflicts,
             context: context.text,
             max_tokens: context.max_tokens,
             token_count: context.token_count,

@@ -44,7 +44,7 @@ pub async fn retrieve_document(
     JsonBody { value: request, .. }: JsonBody<RetrieveDocumentRequest>,
 ) -> Result<Response, ApiError> {
     let retrieved = documents
-        .retrieve(&caller.space, request.into_input())
+        .retrieve(&caller.call, request.into_input())
         .await?;
     if wants_text(&headers) {
         return Ok(as_text(retrieved));

@@ -84,7 +84,7 @@ pub async fn list_erasures(
         before: page.after_item()?,
         limit: page.rows(),
     };
-    let found = erasures.list(&caller.space, &wanted).await?;
+    let found = erasures.list(&caller.call, &wanted).await?;
     let key = |erasure: &Erasure| (erasure.created_at.as_micros(), erasure.id.to_string());
     Ok(page.list(found, key, |erasure| erasure))
 }
@@ -102,5 +102,5 @@ pub async fn get_erasure(
     State(erasures): State<Erasures>,
     PathId(id): PathId,
 ) -> Result<Json<Erasure>, ApiError> {
-    Ok(Json(erasures.find(&caller.space, &id).await?))
+    Ok(Json(erasures.find(&caller.call, &id).await?))
 }

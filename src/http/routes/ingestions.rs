@@ -98,10 +98,7 @@ pub async fn create_ingestion(
         };
 
         caller.check_model(&state.llm, "options.model", new.options.model.as_deref())?;
-        let new = state
-            .ingestion
-            .prepare(&caller.space, new, caller.now)
-            .await?;
+        let new = state.ingestion.prepare(&caller.call, new).await?;
 
         idempotency
             .queue(&state, &caller, &new, JobResponse::fresh)

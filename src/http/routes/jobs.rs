@@ -107,7 +107,7 @@ pub async fn list_jobs(
         before: page.after_item()?,
         limit: page.rows(),
     };
-    let found = jobs.list(&caller.space, &filter, &wanted).await?;
+    let found = jobs.list(&caller.call, &filter, &wanted).await?;
     let key = |job: &Job| (job.created_at.as_micros(), job.id.to_string());
     Ok(page.list(found, key, |job| JobSummaryResponse::from(&job)))
 }
@@ -161,7 +161,7 @@ pub async fn cancel_job(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<JobResponse>, ApiError> {
-    let job = state.jobs.cancel(&caller.space, &id, caller.now).await?;
+    let job = state.jobs.cancel(&caller.call, &id).await?;
     Ok(Json(JobResponse::of(&state, job).await?))
 }
 
@@ -181,7 +181,7 @@ pub async fn retry_job(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let job = state.jobs.retry(&caller.space, &id, caller.now).await?;
+    let job = state.jobs.retry(&caller.call, &id).await?;
     Ok((
         StatusCode::ACCEPTED,
         Json(JobResponse::of(&state, job).await?),
@@ -209,7 +209,7 @@ pub async fn watch_job(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let job = state.jobs.find(&caller.space, &id).await?;
+    let job = state.jobs.find(&caller.call, &id).await?;
     let after = match headers.get("last-event-id") {
         Some(value) => value
             .to_str()
@@ -222,5 +222,10 @@ pub async fn watch_job(
         None => 0,
     };
 
-    Ok(events::stream(state.jobs, job, after, state.stop))
+    Ok(events::stream(
+        state.jobs,
+        (caller.call, job),
+        after,
+        state.stop,
+    ))
 }

@@ -39,7 +39,7 @@ pub async fn get_lexicon(
     caller: Caller,
     State(conversation): State<Conversation>,
 ) -> Result<Json<Lexicon>, ApiError> {
-    Ok(Json(conversation.lexicon(&caller.space).await?.into()))
+    Ok(Json(conversation.lexicon(&caller.call).await?.into()))
 }
 
 /// Replace the lexicon
@@ -68,7 +68,7 @@ pub async fn update_lexicon(
     };
 
     let stored = conversation
-        .replace_lexicon(&caller.space, lexicon.entries)
+        .replace_lexicon(&caller.call, lexicon.entries)
         .await?;
     Ok(Json(stored.into()))
 }

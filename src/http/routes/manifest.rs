@@ -97,7 +97,7 @@ pub async fn get_manifest(
 ) -> Result<Json<ManifestResponse>, ApiError> {
     let listing = query.listing("manifest ")?;
     let found = documents
-        .manifest(&caller.space, &listing.filter, &listing.page)
+        .manifest(&caller.call, &listing.filter, &listing.page)
         .await?;
 
     let (items, next_cursor) = listing.cut(found, None, |entry| {

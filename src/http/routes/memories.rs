@@ -91,15 +91,15 @@ pub async fn create_memory(
 
     let ready = state
         .conversation
-        .prepare_memory(&caller.space, body.value, caller.now)
+        .prepare_memory(&caller.call, body.value)
         .await?;
     let (state, caller, ready) = (&state, &caller, &ready);
     let add = |mut tx: Tx| async move {
         let conversation = &state.conversation;
         conversation
-            .add_memory(&mut tx, &caller.space, ready, caller.now)
+            .add_memory(&mut tx, &caller.call, ready)
             .await?;
-        let body = MemoryResponse::of(&ready.memory, caller.now);
+        let body = MemoryResponse::of(&ready.memory, caller.call.now);
         let created = Created::at(&format!("/v1/memories/{}", body.id), body)?;
         Ok((tx, created.with_etag()))
     };
@@ -129,11 +129,13 @@ pub async fn list_memories(
         limit: page.rows(),
     };
     let found = conversation
-        .list_memories(&caller.space, &filter, &wanted)
+        .list_memories(&caller.call, &filter, &wanted)
         .await?;
 
     let key = |memory: &Memory| (memory.created_at.as_micros(), memory.id.to_string());
-    Ok(page.list(found, key, |memory| MemoryResponse::of(&memory, caller.now)))
+    Ok(page.list(found, key, |memory| {
+        MemoryResponse::of(&memory, caller.call.now)
+    }))
 }
 
 /// Get a memory
@@ -155,9 +157,9 @@ pub async fn get_memory(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let memory = conversation
-        .memory(&caller.space, &id, query.user_id.as_deref())
+        .memory(&caller.call, &id, query.user_id.as_deref())
         .await?;
-    let shown = MemoryResponse::of(&memory, caller.now);
+    let shown = MemoryResponse::of(&memory, caller.call.now);
     Ok(etag::respond(&headers, &shown))
 }
 
@@ -182,20 +184,19 @@ pub async fn update_memory(
     headers: HeaderMap,
     JsonBody { value: change, .. }: JsonBody<MemoryChange>,
 ) -> Result<Response, ApiError> {
-    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
+    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.call.now);
     let unchanged = etag::condition_on(&headers, shown);
     let memory = conversation
         .update_memory(
-            &caller.space,
+            &caller.call,
             &id,
             query.user_id.as_deref(),
             &change,
             unchanged,
-            caller.now,
         )
         .await?;
 
-    Ok(etag::changed(&MemoryResponse::of(&memory, caller.now)))
+    Ok(etag::changed(&MemoryResponse::of(&memory, caller.call.now)))
 }
 
 /// Delete a memory
@@ -219,7 +220,7 @@ pub async fn delete_memory(
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> Result<Json<RemovalReceipt>, ApiError> {
-    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.now);
+    let shown = |memory: &Memory| MemoryResponse::of(memory, caller.call.now);
     let unchanged = etag::condition_on(&headers, shown);
     let erased = erasures
         .memory(&caller.erasure(), &id, query.user_id.as_deref(), unchanged)
@@ -246,15 +247,14 @@ pub async fn enrich_memory(
 ) -> Result<Response, ApiError> {
     let known = state
         .conversation
-        .memory(&caller.space, &id, query.user_id.as_deref())
+        .memory(&caller.call, &id, query.user_id.as_deref())
         .await?;
-    let payer = caller.budget();
     let queued = state.store.retry_as("enrich_memory", || async {
         let mut tx = state.store.begin().await?;
         let id = known.id.to_string();
         let job = state
             .conversation
-            .enrich_again(&mut tx, &caller.space, &id, payer.as_ref(), caller.now)
+            .enrich_again(&mut tx, &caller.call, &id)
             .await?;
         tx.commit().await?;
         Ok::<_, crate::http::idempotency::ApiFailure>(job)

@@ -1,9 +1,11 @@
 //! Memory retrieval: the memories for a prompt, as the policy selects them.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
-use axum::{Extension, Json};
+use memoir_policy::prompt_text::prompt_text;
+use memoir_policy::settings::{Overrides, SearchType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,10 +18,7 @@ use crate::conversation::checked_user;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
-use crate::http::trace::RequestIdentity;
 use crate::memory_retrieval::{MemoryRetrieval, RetrievalFailure, RetrievalInput, Retrieved};
-use crate::policy::prompt_text::prompt_text;
-use crate::policy::settings::{Overrides, SearchType};
 
 /// A chat message, and the end user who sent it.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -40,6 +39,9 @@ pub struct RetrieveMemoryRequest {
     /// The user's message, at most 4,000 characters.
     #[serde(default, alias = "message", alias = "userMessage")]
     pub query: String,
+    /// A message to leave out: usually the stored message that contains the query. A message of
+    /// the last minute that repeats the query word for word is always left out.
+    pub exclude_message_id: Option<String>,
     /// The version of the policy to use, such as `retrieval@3`; the current one if omitted.
     #[schema(pattern = "^[a-z0-9_-]{1,64}(@[0-9]{1,18})?$")]
     pub policy: Option<String>,
@@ -93,7 +95,7 @@ pub struct RetrieveMemoryResponse {
     /// The memories as text for the system prompt; empty without memories.
     pub system_prompt: String,
     /// The policy and version that made the payload.
-    #[schema(example = "retrieval@0")]
+    #[schema(example = "retrieval@1")]
     pub policy: String,
     /// Whether the payload comes from the cache: the same query ran within the last 60 seconds, and
     /// the memories have not changed since.
@@ -176,7 +178,6 @@ pub struct MemoryMetricsResponse {
 pub async fn retrieve_memory(
     caller: Caller,
     State(memory): State<MemoryRetrieval>,
-    Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<RetrieveMemoryRequest>,
 ) -> Result<Response, ApiError> {
     let explain = request.explain.unwrap_or_default();
@@ -186,6 +187,7 @@ pub async fn retrieve_memory(
         session_id: request.session_id,
         use_memory: request.use_memory.unwrap_or_default(),
         query: request.query,
+        exclude_message_id: request.exclude_message_id,
         policy: request
             .policy
             .as_deref()
@@ -200,8 +202,8 @@ pub async fn retrieve_memory(
         },
     };
 
-    let (_, session) = context_session(&caller, &identity, &input.user_id);
-    let retrieved = memory.retrieve(&session, &input, caller.now).await?;
+    let (_, session) = context_session(&caller.call, &input.user_id);
+    let retrieved = memory.retrieve(&session, &input).await?;
     let retry_after = retrieved.retry_after;
     let response = Json(RetrieveMemoryResponse::of(
         &retrieved,
@@ -226,7 +228,7 @@ pub async fn get_memory_metrics(
     caller: Caller,
     State(memory): State<MemoryRetrieval>,
 ) -> Json<MemoryMetricsResponse> {
-    let metrics = memory.metrics(&caller.space);
+    let metrics = memory.metrics(&caller.call);
     Json(MemoryMetricsResponse {
         calls: metrics.calls,
         latency_ms: metrics.mean_latency_ms(),

@@ -1,12 +1,13 @@
 //! The payload of memory retrieval on the wire.
 
+use memoir_policy::explain::Effect;
+use memoir_policy::settings::{Retrieval, SearchType};
+use memoir_policy::{Entry, MemoryType, Outcome, Policy, Speaker};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::policy::explain::Effect;
-use crate::policy::settings::{Retrieval, SearchType};
-use crate::policy::{Entry, MemoryType, Outcome, Policy, Speaker};
+use crate::base::clock::Timestamp;
 
 /// A memory of the payload.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -194,7 +195,7 @@ fn memory(entry: &Entry, collection: &str, search_type: SearchType) -> MemoryEnt
         id: candidate.id.clone(),
         content: candidate.content.clone(),
         score: candidate.score,
-        timestamp: candidate.timestamp.to_string(),
+        timestamp: Timestamp::from_micros(candidate.timestamp_micros).to_string(),
         session_id: candidate.session_id.clone(),
         message_id: candidate.message_id.clone(),
         memory_type: candidate.memory_type,

@@ -76,11 +76,7 @@ pub async fn probe_model(
     JsonBody { value: request, .. }: JsonBody<ProbeModelRequest>,
 ) -> Result<Json<ProbeModelResponse>, ApiError> {
     caller.check_model(&llm, "model", request.model.as_deref())?;
-    let budget = caller.budget();
-    let session = Session::of_caller(caller.space)
-        .with_model(request.model)
-        .traced_by(Some(identity.traceparent()));
-    let session = session.within(budget);
+    let session = Session::of_caller(caller.call).with_model(request.model);
     let probed = llm.probe(session).await?;
     let error = probed
         .error

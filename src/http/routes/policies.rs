@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use memoir_policy::prompt_text::prompt_text;
+use memoir_policy::{Candidate, MemoryType, Settings, Speaker};
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 use serde::{Deserialize, Serialize};
@@ -19,11 +21,11 @@ use crate::http::routes::memory_payload::{
     MemoryEntryResponse, PayloadMetadataResponse, StepResponse, payload, steps,
 };
 use crate::memory_retrieval::{MemoryPolicies, PolicyError, PolicyName, PolicyVersion, RETRIEVAL};
-use crate::policy::prompt_text::prompt_text;
-use crate::policy::{Candidate, MemoryType, Settings, Speaker};
 
 /// The most candidates of a trial.
 const MAX_CANDIDATES: usize = 1000;
+/// The most characters of the query.
+const MAX_QUERY_CHARS: usize = 4_000;
 /// The most characters of one text, and of all together.
 const MAX_TEXT: usize = 100_000;
 const MAX_TEXT_TOGETHER: usize = 1_000_000;
@@ -33,11 +35,11 @@ const MAX_TEXT_TOGETHER: usize = 1_000_000;
 pub struct PolicyResponse {
     #[schema(example = "retrieval")]
     pub name: String,
-    /// 0 for the built-in defaults; each change adds 1.
+    /// 0 for the policy as it was first published, 1 for the built-in defaults; each change adds 1.
     pub version: i64,
     #[serde(flatten)]
     pub settings: Settings,
-    /// Null for the built-in defaults.
+    /// Null for built-in versions.
     #[schema(format = DateTime)]
     pub created_at: Option<String>,
 }
@@ -86,6 +88,10 @@ pub struct TryPolicyRequest {
     pub policy: Option<String>,
     /// Settings to try instead of a stored policy.
     pub settings: Option<Settings>,
+    /// What the user asks: with `clipping: best`, the sentences that match it are kept.
+    #[serde(default)]
+    #[schema(max_length = 4000)]
+    pub query: String,
     /// Memories that a search could return, in any order, with at most 1,000,000 characters
     /// together.
     #[schema(max_items = 1000)]
@@ -144,7 +150,7 @@ pub async fn list_policies(
     caller: Caller,
     State(policies): State<MemoryPolicies>,
 ) -> Result<Json<PolicyListResponse>, ApiError> {
-    let listed = policies.list(&caller.space).await?;
+    let listed = policies.list(&caller.call).await?;
     let items = listed.into_iter().map(PolicyResponse::from).collect();
     Ok(Json(PolicyListResponse { items }))
 }
@@ -174,7 +180,7 @@ pub async fn list_policy_versions(
         ..named
     })?;
     let found = policies
-        .versions(&caller.space, &name, below, page.rows())
+        .versions(&caller.call, &name, below, page.rows())
         .await?;
     let key = |policy: &PolicyVersion| [policy.version.to_string()];
     Ok(page.list(found, key, PolicyResponse::from))
@@ -204,17 +210,22 @@ pub async fn try_policy(
         ));
     }
 
-    let candidates = read_candidates(request.candidates)?;
+    if char_count(&request.query) > MAX_QUERY_CHARS {
+        let rule = format!("must have at most {MAX_QUERY_CHARS} characters");
+        return Err(ApiError::invalid_field("query", rule));
+    }
+
+    let (candidates, query) = (read_candidates(request.candidates)?, request.query);
     let (name, policy, outcome) = if let Some(settings) = request.settings {
-        let tried = policies.try_settings(settings, candidates).await;
+        let tried = policies.try_settings(settings, candidates, query).await;
         let (policy, outcome) = tried.map_err(of_settings)?;
         (None, policy, outcome)
     } else {
         let stored = policies
-            .find(&caller.space, &named(request.policy.as_deref())?)
+            .find(&caller.call, &named(request.policy.as_deref())?)
             .await?;
         let outcome = policies
-            .try_stored(Arc::clone(&stored.policy), candidates)
+            .try_stored(Arc::clone(&stored.policy), candidates, query)
             .await?;
         (Some(stored.label()), stored.policy, outcome)
     };
@@ -296,7 +307,7 @@ fn read_candidates(requests: Vec<CandidateRequest>) -> Result<Vec<Candidate>, Ap
         id: request.id,
         content: request.content,
         score: request.score,
-        timestamp: request.timestamp,
+        timestamp_micros: request.timestamp.as_micros(),
         session_id: request.session_id.unwrap_or_default(),
         message_id: request.message_id,
         memory_type: request.memory_type.unwrap_or(MemoryType::Message),

@@ -45,9 +45,7 @@ pub async fn estimate_prompt(
     State(workbench): State<Workbench>,
     JsonBody { value: input, .. }: JsonBody<EstimateInput>,
 ) -> Result<Json<PromptEstimate>, ApiError> {
-    Ok(Json(
-        workbench.estimate_prompt(&caller.space, &input).await?,
-    ))
+    Ok(Json(workbench.estimate_prompt(&caller.call, &input).await?))
 }
 
 /// Send a prompt
@@ -94,19 +92,15 @@ pub async fn send_prompt(
     let stream = input.stream || event_stream::is_wanted(&headers);
     let (model, id) = (input.model.clone(), input.run_id.clone());
     let runs = workbench.runs();
-    let run = runs.begin(&caller.space, id.as_deref(), RunKind::Send, caller.now)?;
+    let run = runs.begin(&caller.call, id.as_deref(), RunKind::Send)?;
     let payer = Payer::PromptRun(run.id.to_string());
-    let session = Session::of(caller.space.clone(), payer, Caps::default())
-        .with_model(model)
-        .traced_by(Some(identity.traceparent()))
-        .within(caller.budget());
+    let session = Session::of(caller.call.clone(), payer, Caps::default()).with_model(model);
     let ready = run
-        .unless_cancelled(workbench.prepare_send(&caller.space, input))
+        .unless_cancelled(workbench.prepare_send(&caller.call, input))
         .await?;
 
     let sending = Sending {
         workbench,
-        caller,
         session,
         run,
     };
@@ -120,7 +114,6 @@ pub async fn send_prompt(
 /// A prompt on its way.
 struct Sending {
     workbench: Workbench,
-    caller: Caller,
     session: Session,
     run: PromptRun,
 }
@@ -134,8 +127,6 @@ impl Sending {
         let sender = Sender {
             session: &self.session,
             run: &self.run,
-            payer: self.caller.budget(),
-            now: self.caller.now,
         };
         let sent = self.workbench.send(&sender, ready, tell).await?;
         let responses = self.session.calls();

@@ -1,7 +1,7 @@
 //! Prompts: compose one.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -9,8 +9,8 @@ use crate::config::llm::Caps;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::JsonBody;
-use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
+use crate::model::call::CallContext;
 use crate::model::llm_call::{LlmCall, Payer};
 use crate::workbench::Workbench;
 use crate::workbench::compose::ComposedPrompt;
@@ -57,17 +57,12 @@ pub struct PromptResponse {
 pub async fn compose_prompt(
     caller: Caller,
     State(workbench): State<Workbench>,
-    Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: input, .. }: JsonBody<ComposeInput>,
 ) -> Result<Json<PromptResponse>, ApiError> {
     let id = input.run_id.as_deref();
-    let run = workbench
-        .runs()
-        .begin(&caller.space, id, RunKind::Compose, caller.now)?;
-    let session = run_session(&caller, &identity, &run).with_model(input.model.clone());
-    let composed = workbench
-        .compose(&session, &run, &input, caller.now)
-        .await?;
+    let run = workbench.runs().begin(&caller.call, id, RunKind::Compose)?;
+    let session = run_session(&caller.call, &run).with_model(input.model.clone());
+    let composed = workbench.compose(&session, &run, &input).await?;
 
     Ok(Json(PromptResponse {
         composed,
@@ -76,10 +71,7 @@ pub async fn compose_prompt(
 }
 
 /// A run pays for its own calls, and gives the same answer to the same request.
-pub fn run_session(caller: &Caller, identity: &RequestIdentity, run: &PromptRun) -> Session {
+pub fn run_session(call: &CallContext, run: &PromptRun) -> Session {
     let payer = Payer::PromptRun(run.id.to_string());
-    Session::of(caller.space.clone(), payer, Caps::default())
-        .deterministic(true)
-        .traced_by(Some(identity.traceparent()))
-        .within(caller.budget())
+    Session::of(call.clone(), payer, Caps::default()).deterministic(true)
 }

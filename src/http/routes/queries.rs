@@ -24,7 +24,7 @@ use crate::llm::Llm;
 use crate::model::job::{Lane, NewJob};
 use crate::model::query::StoredQuery;
 use crate::queries::{
-    Estimates, KIND, Queries, QueryInput, QueryResult, QuerySettings, ReplayInput, ReplayMode, Who,
+    Estimates, KIND, Queries, QueryInput, QueryResult, QuerySettings, ReplayInput, ReplayMode,
 };
 use crate::store::QueryPage;
 pub use receipts::{QueryListResponse, QueryReceiptResponse, QueryReplayResponse};
@@ -116,10 +116,9 @@ pub async fn create_query(
     }
 
     let idempotency = Idempotency::of(&headers, ANSWERED, &bytes)?;
-    let who = who(&caller, &identity);
     if event_stream::is_wanted(&headers) {
         let (caller, id) = (&caller, &identity.request_id);
-        return streaming::stream(&state, caller, id, &idempotency, (who, ask)).await;
+        return streaming::stream(&state, caller, id, &idempotency, ask).await;
     }
 
     if !state.queries.receipts().are_stored() {
@@ -127,7 +126,7 @@ pub async fn create_query(
         if let Some(response) = idempotency.answered(&state.store, &caller).await? {
             return Ok(response);
         }
-        return Ok(Json(state.queries.answer(&who, &ask).await?).into_response());
+        return Ok(Json(state.queries.answer(&caller.call, &ask).await?).into_response());
     }
 
     let run = match idempotency
@@ -138,7 +137,7 @@ pub async fn create_query(
         Turn::Mine(run) => run,
     };
 
-    let result = Box::pin(run.during(state.queries.answer(&who, &ask))).await?;
+    let result = Box::pin(run.during(state.queries.answer(&caller.call, &ask))).await?;
     Ok(run.keep(&result).await)
 }
 
@@ -181,7 +180,7 @@ pub async fn estimate_query(
     JsonBody { value: request, .. }: JsonBody<QueryInput>,
 ) -> Result<Json<Estimates>, ApiError> {
     let ask = queries.resolve(request)?;
-    Ok(Json(queries.estimate(&caller.space, &ask).await?))
+    Ok(Json(queries.estimate(&caller.call, &ask).await?))
 }
 
 /// List receipts
@@ -204,7 +203,7 @@ pub async fn list_queries(
         user_id: query.user_id,
         limit: page.rows(),
     };
-    let found = queries.receipts().list(&caller.space, &wanted).await?;
+    let found = queries.receipts().list(&caller.call, &wanted).await?;
     let key = |query: &StoredQuery| (query.created_at.as_micros(), query.id.to_string());
     Ok(page.list(found, key, |query| (&query).into()))
 }
@@ -225,7 +224,7 @@ pub async fn get_query(
     PathId(id): PathId,
 ) -> Result<Json<QueryReceiptResponse>, ApiError> {
     Ok(Json(
-        queries.receipts().find(&caller.space, &id).await?.into(),
+        queries.receipts().find(&caller.call, &id).await?.into(),
     ))
 }
 
@@ -241,6 +240,7 @@ pub async fn get_query(
     responses(
         (status = 200, description = "The query and its replay.", body = QueryReplayResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
+        (status = 410, response = crate::http::openapi::ProblemResponse),
         (status = 429, response = crate::http::openapi::ProblemResponse),
         (status = 502, response = crate::http::openapi::ProblemResponse),
     )
@@ -249,7 +249,6 @@ pub async fn replay_query(
     caller: Caller,
     State(queries): State<Queries>,
     State(llm): State<Llm>,
-    Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
     JsonBody { value: input, .. }: JsonBody<ReplayInput>,
 ) -> Result<Json<QueryReplayResponse>, ApiError> {
@@ -261,7 +260,7 @@ pub async fn replay_query(
             // Uses the model that the original query specified.
             None => queries
                 .receipts()
-                .find(&caller.space, &id)
+                .find(&caller.call, &id)
                 .await?
                 .stored
                 .request["model"]
@@ -272,20 +271,5 @@ pub async fn replay_query(
         caller.check_model(&llm, "model", model.as_deref())?;
     }
 
-    Ok(Json(
-        queries
-            .replay(&who(&caller, &identity), &id, input)
-            .await?
-            .into(),
-    ))
-}
-
-fn who(caller: &Caller, identity: &RequestIdentity) -> Who {
-    let (space, traceparent) = (caller.space.clone(), Some(identity.traceparent()));
-    Who {
-        space,
-        now: caller.now,
-        traceparent,
-        budget: caller.budget(),
-    }
+    Ok(Json(queries.replay(&caller.call, &id, input).await?.into()))
 }

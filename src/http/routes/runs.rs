@@ -38,7 +38,7 @@ pub async fn cancel_run(
     State(workbench): State<Workbench>,
     PathId(id): PathId,
 ) -> Result<Json<CancelledRunResponse>, ApiError> {
-    let run = workbench.runs().cancel(&caller.space, &id)?;
+    let run = workbench.runs().cancel(&caller.call, &id)?;
     Ok(Json(CancelledRunResponse {
         run_id: run.id.to_string(),
         kind: run.kind.into_str().to_owned(),

@@ -1,7 +1,8 @@
 //! Search without a walk: chunks or sources, by keyword, by meaning, or both.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
+use memoir_index::{Hit, Kind};
 use memoir_text::tokens::TokenCounter;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,13 +10,11 @@ use utoipa::ToSchema;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, object_or_null};
-use crate::http::trace::RequestIdentity;
 use crate::llm::Session;
 use crate::model::chunk::SourceChunk;
 use crate::model::scope::{ScopeInput, Searched};
 use crate::queries::Highlight;
 use crate::retrieval::{Item, MemoryItem, Results, Retrieval, SearchInput};
-use crate::search::{Hit, Kind};
 
 /// A search.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -199,11 +198,9 @@ pub struct SearchTimingsResponse {
 pub async fn search(
     caller: Caller,
     State(retrieval): State<Retrieval>,
-    Extension(identity): Extension<RequestIdentity>,
     JsonBody { value: request, .. }: JsonBody<SearchRequest>,
 ) -> Result<Json<SearchResponse>, ApiError> {
-    let session = Session::of_caller(caller.space.clone()).traced_by(Some(identity.traceparent()));
-    let session = session.within(caller.budget());
+    let session = Session::of_caller(caller.call);
     Ok(Json(
         retrieval.search(&session, request.into()).await?.into(),
     ))

@@ -79,7 +79,7 @@ pub async fn create_source(
     let register = |mut tx: Tx| async move {
         let source = state
             .sources
-            .register(&mut tx, &caller.space, new.clone(), caller.now)
+            .register(&mut tx, &caller.call, new.clone())
             .await?;
         let created = Created::at(&format!("/v1/sources/{}", source.id), source)?;
         Ok((tx, created.with_etag()))
@@ -103,14 +103,14 @@ pub async fn list_sources(
 ) -> Result<Json<SourceListResponse>, ApiError> {
     let listing = query.listing("")?;
     let found = sources
-        .list_described(&caller.space, &listing.filter, &listing.page)
+        .list_described(&caller.call, &listing.filter, &listing.page)
         .await?;
 
     let total = match listing.total {
         Some(total) => total,
         // The first page has the whole list, so there is nothing to count.
         None if !listing.has_more(&found) => i64::try_from(found.len()).unwrap_or(i64::MAX),
-        None => sources.count(&caller.space, &listing.filter).await?,
+        None => sources.count(&caller.call, &listing.filter).await?,
     };
 
     let (items, next_cursor) =
@@ -141,7 +141,7 @@ pub async fn get_source(
     QueryParams(query): QueryParams<AsOfQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let source = sources.find_as_of(&caller.space, &id, query.as_of).await?;
+    let source = sources.find_as_of(&caller.call, &id, query.as_of).await?;
     if query.as_of.is_some() {
         // A past state has no ETag, because no change can depend on it.
         return Ok(Json(source).into_response());
@@ -171,7 +171,7 @@ pub async fn update_source(
 ) -> Result<Response, ApiError> {
     let unchanged = etag::condition(&headers);
     let source = sources
-        .update(&caller.space, &id, &change, unchanged, caller.now)
+        .update(&caller.call, &id, &change, unchanged)
         .await?;
     Ok(etag::changed(&source))
 }

@@ -33,10 +33,7 @@ pub async fn resume_probe(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let mut tx = state.store.begin().await?;
-    state
-        .jobs
-        .resume(&mut tx, &caller.space, &id, caller.now)
-        .await?;
+    state.jobs.resume(&mut tx, &caller.call, &id).await?;
 
     tx.commit().await?;
     state.jobs.announce();

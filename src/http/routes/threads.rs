@@ -92,17 +92,16 @@ pub async fn create_thread(
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_thread", &body.bytes)?;
     let new = body.value;
-    let (id, now) = (new.id.as_deref(), caller.now);
-    let prepared =
-        state
-            .conversation
-            .prepare_thread(&caller.space, id, new.user_id, new.title, now);
+    let id = new.id.as_deref();
+    let prepared = state
+        .conversation
+        .prepare_thread(&caller.call, id, new.user_id, new.title);
     let thread = prepared.await?;
     let (state, caller, thread) = (&state, &caller, &thread);
     let add = |mut tx: Tx| async move {
         let conversation = &state.conversation;
         conversation
-            .add_thread(&mut tx, &caller.space, thread)
+            .add_thread(&mut tx, &caller.call, thread)
             .await?;
         let created = Created::at(&format!("/v1/threads/{}", thread.id), thread.clone())?;
         Ok((tx, created.with_etag()))
@@ -140,7 +139,7 @@ pub async fn list_threads(
         by,
     };
     let found = conversation
-        .list_threads(&caller.space, query.user_id.as_deref(), &wanted)
+        .list_threads(&caller.call, query.user_id.as_deref(), &wanted)
         .await?;
 
     let key = |thread: &Thread| (by.value(thread).as_micros(), thread.id.to_string());
@@ -167,7 +166,7 @@ pub async fn get_thread(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let thread = conversation
-        .thread(&caller.space, &id, query.user_id.as_deref())
+        .thread(&caller.call, &id, query.user_id.as_deref())
         .await?;
     Ok(etag::respond(&headers, &thread))
 }
@@ -193,12 +192,11 @@ pub async fn update_thread(
 ) -> Result<Response, ApiError> {
     let thread = conversation
         .update_thread(
-            &caller.space,
+            &caller.call,
             &id,
             query.user_id.as_deref(),
             &change,
             etag::condition(&headers),
-            caller.now,
         )
         .await?;
 

@@ -72,8 +72,8 @@ pub async fn list_usage(
     State(llm): State<Llm>,
     QueryParams(parameters): QueryParams<ListUsageQuery>,
 ) -> Result<Json<UsageListResponse>, ApiError> {
-    let to = day("to", parameters.to)?.unwrap_or_else(|| caller.now.day());
-    let start = Timestamp::parse_rfc3339(&format!("{to}T00:00:00Z")).unwrap_or(caller.now);
+    let to = day("to", parameters.to)?.unwrap_or_else(|| caller.call.now.day());
+    let start = Timestamp::parse_rfc3339(&format!("{to}T00:00:00Z")).unwrap_or(caller.call.now);
     let from = day("from", parameters.from)?
         .unwrap_or_else(|| start.minus_seconds(DEFAULT_DAYS * DAY_SECONDS).day());
     if from > to {
@@ -85,7 +85,7 @@ pub async fn list_usage(
 
     let fingerprint = format!(
         "{}|{from}|{to}|{:?}|{:?}|{:?}",
-        caller.space, parameters.stage, parameters.provider, parameters.model
+        caller.call.space, parameters.stage, parameters.provider, parameters.model
     );
 
     let page = Page::new(parameters.limit, parameters.cursor, fingerprint)?;
@@ -99,7 +99,7 @@ pub async fn list_usage(
     };
 
     let (found, total) = llm
-        .usage(&caller.space, &filter, after.as_ref(), page.rows())
+        .usage(&caller.call, &filter, after.as_ref(), page.rows())
         .await?;
     let place = |row: &UsageDay| {
         [

@@ -149,7 +149,7 @@ pub async fn get_vocabulary(
     State(conversation): State<Conversation>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let vocabulary = conversation.vocabulary(&caller.space).await?;
+    let vocabulary = conversation.vocabulary(&caller.call).await?;
     Ok(etag::respond(
         &headers,
         &VocabularyResponse::from(vocabulary),
@@ -179,7 +179,7 @@ pub async fn update_vocabulary(
         entity_types: request.entity_types,
     };
     let vocabulary = conversation
-        .replace_vocabulary(&caller.space, request.version, terms, caller.now)
+        .replace_vocabulary(&caller.call, request.version, terms)
         .await?;
     Ok(Json(vocabulary.into()))
 }
@@ -199,7 +199,7 @@ pub async fn list_suggestions(
     let kind = kind_of(query.kind.as_deref())?;
     let frequency = query.min_frequency.unwrap_or(DEFAULT_FREQUENCY);
     let found = conversation
-        .suggestions(&caller.space, kind, frequency)
+        .suggestions(&caller.call, kind, frequency)
         .await?;
 
     let each = found.into_iter().map(|one| SuggestionResponse {
@@ -235,13 +235,7 @@ pub async fn approve_suggestion(
         let mut tx = state.store.begin().await?;
         let approved = state
             .conversation
-            .approve(
-                &mut tx,
-                &caller.space,
-                kind,
-                &request.suggestion,
-                caller.now,
-            )
+            .approve(&mut tx, &caller.call, kind, &request.suggestion)
             .await?;
         tx.commit().await?;
         Ok::<_, ApiFailure>(approved)
@@ -252,7 +246,7 @@ pub async fn approve_suggestion(
     let id = approved.job_id.to_string();
     let job = state
         .jobs
-        .wait(&caller.space, &id, BACKFILL_PATIENCE)
+        .wait(&caller.call, &id, BACKFILL_PATIENCE)
         .await?;
     Ok(Json(ApproveResponse {
         vocabulary: approved.vocabulary.into(),

@@ -72,7 +72,7 @@ pub async fn get_workspace(
     State(workbench): State<Workbench>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let stored = workbench.workspaces().current(&caller.space).await?;
+    let stored = workbench.workspaces().current(&caller.call).await?;
     Ok(etag::respond(&headers, &WorkspaceResponse::from(stored)))
 }
 
@@ -99,7 +99,7 @@ pub async fn update_workspace(
     };
     let stored = workbench
         .workspaces()
-        .replace(&caller.space, given, unchanged, caller.now)
+        .replace(&caller.call, given, unchanged)
         .await?;
 
     let shown = WorkspaceResponse::from(stored);

@@ -6,12 +6,12 @@ use std::ops::Range;
 use memoir_text::text::name_key;
 
 use super::{Draft, Writer, Written};
-use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 use crate::categories::tree::{ROOT, Tree};
 use crate::config::taxonomy::LimitScope;
 use crate::ingestion::write_error::{During, WriteError};
 use crate::jobs::JobError;
+use crate::model::call::CallContext;
 use crate::model::category::LeafGrowth;
 use crate::model::chunk::{NewChunk, TAXONOMY};
 use crate::store::{StoreError, Tx};
@@ -32,10 +32,10 @@ impl Writer<'_> {
         draft: &Draft<'_>,
         range: Range<usize>,
         written: &mut Written,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<BTreeMap<i64, i64>, WriteError> {
-        let space = self.context.space();
-        let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], now).await?;
+        let space = &call.space;
+        let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], call).await?;
         let mut chunks = Vec::with_capacity(range.len());
 
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
@@ -47,7 +47,7 @@ impl Writer<'_> {
 
         let source_id = SourceId::from_stored(written.source_id.clone());
         let added = tx
-            .add_chunks(space, &source_id, written.version_id, &chunks, now)
+            .add_chunks(space, &source_id, written.version_id, &chunks, call.now)
             .await;
         added.during("add chunks", "chunks")?;
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
@@ -70,7 +70,7 @@ impl Writer<'_> {
         range: &Range<usize>,
         last: bool,
         written: &mut Written,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<(), WriteError> {
         let Some(searched) = &draft.searched else {
             return Ok(());
@@ -80,11 +80,17 @@ impl Writer<'_> {
             return Ok(());
         }
 
-        let space = self.context.space();
+        let space = &call.space;
         let source_id = SourceId::from_stored(written.source_id.clone());
         if !searched.chunks.is_empty() {
             let added = tx
-                .add_retrieval_chunks(space, &source_id, written.version_id, &searched.chunks, now)
+                .add_retrieval_chunks(
+                    space,
+                    &source_id,
+                    written.version_id,
+                    &searched.chunks,
+                    call.now,
+                )
                 .await;
             added.during("add chunks to search", "chunks")?;
         }
@@ -93,10 +99,10 @@ impl Writer<'_> {
         let indexed = if filed {
             searched
                 .prepared
-                .write_part(tx, space, chunks, range.clone(), now)
+                .write_part(tx, call, chunks, range.clone())
                 .await
         } else {
-            searched.prepared.write(tx, space, chunks, now).await
+            searched.prepared.write(tx, call, chunks).await
         };
 
         if !indexed.during("index chunks", "search_entries")? {
@@ -199,9 +205,9 @@ impl Writer<'_> {
         &self,
         tx: &mut Tx,
         paths: &[Vec<String>],
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<(Vec<i64>, i64), WriteError> {
-        let space = self.context.space();
+        let space = &call.space;
         let found = self.find_leaves(tx, paths).await?;
         if let Some(leaves) = found.ids.iter().copied().collect() {
             return Ok((leaves, 0));
@@ -248,7 +254,7 @@ impl Writer<'_> {
             }
 
             made += i64::try_from(new.len()).unwrap_or(i64::MAX);
-            tx.add_categories(space, &new, now)
+            tx.add_categories(space, &new, call.now)
                 .await
                 .during("add categories", "categories")?;
             let parents: BTreeSet<i64> = new

@@ -4,10 +4,11 @@
 //! when its number of chunks passes 4, 8, 16 and so on: the counts are known from the write anyway, so
 //! that usual filing pays nothing, and a leaf of a thousand chunks has been looked at eight times.
 
+use memoir_embedded_model::{EmbeddedModel, NewName, RenameInput};
+
 use super::{Renamed, Writer, Written};
-use crate::base::clock::Timestamp;
-use crate::embedded_model::{EmbeddedModel, NewName, RenameInput};
 use crate::ingestion::write_error::{During as _, WriteError};
+use crate::model::call::CallContext;
 use crate::model::category::{LeafGrowth, NamedBy, Rename};
 use crate::store::Tx;
 
@@ -25,7 +26,7 @@ impl Writer<'_> {
         tx: &mut Tx,
         grown: &[LeafGrowth],
         written: &mut Written,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<(), WriteError> {
         if self.named_by != NamedBy::Embedded {
             return Ok(());
@@ -50,7 +51,7 @@ impl Writer<'_> {
             };
 
             let renamed = tx
-                .rename_category(self.context.space(), &rename, now)
+                .rename_category(&call.space, &rename, call.now)
                 .await
                 .during("rename a category", "categories")?;
             if renamed.is_some() {

@@ -1,12 +1,13 @@
 //! Writes the words about a source, by which searches find its chunks too.
 
+use memoir_index::OwnerKind;
+use memoir_index::terms::TERMS_VERSION;
+
 use super::super::write_error::{During as _, WriteError};
 use super::{Draft, Writer, Written};
-use crate::base::clock::Timestamp;
-use crate::model::search::OwnerKind;
+use crate::model::call::CallContext;
 use crate::model::source::Source;
 use crate::search::source_words::SourceWords;
-use crate::search::terms::TERMS_VERSION;
 use crate::store::{NewEntry, Tx};
 
 impl Writer<'_> {
@@ -17,7 +18,7 @@ impl Writer<'_> {
         draft: &Draft<'_>,
         source: &Source,
         written: &Written,
-        now: Timestamp,
+        call: &CallContext,
     ) -> Result<(), WriteError> {
         let words = SourceWords {
             source,
@@ -35,11 +36,11 @@ impl Writer<'_> {
             tokens: &terms.tokens,
         };
 
-        let space = self.context.space();
-        tx.settle_terms_version(space, TERMS_VERSION, now)
+        let space = &call.space;
+        tx.settle_terms_version(space, TERMS_VERSION, call.now)
             .await
             .during("note the version of keywords", "settings")?;
-        tx.add_entries(space, OwnerKind::Source, &[entry], now)
+        tx.add_entries(space, OwnerKind::Source, &[entry], call.now)
             .await
             .during("add keywords", "search_entries")
     }

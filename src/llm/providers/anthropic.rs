@@ -74,7 +74,7 @@ impl Protocol for Anthropic {
         }
 
         parts.finish = finish(&answer["stop_reason"]);
-        parts.usage.clone_from(&answer["usage"]);
+        parts.add_usage(&answer["usage"]);
         parts.identify(&answer["model"], &answer["id"]);
         Ok(parts)
     }
@@ -83,7 +83,7 @@ impl Protocol for Anthropic {
         match event["type"].as_str() {
             Some("message_start") => {
                 let message = &event["message"];
-                parts.usage.clone_from(&message["usage"]);
+                parts.add_usage(&message["usage"]);
                 parts.identify(&message["model"], &message["id"]);
             }
             Some("content_block_start") => {
@@ -96,12 +96,9 @@ impl Protocol for Anthropic {
             }
             Some("content_block_delta") => return add_delta(parts, event, request),
             Some("message_delta") => {
-                parts.finish = finish(&event["delta"]["stop_reason"]);
-                if let Some(usage) = event["usage"].as_object() {
-                    for (name, value) in usage.iter().filter(|(_, value)| !value.is_null()) {
-                        parts.usage[name.as_str()] = value.clone();
-                    }
-                }
+                // An event that only counts tokens gives no reason.
+                parts.finish = finish(&event["delta"]["stop_reason"]).or(parts.finish.take());
+                parts.add_usage(&event["usage"]);
             }
             Some("message_stop") => parts.over = true,
             _ => {}
@@ -152,4 +149,38 @@ fn finish(reason: &Value) -> Option<Finish> {
         "refusal" => Finish::Refused("refusal".to_owned()),
         _ => Finish::Complete,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::provider::Parameters;
+    use super::*;
+
+    #[test]
+    fn counts_that_are_no_object_and_events_without_a_reason_change_nothing() {
+        let mut parts = Parts::default();
+        let request = Request {
+            model: "m",
+            tool: "answer",
+            description: "",
+            system: "",
+            user: "",
+            mode: Mode::Text,
+            schema: &Value::Null,
+            parameters: Parameters::default(),
+            task: &|| unreachable!("only computed answers need the task"),
+        };
+        for event in [
+            json!({"type": "message_start", "message": {"usage": 7}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 3}}),
+            json!({"type": "message_delta", "delta": {}, "usage": {"input_tokens": 5, "output_tokens": null}}),
+            json!({"type": "message_delta", "delta": {}, "usage": [1]}),
+        ] {
+            Anthropic.add(&mut parts, &event, &request);
+        }
+
+        assert!(matches!(parts.finish, Some(Finish::CutOff)));
+        let usage = Anthropic.usage(&parts.usage).unwrap();
+        assert_eq!((usage.prompt, usage.completion), (5, 3));
+    }
 }

@@ -2,6 +2,9 @@
 //! nothing else waits for it. It reads the task itself, not the prompt.
 
 use futures_util::future::BoxFuture;
+use memoir_embedded_model::{
+    AnswerChunk, ClassifyInput, EmbeddedModel, Entity, HelperInput, Vocabulary,
+};
 use memoir_text::framing::next_line;
 use serde::Serialize;
 
@@ -23,8 +26,6 @@ use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::send::SendPrompt;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use super::embedded_prompts;
-use crate::embedded_model::{AnswerChunk, ClassifyInput, EmbeddedModel, HelperInput};
-use crate::model::memory::Entity;
 use crate::model::vocabulary::Terms;
 
 /// Without samples it knows little more than the name of a category, and a second look costs only
@@ -366,7 +367,7 @@ fn is_label(line: &str) -> bool {
 }
 
 fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
-    let found = EmbeddedModel::enrich(text, terms);
+    let found = EmbeddedModel::enrich(text, &lists(terms));
     ClassifiedMessage {
         topics: found.topics,
         category: found.category,
@@ -376,6 +377,15 @@ fn enrich(text: &str, terms: &Terms) -> ClassifiedMessage {
         confidence: found.confidence.to_owned(),
         suggested_topic: None,
         suggested_category: None,
+    }
+}
+
+fn lists(terms: &Terms) -> Vocabulary<'_> {
+    Vocabulary {
+        topics: &terms.topics,
+        categories: &terms.categories,
+        message_types: &terms.message_types,
+        entity_types: &terms.entity_types,
     }
 }
 
@@ -397,7 +407,7 @@ fn named(entity: Entity) -> NamedEntity {
 }
 
 fn analyze(task: &Analyze) -> SearchParams {
-    let found = EmbeddedModel::analyze(&task.query, &task.terms);
+    let found = EmbeddedModel::analyze(&task.query, &lists(&task.terms));
     SearchParams {
         topics: found.topics,
         category: None,
@@ -428,7 +438,7 @@ fn roll_up(task: &Rollup) -> RolledUp {
 
 /// Simple statements of the user about themselves, word for word.
 fn extract(task: &Extract) -> ExtractedFacts {
-    let known: Vec<&str> = task.known.iter().map(|(_, text)| &**text).collect();
+    let known: Vec<&str> = task.known.iter().map(|fact| &*fact.text).collect();
     let found = EmbeddedModel::statements(&task.message, &known);
     let facts = found.into_iter().map(|one| ExtractedFact {
         kind: if one.is_preference {
@@ -439,7 +449,7 @@ fn extract(task: &Extract) -> ExtractedFacts {
         .to_owned(),
         content: one.text.to_owned(),
         quote: one.text.to_owned(),
-        replaces: one.replaces.map(|place| task.known[place].0),
+        replaces: one.replaces.map(|place| task.known[place].number),
     });
     ExtractedFacts {
         facts: facts.collect(),

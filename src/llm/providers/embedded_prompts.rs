@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use memoir_embedded_model::EmbeddedModel;
 use memoir_text::text::{char_count, one_line, sentences};
 use memoir_text::words;
 
@@ -11,7 +12,6 @@ use super::super::tasks::judge::{
     JudgedChunk, Nli, NliLabel, NliOutput, NliVerdict, Ranked, Rerank, RerankOutput,
 };
 use super::super::tasks::shape::{Anchors, Audit, FactId, Shape, Shaped};
-use crate::embedded_model::EmbeddedModel;
 
 /// A chunk below this likeness to the task is of no use.
 const USEFUL: f64 = 0.2;

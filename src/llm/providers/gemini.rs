@@ -94,10 +94,7 @@ impl Protocol for Gemini {
             parts.finish = Some(Finish::Refused(reason));
         }
 
-        if !event["usageMetadata"].is_null() {
-            parts.usage.clone_from(&event["usageMetadata"]);
-        }
-
+        parts.add_usage(&event["usageMetadata"]);
         parts.identify(&event["modelVersion"], &event["responseId"]);
         piece
     }

@@ -85,10 +85,7 @@ impl Protocol for OpenAi {
     }
 
     fn add(&self, parts: &mut Parts, event: &Value, request: &Request<'_>) -> String {
-        if !event["usage"].is_null() {
-            parts.usage.clone_from(&event["usage"]);
-        }
-
+        parts.add_usage(&event["usage"]);
         parts.identify(&event["model"], &event["id"]);
         let choice = &event["choices"][0];
         if let Some(finish) = finish(&choice["finish_reason"]) {

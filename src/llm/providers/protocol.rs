@@ -4,7 +4,7 @@
 use futures_util::future::BoxFuture;
 use reqwest::RequestBuilder;
 use reqwest::header::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::listener::Listener;
 use super::super::provider::{
@@ -76,6 +76,21 @@ impl Parts {
         }
     }
 
+    /// Adds the counts of a reply or an event; anything but an object says nothing.
+    pub fn add_usage(&mut self, usage: &Value) {
+        let Some(counts) = usage.as_object() else {
+            return;
+        };
+
+        if !self.usage.is_object() {
+            self.usage = json!({});
+        }
+
+        for (name, count) in counts.iter().filter(|(_, count)| !count.is_null()) {
+            self.usage[name.as_str()] = count.clone();
+        }
+    }
+
     fn into_reply(self, mode: Mode, usage: Option<Usage>) -> Reply {
         let ignored_tool = mode == Mode::Tool && self.arguments.is_none();
         let text = self.arguments.unwrap_or(self.text);
@@ -112,8 +127,14 @@ impl<P: Protocol> Remote<P> {
         self.http.post(url).headers(self.headers.clone())
     }
 
+    /// The tokens of a call; some servers say 0 for a prompt that they did not count.
+    fn usage(&self, usage: &Value) -> Option<Usage> {
+        let usage = self.protocol.usage(usage);
+        usage.filter(|usage| usage.prompt > 0)
+    }
+
     fn reply(&self, parts: Parts, request: &Request<'_>) -> Reply {
-        let usage = self.protocol.usage(&parts.usage);
+        let usage = self.usage(&parts.usage);
         parts.into_reply(request.mode, usage)
     }
 
@@ -188,7 +209,7 @@ impl<P: Protocol> Provider for Remote<P> {
 
             Ok(Vectors {
                 found: (embedding.read)(&answer, texts.len())?,
-                usage: self.protocol.usage(&answer["usage"]),
+                usage: self.usage(&answer["usage"]),
                 model: answer["model"].as_str().map(str::to_owned),
             })
         })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memoir_embedded_model::NOT_FOUND;
 use memoir_text::framing::quoted;
 use memoir_text::text::one_line;
 use schemars::JsonSchema;
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{framed, helper_line};
-use crate::embedded_model::NOT_FOUND;
 use crate::llm::{Fault, Task, schema};
 
 /// Maximum characters of an answer from a model that writes endlessly.

@@ -1,13 +1,12 @@
 //! The rule of `auto`: after the search, whether to stop, to ask a model to pick categories, or to
 //! say that nothing was found. Pure; all its constants are here.
 
+use memoir_index::rank::NOTHING;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 /// From this evidence on, the search is enough: no model chooses categories.
 pub const ENOUGH: f64 = 0.46;
-/// Below this evidence, the best chunk has nothing to do with the query.
-pub const NOTHING: f64 = 0.3;
 /// From this evidence on, confidence is medium.
 pub const MEDIUM: f64 = 0.36;
 /// The share of the query's words, rare ones counting more, that one of the best chunks must contain

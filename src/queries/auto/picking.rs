@@ -53,7 +53,9 @@ pub async fn pick(
 
     let is_leaf = |path: &Path| path.names.len() == depth;
     let (leaves, tops): (Vec<Path>, Vec<Path>) = chosen.into_iter().partition(is_leaf);
-    let best = chunks.first().map_or(0, |chunk| chunk.leaf);
+    // By its number: a replay has the chunks in the order in which they were read.
+    let best = chunks.iter().min_by_key(|chunk| chunk.result);
+    let best = best.map_or(0, |chunk| chunk.leaf);
     let agreed = leaves.iter().any(|path| path.leaf() == best && best != 0);
     let walks = !tops.is_empty() && reach >= Reach::Walk;
     let reason = match (walks, tops.is_empty()) {

@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 
+use memoir_index::{Kind, rank};
+
 use super::decide::{self, Reach};
 use super::ranking::RankedChunk;
 use crate::config::query::PromptLimiting;
 use crate::llm::Session;
 use crate::queries::QueryError;
 use crate::queries::finder::Live;
-use crate::search::rank::{self, Kind};
 use crate::search::{FoundEntries, SearchError};
 
 /// Maximum results of the search that are ranked.
@@ -107,7 +108,7 @@ pub async fn search_here(live: &Live<'_>, k: usize) -> Result<Vec<RankedChunk>, 
 
 async fn rank_chunks(live: &Live<'_>, kind: Kind, k: usize) -> Result<FoundEntries, SearchError> {
     // Not the query's own session: a replay searches no more, so it must not expect this call.
-    let session = Session::of_caller(live.space.clone());
+    let session = Session::of_caller(live.session.call().unpaid());
     let asked = (live.settings.query.as_str(), kind, k);
     let search = &live.inner.search;
     search.rank_chunks(&session, asked, &live.scope).await

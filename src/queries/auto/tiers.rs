@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use memoir_index::rank::NOTHING;
+
 use super::cursor::RankedCursor;
 use super::decide::{self, Next};
 use super::ranking::{self, RankedChunk};
@@ -42,7 +44,7 @@ impl Ranking {
             carried: carried.collect(),
             evidence: page.evidence,
             agreed: false,
-            found: page.evidence >= decide::NOTHING,
+            found: page.evidence >= NOTHING,
         }
     }
 }

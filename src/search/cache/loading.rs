@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use memoir_index::{Index, VectorModel};
+
 use super::{IndexCache, IndexKey, Writes, blocking};
-use crate::search::index::{Index, VectorModel};
 use crate::store::{CHUNK_RESETS, CHUNK_WRITES, StoreError};
 
 /// Entries and vectors read at once.

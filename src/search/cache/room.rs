@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use memoir_index::{OwnerKind, SearchSize};
+
 use super::{IndexCache, IndexKey, SpaceIndex};
 use crate::base::ids::Space;
-use crate::model::search::{OwnerKind, SearchSize};
 use crate::store::StoreError;
 
 /// How long the size of a space counts before it is read again.

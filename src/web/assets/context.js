@@ -5,14 +5,14 @@ import { post } from "./api.js";
 import { count, firstWords, h, milliseconds, number, put } from "./dom.js";
 import { copyButton, facts, problem, say, whileBusy } from "./parts.js";
 
-const REASONS = { duplicate: "it repeats another memory", section_full: "its section is full", over_budget: "it did not fit the budget", replaced_by_expansion: "it made room for a preference or an important memory" };
+const REASONS = { duplicate: "it repeats another memory", unrelated: "it has nothing to do with the question", section_full: "its section is full", over_budget: "it did not fit the budget", replaced_by_expansion: "it made room for a preference or an important memory" };
 const STAGES = { current_thread: "this thread", cross_thread: "another thread", expansion: "preferences and important memories" };
 const AGES = { short_term: "less than a day old", mid_term: "up to 30 days old", long_term: "older than 30 days, or lasting" };
-const PARTS = [["search", "search"], ["topic", "topic"], ["entity", "entities"], ["recency", "recency"], ["importance", "importance"]];
+const PARTS = [["search", "search"], ["bonus", "what it shares with the question"], ["topic", "topic"], ["entity", "entities"], ["recency", "recency"], ["importance", "importance"]];
 
 export function contextPanel({ user, thread, signal }) {
   const question = h("textarea", { rows: "2", "aria-label": "Question for the context", placeholder: "What does the user say next?" });
-  const rank = h("select", { "aria-label": "How memories are found" }, h("option", { value: "search" }, "by search"), h("option", { value: "staged" }, "in stages"));
+  const rank = h("select", { "aria-label": "How memories are found" }, h("option", { value: "auto" }, "by search, with what lasts"), h("option", { value: "search" }, "by search alone"), h("option", { value: "staged" }, "in stages"));
   const tokens = h("input", { type: "number", min: "1", value: "2000", "aria-label": "Maximum tokens" });
   const out = h("div.context-out");
   const go = h("button.primary", { type: "submit" }, "Assemble");
@@ -42,6 +42,7 @@ export function contextView(answer) {
     h("pre.composed.verbatim", { tabindex: "0", role: "region", "aria-label": "The composed text" }, context || "No memory fits the question: the text is empty."),
     h("div.row.between", h("span.muted", `${number(answer.estimated_tokens)} of ${number(answer.max_tokens)} estimated tokens (${number(answer.token_count)} by the tokenizer)${answer.truncated ? ", cut off at the end" : ""} in ${milliseconds(answer.timings.total_ms)}`), copyButton(context)),
     facts(["Understood as", understood.length ? understood.map((word) => h("span.tag", word)) : "no term of the vocabulary"], ["Time", intent.time_scope.replace("_", " ")]),
+    answer.found === false && h("p.notice", "Nothing that is stored has to do with the question."),
     answer.intent_fallback && h("p.notice", `No model analysed the question: ${answer.intent_fallback_reason ?? "none answered"}.`),
     memories.length > 0 && h("section", { "aria-label": "Memories found" }, h("h3", count(memories.length, "memory", "memories")), h("ol.plain.scored", memories.map(scored))),
     left.length > 0 && h("section", { "aria-label": "Left out" }, h("h3", "Left out"), h("ul.plain.left-out", left.map((item) => h("li",
@@ -49,13 +50,19 @@ export function contextView(answer) {
   ];
 }
 
-/** A search gives up to 60 points; the other parts then count 0.4 times. */
+/** In a search alone, it gives up to 60 points; the other parts then count 0.4 times. */
 const BESIDE_SEARCH = 0.4;
 
 /** How the parts make the score, in words, and the points that each part adds. */
 function composition(memory) {
-  const { source_factor: source = 1, tier_factor: tier = 1, search } = memory.score_parts;
+  const { source_factor: source = 1, tier_factor: tier = 1, search, bonus } = memory.score_parts;
   const parts = PARTS.map(([name, label]) => ({ name, label, value: memory.score_parts[name] })).filter(({ value }) => value > 0);
+  if (bonus !== null && bonus !== undefined) {
+    return {
+      words: parts.length ? `${parts.map(({ label, value }) => `${label} ${value.toFixed(0)}`).join(" + ")} = ${memory.score.toFixed(0)}` : "kept because it lasts",
+      points: parts.map(({ name, value }) => [name, value]),
+    };
+  }
   const others = parts.filter(({ name }) => name !== "search");
   const share = search === null || search === undefined ? 1 : BESIDE_SEARCH;
   const factors = [[share, ""], [source, STAGES[memory.retrieval_source]], [tier, AGES[memory.tier]]].filter(([factor]) => factor !== 1);

@@ -51,7 +51,7 @@ function stepBox(step) {
 }
 
 /** `retrieval@2` as the lists of the view call it. */
-const versionName = (policy) => policy.replace(/^retrieval@0$/, "Built-in defaults").replace(/^retrieval@/, "Version ");
+const versionName = (policy) => policy.replace(/^retrieval@0$/, "As first published").replace(/^retrieval@1$/, "Built-in defaults").replace(/^retrieval@/, "Version ");
 
 export async function chain(answer, user, signal) {
   await learn(answer, user, signal);

@@ -7,7 +7,8 @@ import { failed, field, head, problem, say, showFieldErrors, toast, whileBusy } 
 import { chain } from "./policy-chain.js";
 import { difference } from "./policy-difference.js";
 
-const versionName = ({ version }) => (version === 0 ? "Built-in defaults" : `Version ${version}`);
+/** Version 0 is the policy as it was first published; only a built-in version has no date. */
+const versionName = ({ version, created_at: at }) => (version === 0 ? "As first published" : at ? `Version ${version}` : "Built-in defaults");
 
 const BUILT_IN = { iban: "IBAN", card: "card numbers", phone: "phone numbers", ip_address: "IP addresses", api_key: "API keys", bearer_token: "bearer tokens", private_key: "private keys" };
 
@@ -23,7 +24,7 @@ export async function show(main, route, signal) {
   const current = h("span");
   const question = questionForm(signal);
   const update = (list) => {
-    put(current, list[0].version === 0 ? "The built-in defaults are in use." : `Version ${list[0].version} is in use.`);
+    put(current, !list[0].created_at ? "The built-in defaults are in use." : `Version ${list[0].version} is in use.`);
     question.setVersions(list);
     settings.setVersions(list);
   };
@@ -115,8 +116,9 @@ function settingsForm(policy, after) {
       field("Sentences per memory", numeric("clipSentences", retrieval.clipSentences, 1, 5), { name: "clipSentences", hint: "From 1 to 5." }),
       field("Tokens in total", numeric("maxTokens", retrieval.maxTokens, 100, 3000), { name: "maxTokens", hint: "From 100 to 3,000." }),
       field("Minimum score", numeric("minScore", retrieval.minScore, 0, 1, "0.01"), { name: "minScore", hint: "From 0 to 1." }),
+      field("Sentences", select("clipping", retrieval.clipping, ["best", "first"]), { name: "clipping", hint: "Those that match the query, or the first ones." }),
       field("Search", select("searchType", retrieval.searchType, ["hybrid", "semantic", "keyword"]), { name: "searchType" }),
-      field("Order", select("strategy", interleaving.strategy, ["alternate", "score_first", "recency_first"]), { name: "strategy", hint: "How relevance and time take turns." })),
+      field("Order", select("strategy", interleaving.strategy, ["score_first", "alternate", "recency_first"]), { name: "strategy", hint: "How relevance and time take turns." })),
     h("label.check", h("input", { type: "checkbox", name: "enableRedaction", checked: retrieval.enableRedaction }), h("span", "Redact matches of the patterns")),
     redactionFields(retrieval, redaction),
     h("div.row.end", h("button.primary", { type: "submit" }, "Store as a new version")));
@@ -126,7 +128,7 @@ function settingsForm(policy, after) {
     const data = new FormData(form);
     const whole = readRedaction(form);
     const body = {
-      retrieval: { topK: Number(data.get("topK")), clipSentences: Number(data.get("clipSentences")), maxTokens: Number(data.get("maxTokens")), minScore: Number(data.get("minScore")), searchType: data.get("searchType"), enableRedaction: data.has("enableRedaction"), customRedactionPatterns: whole.patterns },
+      retrieval: { topK: Number(data.get("topK")), clipSentences: Number(data.get("clipSentences")), maxTokens: Number(data.get("maxTokens")), minScore: Number(data.get("minScore")), searchType: data.get("searchType"), clipping: data.get("clipping"), enableRedaction: data.has("enableRedaction"), customRedactionPatterns: whole.patterns },
       interleaving: { ...interleaving, strategy: data.get("strategy") }, redaction: { ...redaction, replacement: whole.replacement, builtIn: whole.builtIn },
     };
     if (body.retrieval.enableRedaction && !whole.patterns.length && !whole.builtIn.length) {

@@ -110,6 +110,51 @@ async fn facts_name_their_words_and_replace_each_other_on_every_engine() {
 }
 
 #[tokio::test]
+async fn what_was_said_later_wins_whichever_was_stored_first() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[]).await;
+        desk.model.set_rule(facts(|frame| {
+            let replaces = if frame.contains("known facts: none") { Value::Null } else { json!(1) };
+            let place = if frame.contains("I live in Rome") { "Rome" } else { "Bonn" };
+            let quote = format!("I live in {place}");
+            json!([{"type": "fact", "content": format!("Lives in {place}"), "quote": quote, "replaces": replaces}])
+        }));
+        let thread = desk.thread("ann", None).await;
+        // The newer chat is stored first, then an older one is imported.
+        for (content, day) in [
+            ("I live in Rome.", "2025-06-01"),
+            ("I live in Bonn.", "2024-01-01"),
+        ] {
+            let said = json!({"content": content, "extract": true, "created_at": format!("{day}T00:00:00Z")});
+            let said = desk.say(&thread, &said).await;
+            let job = finished(&desk, &said["extraction_job_id"]).await;
+            assert_eq!(job["state"], "succeeded", "{job}");
+            assert_eq!(job["result"]["replaced"], 0, "{job}");
+        }
+
+        let asked = &desk.seen("extract")[1].user;
+        assert!(asked.contains("1. Lives in Rome (2025-06-01)"), "{asked}");
+        assert!(asked.contains("day of the message: 2024-01-01"), "{asked}");
+        let facts = known(&desk, "").await;
+        assert_eq!(facts.len(), 1);
+        assert_eq!(facts[0]["content"], "Lives in Rome");
+        let then = known(&desk, "&as_of=2024-03-01T00:00:00Z").await;
+        assert_eq!(then.len(), 1);
+        assert_eq!(then[0]["content"], "Lives in Bonn");
+        let context = desk
+            .context(&json!({"query": "Where do I live?", "user_id": "ann"}))
+            .await;
+        let shown = context["memories"].as_array().unwrap().iter();
+        let facts: Vec<&Value> = shown.filter(|one| one["type"] == "fact").collect();
+        assert!(
+            facts.iter().all(|one| one["content"] != "Lives in Bonn"),
+            "{context}"
+        );
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn words_that_were_not_said_are_asked_again_and_never_stored() {
     let desk = Desk::open().await;
     desk.model.set_rule(facts(

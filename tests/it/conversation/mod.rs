@@ -1,6 +1,7 @@
 //! Conversations over HTTP: threads, messages, the vocabulary, enrichment and contexts.
 
 mod analyzing;
+mod auto;
 mod borders;
 mod context;
 mod correcting;

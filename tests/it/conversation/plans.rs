@@ -60,7 +60,7 @@ async fn the_database_uses_the_indexes_of_memories() {
         let newest = "ORDER BY m.created_at DESC LIMIT 10";
         for (sql, indexes) in [
             (
-                format!("SELECT m.id {of} AND m.created_at >= 5 {newest}"),
+                format!("SELECT m.id, m.content {of} AND m.created_at >= 5 {newest}"),
                 &["idx_user_time"][..],
             ),
             (

@@ -526,3 +526,26 @@ async fn facts_can_be_replaced_and_restored() {
         desk.app.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_memory_whose_labels_cannot_be_read_hides_nothing() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, &[("LLM__MODEL", "local:embedded")]).await;
+        let thread = desk.thread("ann", None).await;
+        for content in ["The boat lies in the harbour", "The harbour is cold"] {
+            desk.say(&thread, &json!({"content": content, "enrich": false}))
+                .await;
+        }
+
+        let broken = "UPDATE memories SET labels_json = '{\"tags\": 7}', evidence_json = '[' WHERE content LIKE '%boat%'";
+        desk.app.database.execute(broken).await;
+        let listed = desk.app.get("/v1/memories?user_id=ann&type=message").await;
+        assert_eq!(listed.status, 200, "{}", listed.text);
+        assert_eq!(listed.json()["items"].as_array().unwrap().len(), 2);
+        let found = desk
+            .context(&json!({"query": "the boat in the harbour", "user_id": "ann"}))
+            .await;
+        assert_eq!(found["memories"].as_array().unwrap().len(), 2);
+        desk.app.finish().await;
+    }
+}

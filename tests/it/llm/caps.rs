@@ -8,7 +8,7 @@ use memoir::scripted_model::Fault;
 use memoir::store::{CallPart, UsageFilter};
 
 use crate::support::database::TestDatabase;
-use crate::support::door::{Door, chunks, five_chunks};
+use crate::support::door::{Door, call, call_in, chunks, five_chunks};
 
 fn every_day() -> UsageFilter {
     UsageFilter {
@@ -19,7 +19,7 @@ fn every_day() -> UsageFilter {
 }
 
 fn query(caps: Caps) -> Session {
-    Session::of_query(Space::default(), memoir::base::ids::new_uuid(), caps)
+    Session::of_query(call(), memoir::base::ids::new_uuid(), caps)
 }
 
 #[tokio::test]
@@ -48,13 +48,13 @@ async fn every_attempt_is_in_the_ledger_on_every_engine() {
 
         let other: Space = "other".parse().unwrap();
         door.llm
-            .ask(&Session::of_caller(other.clone()), five_chunks())
+            .ask(&Session::of_caller(call_in(other.clone())), five_chunks())
             .await
             .unwrap();
 
         let (own, total) = door
             .llm
-            .usage(&Space::default(), &every_day(), None, 10)
+            .usage(&call(), &every_day(), None, 10)
             .await
             .unwrap();
 
@@ -90,7 +90,7 @@ async fn every_attempt_is_in_the_ledger_on_every_engine() {
 
         let (foreign, _) = door
             .llm
-            .usage(&other, &every_day(), None, 10)
+            .usage(&call_in(other), &every_day(), None, 10)
             .await
             .unwrap();
 
@@ -123,7 +123,7 @@ async fn many_writers_lose_no_call() {
 
         let (days, _) = door
             .llm
-            .usage(&Space::default(), &every_day(), None, 10)
+            .usage(&call(), &every_day(), None, 10)
             .await
             .unwrap();
 
@@ -218,7 +218,7 @@ async fn the_spending_of_a_job_counts_in_its_next_attempt() {
         ..Caps::default()
     };
 
-    let session = Session::of_job(Space::default(), JobId::new(), caps, spent, 5);
+    let session = Session::of_job(call(), JobId::new(), caps, spent, 5);
     let answered = door.llm.ask(&session, five_chunks()).await.unwrap();
     assert_eq!(answered.calls[0].seq, 5);
     let error = door.llm.ask(&session, five_chunks()).await.unwrap_err();
@@ -247,7 +247,7 @@ async fn the_daily_cap_of_a_space_covers_all_its_work_and_no_other() {
             panic!("{error}")
         };
         assert_eq!((*scope, door.model.requests().len()), ("space and day", 3));
-        let other = Session::of_caller("other".parse().unwrap());
+        let other = Session::of_caller(call_in("other".parse().unwrap()));
         door.llm.ask(&other, five_chunks()).await.unwrap();
 
         door.store.close().await;
@@ -322,7 +322,7 @@ async fn absurd_token_counts_of_a_provider_are_harmless() {
 
         let (days, _) = door
             .llm
-            .usage(&Space::default(), &every_day(), None, 10)
+            .usage(&call(), &every_day(), None, 10)
             .await
             .unwrap();
 
@@ -355,7 +355,7 @@ async fn a_call_that_is_recorded_twice_counts_once() {
 
         let (days, _) = door
             .llm
-            .usage(&space, &every_day(), None, 10)
+            .usage(&call_in(space), &every_day(), None, 10)
             .await
             .unwrap();
 

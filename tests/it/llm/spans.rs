@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use axum::http::HeaderMap;
+use memoir::llm::Session;
+use memoir::model::call::CallContext;
 use memoir::scripted_model::Fault;
 
-use crate::support::door::{Door, chunks};
+use crate::support::door::{Door, call, chunks};
 
 type Received = Arc<Mutex<Vec<Bytes>>>;
 
@@ -39,7 +41,10 @@ async fn every_attempt_is_a_span_without_text() {
     });
 
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let session = door.session().traced_by(Some(traceparent.to_owned()));
+    let session = Session::of_caller(CallContext {
+        traceparent: Some(traceparent.to_owned()),
+        ..call()
+    });
     door.llm
         .ask(
             &session,

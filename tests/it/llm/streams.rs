@@ -116,16 +116,21 @@ async fn a_free_text_is_sent_and_returned_as_it_is() {
 
 #[tokio::test]
 async fn tokens_that_a_stream_does_not_report_are_counted() {
-    for kind in KINDS {
+    let omitted = UsageScript {
+        omit: true,
+        ..UsageScript::default()
+    };
+    let none = UsageScript {
+        prompt_tokens: Some(0),
+        completion_tokens: Some(0),
+        ..UsageScript::default()
+    };
+    let all = KINDS.map(|kind| [(kind, omitted), (kind, none)]);
+    for (kind, usage) in all.into_iter().flatten() {
         let door = Door::open().await;
         door.model
             .set_rule(|_| Reply::text("one two three four five"));
-        door.model.edit_script(|script| {
-            script.usage = UsageScript {
-                omit: true,
-                ..UsageScript::default()
-            };
-        });
+        door.model.edit_script(|script| script.usage = usage);
 
         let session = door.session().with_model(Some(format!("{kind}:gpt-4o")));
         let listener = TextListener::new(drop);

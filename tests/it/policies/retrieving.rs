@@ -81,7 +81,7 @@ async fn a_payload_names_its_memories_and_how_they_were_chosen() {
         assert_eq!(metadata["includedResults"], 1);
         assert!(metadata["totalResults"].as_u64().unwrap() >= 2);
         assert_eq!(metadata["totalTokens"], 11);
-        assert_eq!(payload["policy"], "retrieval@0");
+        assert_eq!(payload["policy"], "retrieval@1");
         assert_eq!(
             (&payload["skipped"], &payload["error"]),
             (&Value::Null, &Value::Null)
@@ -287,7 +287,7 @@ async fn settings_of_the_space_redact_without_changing_what_is_stored() {
         "{payload:#}"
     );
     assert_eq!(memory["provenance"]["wasRedacted"], true);
-    assert_eq!(payload["policy"], "retrieval@1");
+    assert_eq!(payload["policy"], "retrieval@2");
 
     body["policy"] = json!("retrieval@0");
     let older = retrieve(&app, &body).await;
@@ -314,4 +314,92 @@ async fn an_embedding_model_that_is_away_does_not_stop_the_caller() {
     assert_eq!(payload["error"], Value::Null, "{payload:#}");
     let memories = payload["memories"].as_array().unwrap();
     assert_eq!(memories.len(), 1, "found by its words alone");
+}
+
+#[tokio::test]
+async fn the_message_that_asks_is_not_part_of_its_own_payload() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let session = thread(&app, "ann", &["I like green tea best."]).await;
+        let asked = "Which green tea do I like?";
+        let path = format!("/v1/threads/{session}/messages");
+        let stored = app
+            .post(&path, &json!({"content": asked, "enrich": false}))
+            .await;
+        let id = stored.json()["id"].clone();
+        let shown = async |body: &Value| {
+            let reply = app.post("/v1/memory/retrieve", body).await.json();
+            let memories = reply["memories"].as_array().unwrap().clone();
+            memories
+                .iter()
+                .map(|one| one["id"].clone())
+                .collect::<Vec<Value>>()
+        };
+
+        let mut body = ask(&session, &format!(" {asked}\n"));
+        let found = shown(&body).await;
+        assert!(!found.is_empty() && !found.contains(&id), "{found:?}");
+        body["query"] = json!("Which green tea does Ann like?");
+        assert!(shown(&body).await.contains(&id));
+        body["excludeMessageId"] = id.clone();
+        assert!(!shown(&body).await.contains(&id));
+
+        // Later, a message that says the same is a memory like any other.
+        app.clock.advance_seconds(61);
+        body = ask(&session, asked);
+        assert!(shown(&body).await.contains(&id));
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_sentences_that_match_the_query_are_kept() {
+    let app = TestApp::with(&[("TESTING__CLOCK_HEADER", "true")]).await;
+    let said = "Hello again. What a day it was. My flight to Oslo leaves at nine. Then we ate.";
+    let session = thread(&app, "ann", &[said]).await;
+    let mut body = ask(&session, "When does my flight to Oslo leave?");
+    body["clipSentences"] = json!(1);
+    let content = async |body: &Value| retrieve(&app, body).await["memories"][0]["content"].clone();
+    assert_eq!(
+        content(&body).await,
+        "... My flight to Oslo leaves at nine...."
+    );
+    body["policy"] = json!("retrieval@0");
+    assert_eq!(content(&body).await, "Hello again....");
+}
+
+#[tokio::test]
+async fn what_fits_passes_the_minimum_score_and_the_rest_does_not() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[("TESTING__CLOCK_HEADER", "true")]).await;
+        let session = thread(
+            &app,
+            "ann",
+            &[
+                "When did you see the zeppelin museum?",
+                "Yes, last Tuesday",
+                "My sister plays the harp in an orchestra",
+                "The tomatoes need water every day",
+            ],
+        )
+        .await;
+        let shown = async |query: &str| {
+            let payload = retrieve(&app, &ask(&session, query)).await;
+            let memories = payload["memories"].as_array().unwrap().clone();
+            memories
+                .iter()
+                .map(|one| one["content"].clone())
+                .collect::<Vec<Value>>()
+        };
+
+        // An answer without a word of the query passes with its question.
+        let museum = shown("When was I in the zeppelin museum?").await;
+        assert_eq!(museum[0], "When did you see the zeppelin museum?");
+        assert!(museum.contains(&json!("Yes, last Tuesday")), "{museum:?}");
+        assert!(!museum.contains(&json!("The tomatoes need water every day")));
+        let harp = shown("Who plays the harp?").await;
+        assert_eq!(harp[0], "My sister plays the harp in an orchestra");
+        assert!(shown("How much does a kangaroo weigh?").await.is_empty());
+        app.finish().await;
+    }
 }

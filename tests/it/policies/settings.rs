@@ -20,10 +20,10 @@ async fn every_change_is_a_new_version_that_stays_available() {
         assert_eq!(
             defaults,
             json!({
-                "name": "retrieval", "version": 0, "created_at": null,
-                "retrieval": {"topK": 8, "clipSentences": 2, "maxTokens": 1500, "searchType": "hybrid",
+                "name": "retrieval", "version": 1, "created_at": null,
+                "retrieval": {"topK": 8, "clipSentences": 2, "clipping": "best", "maxTokens": 1500, "searchType": "hybrid",
                     "minScore": 0.3, "enableRedaction": false},
-                "interleaving": {"strategy": "alternate"},
+                "interleaving": {"strategy": "score_first"},
                 "redaction": {"replacement": "[REDACTED]"},
             })
         );
@@ -33,29 +33,29 @@ async fn every_change_is_a_new_version_that_stays_available() {
         changed["retrieval"]["topK"] = json!(20);
         let first = put(&app, &changed).await;
         assert_eq!(first.status, 200, "{}", first.text);
-        assert_eq!(first.json()["version"], 1);
+        assert_eq!(first.json()["version"], 2);
         let second = put(&app, &json!({"retrieval": {"topK": 3}})).await.json();
         assert_eq!(
             (&second["version"], &second["retrieval"]["topK"]),
-            (&json!(2), &json!(3))
+            (&json!(3), &json!(3))
         );
         assert_eq!(app.get(PATH).await.json()["retrieval"]["topK"], 3);
 
         let listed = app.get("/v1/policies").await.json();
         assert_eq!(listed["items"].as_array().unwrap().len(), 1);
-        assert_eq!(listed["items"][0]["version"], 2);
+        assert_eq!(listed["items"][0]["version"], 3);
 
         let page = app
             .get("/v1/policies/retrieval/versions?limit=2")
             .await
             .json();
-        assert_eq!(versions(&page), [2, 1]);
+        assert_eq!(versions(&page), [3, 2]);
         let cursor = page["next_cursor"].as_str().unwrap();
         let path = format!("/v1/policies/retrieval/versions?limit=2&cursor={cursor}");
         let rest = app.get(&path).await.json();
         assert_eq!(
             (versions(&rest), &rest["next_cursor"]),
-            (vec![0], &Value::Null)
+            (vec![1, 0], &Value::Null)
         );
 
         app.get("/v1/policies/nobody/versions")
@@ -88,7 +88,7 @@ async fn writers_at_once_get_a_version_each() {
             .map(|reply| reply.json()["version"].as_i64().unwrap())
             .collect();
         given.sort_unstable();
-        assert_eq!(given, (1..=8).collect::<Vec<_>>());
+        assert_eq!(given, (2..=9).collect::<Vec<_>>());
         app.finish().await;
     }
 }
@@ -158,11 +158,96 @@ async fn only_an_admin_may_see_or_change_them_and_spaces_share_nothing() {
         send(request.header("x-memoir-space", space).json(&settings))
     };
     by("user-key", "one").await.assert_problem(403, "forbidden");
-    assert_eq!(by("root-key", "one").await.json()["version"], 1);
+    assert_eq!(by("root-key", "one").await.json()["version"], 2);
 
     let other = app
         .request(Method::GET, PATH)
         .bearer_auth("root-key")
         .header("x-memoir-space", "two");
-    assert_eq!(send(other).await.json()["version"], 0);
+    assert_eq!(send(other).await.json()["version"], 1);
+}
+
+#[tokio::test]
+async fn single_settings_change_alone_and_only_if_nobody_was_faster() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let patch = async |body: Value, etag: Option<&str>| {
+            let mut request = app.request(Method::PATCH, PATH).json(&body);
+            if let Some(etag) = etag {
+                request = request.header("If-Match", etag);
+            }
+            send(request).await
+        };
+
+        let read = app.get(PATH).await;
+        let (before, etag) = (read.json(), read.header("etag").to_owned());
+        let changed = patch(json!({"retrieval": {"minScore": 0.2}}), Some(&etag)).await;
+        assert_eq!(changed.status, 200, "{}", changed.text);
+        let mut wanted = before.clone();
+        wanted["retrieval"]["minScore"] = json!(0.2);
+        wanted["version"] = json!(2);
+        wanted["created_at"] = changed.json()["created_at"].clone();
+        assert_eq!(changed.json(), wanted);
+
+        let late = patch(json!({"retrieval": {"topK": 3}}), Some(&etag)).await;
+        late.assert_problem(412, "precondition_failed");
+        let request = app.request(Method::PUT, PATH).json(&json!({}));
+        let late = send(request.header("If-Match", &etag)).await;
+        late.assert_problem(412, "precondition_failed");
+        // What is wrong is wrong, whoever was faster.
+        let wrong = json!({"retrieval": {"topK": 99}});
+        let request = app.request(Method::PUT, PATH).json(&wrong);
+        let wrong_and_late = send(request.header("If-Match", &etag)).await;
+        wrong_and_late.assert_problem(422, "validation_failed");
+        let wrong_and_late = patch(wrong, Some(&etag)).await;
+        wrong_and_late.assert_problem(422, "validation_failed");
+
+        let next = patch(
+            json!({"retrieval": {"topK": 3}}),
+            Some(changed.header("etag")),
+        )
+        .await;
+        assert_eq!(next.json()["retrieval"]["topK"], 3, "{}", next.text);
+        assert_eq!(next.json()["retrieval"]["minScore"], 0.2);
+
+        // null gives a field its default, and a mistake changes nothing.
+        let back = patch(json!({"retrieval": {"minScore": null}}), None)
+            .await
+            .json();
+        assert_eq!(back["retrieval"]["minScore"], 0.3);
+        for (wrong, field) in [
+            (json!({"retrieval": {"topK": 99}}), "retrieval.topK"),
+            (json!({"retrieval": {"topK": "many"}}), "retrieval.topK"),
+            (json!({"retrieval": {"top": 1}}), "retrieval.top"),
+            (json!({"retrieval": 7}), "retrieval"),
+            (json!({"order": {}}), "order"),
+        ] {
+            let reply = patch(wrong.clone(), None).await;
+            reply.assert_problem(422, "invalid_request");
+            let named = reply.json()["errors"][0]["field"].clone();
+            assert_eq!(named, field, "{wrong}: {}", reply.text);
+        }
+
+        assert_eq!(app.get(PATH).await.json(), back);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn stored_settings_that_are_no_longer_valid_can_be_replaced() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        assert_eq!(
+            put(&app, &json!({"retrieval": {"topK": 5}})).await.status,
+            200
+        );
+        let spoil =
+            "UPDATE policies SET body_json = REPLACE(body_json, '\"topK\":5', '\"topK\":99')";
+        app.database.execute(spoil).await;
+        app.get(PATH).await.assert_problem(422, "invalid_request");
+        let replaced = put(&app, &json!({"retrieval": {"topK": 6}})).await;
+        assert_eq!(replaced.status, 200, "{}", replaced.text);
+        assert_eq!(app.get(PATH).await.json()["retrieval"]["topK"], 6);
+        app.finish().await;
+    }
 }

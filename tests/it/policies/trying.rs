@@ -23,7 +23,7 @@ async fn a_trial_shows_the_payload_and_every_step() {
     assert_eq!(trial.status, 200, "{}", trial.text);
     let trial = trial.json();
 
-    assert_eq!(trial["policy"], "retrieval@0");
+    assert_eq!(trial["policy"], "retrieval@1");
     let memories = trial["memories"].as_array().unwrap();
     assert_eq!(memories.len(), 2);
     assert_eq!(
@@ -76,7 +76,7 @@ async fn an_older_version_or_settings_of_the_request_can_be_tried() {
     for (request, content) in [
         (json!({}), "Mail [REDACTED] about [REDACTED]."),
         (
-            json!({"policy": "retrieval@1"}),
+            json!({"policy": "retrieval@2"}),
             "Mail [REDACTED] about [REDACTED].",
         ),
         (

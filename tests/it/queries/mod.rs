@@ -15,6 +15,7 @@ mod settings;
 mod streaming;
 mod summaries;
 mod walk;
+mod with_memories;
 
 use memoir::scripted_model::Seen;
 use memoir_text::tokens::TokenCounter;

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use memoir::base::clock::{SystemClock, Timestamp};
 use memoir::base::ids::{Space, memory_group};
-use memoir::embedded_model::EmbeddedModel;
 use memoir::llm::{Llm, Session};
-use memoir::model::search::OwnerKind;
-use memoir::search::{Hit, Kind, Search, terms, vectors};
+use memoir::search::Search;
 use memoir::store::{Engine, NewEmbedding, NewEntry, Store, Tx};
+use memoir_embedded_model::EmbeddedModel;
+use memoir_index::{Hit, Kind, OwnerKind, terms, vectors};
 
 use crate::support::app::load;
 use crate::support::database::TestDatabase;
+use crate::support::door::call;
 
 const MODEL: &str = "local:embedded";
 
@@ -40,7 +41,7 @@ impl Desk {
             search: Search::new(store.clone(), llm, config.vector),
             store,
             space: Space::default(),
-            session: Session::of_caller(Space::default()),
+            session: Session::of_caller(call()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memoir::config::database::Engine;
-use memoir::search::terms::{Analyzer, TERMS_VERSION, of_source};
+use memoir_index::terms::{Analyzer, TERMS_VERSION, of_source};
 use memoir_text::hash::sha256_hex;
 use serde_json::{Value, json};
 use sqlx::Row as _;

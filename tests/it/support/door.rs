@@ -2,16 +2,27 @@
 
 use std::sync::Arc;
 
-use memoir::base::clock::SystemClock;
+use memoir::base::clock::{Clock as _, SystemClock};
 use memoir::base::ids::Space;
 use memoir::llm::tasks::classify::{Classify, ClassifyOutput};
 use memoir::llm::tasks::select::Select;
 use memoir::llm::{Answered, Hint, Llm, LlmError, Session};
+use memoir::model::call::CallContext;
 use memoir::scripted_model::{OutputMode, ScriptedModel};
 use memoir::store::Store;
 
 use super::app::load;
 use super::database::TestDatabase;
+
+/// A call in the default space that no key pays for.
+pub fn call() -> CallContext {
+    call_in(Space::default())
+}
+
+/// A call in a space that no key pays for.
+pub fn call_in(space: Space) -> CallContext {
+    CallContext::new(space, SystemClock.now())
+}
 
 pub struct Door {
     pub llm: Llm,
@@ -99,7 +110,7 @@ impl Door {
         reason = "a test reads better with a session of this door"
     )]
     pub fn session(&self) -> Session {
-        Session::of_caller(Space::default())
+        Session::of_caller(call())
     }
 
     /// Asks the model `m` of a provider to classify [`five_chunks`].

@@ -180,7 +180,7 @@ pub async fn create_key(
     }
 
     let space = match request.space.as_deref() {
-        None => Some(caller.space.clone()),
+        None => Some(caller.call.space.clone()),
         Some("*") => None,
         Some(name) => Some(parse_space("space", name)?),
     };
@@ -197,7 +197,7 @@ pub async fn create_key(
     let location = idempotency::location(&format!("/v1/admin/keys/{}", key.id))?;
     let body = CreatedKeyResponse {
         secret,
-        key: KeyResponse::of(&key, caller.now),
+        key: KeyResponse::of(&key, caller.call.now),
     };
 
     Ok((StatusCode::CREATED, [location], Json(body)).into_response())
@@ -229,7 +229,7 @@ pub async fn list_keys(
     Ok(page.list(
         found,
         |key| [key.place()],
-        |key| KeyResponse::of(&key, caller.now),
+        |key| KeyResponse::of(&key, caller.call.now),
     ))
 }
 
@@ -247,7 +247,7 @@ pub async fn get_key(
     PathId(id): PathId,
 ) -> Result<Json<KeyResponse>, ApiError> {
     let key = keys.find(caller.key.as_deref(), &id).await?;
-    Ok(Json(KeyResponse::of(&key, caller.now)))
+    Ok(Json(KeyResponse::of(&key, caller.call.now)))
 }
 
 /// Update a key
@@ -281,7 +281,7 @@ pub async fn update_key(
     };
 
     let key = keys.update(caller.key.as_deref(), &id, change).await?;
-    Ok(Json(KeyResponse::of(&key, caller.now)))
+    Ok(Json(KeyResponse::of(&key, caller.call.now)))
 }
 
 /// Revoke a key

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::base::ids::Space;
-use crate::erasure::{ErasureOrder, Erasures};
+use crate::erasure::Erasures;
 use crate::http::auth::{Admin, Caller};
 use crate::http::error::ApiError;
 use crate::http::extract::{PathId, QueryParams};
@@ -162,10 +162,8 @@ pub async fn delete_space(
         return Err(ApiError::invalid_field("confirm", rule));
     }
 
-    let order = ErasureOrder {
-        space: space.clone(),
-        ..caller.erasure()
-    };
+    let mut order = caller.erasure();
+    order.call.space = space.clone();
     let erased = erasures.space(&order).await?;
     keys.refresh().await?;
     Ok(Json(DeletedSpaceResponse {

@@ -56,7 +56,7 @@ pub async fn list_category_changes(
     let page = Page::new(query.limit, query.cursor, fingerprint)?;
     let before = page.after::<(i64, i64)>()?.map(|(id, _)| id);
     let found = categories
-        .changes(&caller.space, query.category_id, before, page.rows())
+        .changes(&caller.call, query.category_id, before, page.rows())
         .await?;
 
     let key = |change: &CategoryChange| (change.id, change.category_id);
@@ -88,7 +88,7 @@ pub async fn rename_category(
         let wanted = (id, request.name.as_str());
         let category = state
             .categories
-            .rename(&mut tx, &caller.space, wanted, caller.now)
+            .rename(&mut tx, &caller.call, wanted)
             .await?;
         tx.commit().await?;
         Ok::<_, CategoryError>(category)

@@ -123,10 +123,7 @@ pub async fn create_ingestion_batch(
     let mut refused = Refused::default();
     let taken = (&mut reservation, length);
     let (places, new) = convert(&state, &caller, items, taken, &mut refused).await?;
-    let prepared = state
-        .ingestion
-        .prepare_all(&caller.space, new, caller.now)
-        .await?;
+    let prepared = state.ingestion.prepare_all(&caller.call, new).await?;
 
     let mut jobs = Vec::with_capacity(prepared.len());
     for (index, prepared) in places.into_iter().zip(prepared) {

@@ -178,9 +178,7 @@ pub async fn retry_jobs(
 
     check(&filter, request.all)?;
     let most = limit(request.limit)?;
-    let done = jobs
-        .retry_many(&caller.space, &filter, most, caller.now)
-        .await?;
+    let done = jobs.retry_many(&caller.call, &filter, most).await?;
     Ok(Json(done))
 }
 
@@ -201,9 +199,7 @@ pub async fn cancel_jobs(
     let filter = request.filter();
     check(&filter, request.all)?;
     let most = limit(request.limit)?;
-    let done = jobs
-        .cancel_many(&caller.space, &filter, most, caller.now)
-        .await?;
+    let done = jobs.cancel_many(&caller.call, &filter, most).await?;
     Ok(Json(CancelJobsResponse {
         matched: done.matched,
         changed: done.changed,

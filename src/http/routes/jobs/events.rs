@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::jobs::Jobs;
+use crate::model::call::CallContext;
 use crate::model::job::{Job, JobEvent, JobState};
 
 /// Periodic comments keep proxies from closing an idle connection.
@@ -17,6 +18,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The position of a stream.
 struct Watch {
+    call: CallContext,
     jobs: Jobs,
     job: Job,
     after: i64,
@@ -26,8 +28,14 @@ struct Watch {
 }
 
 /// Streams all events after the given one until the job is over or the service stops.
-pub fn stream(jobs: Jobs, job: Job, after: i64, stop: CancellationToken) -> Response {
+pub fn stream(
+    jobs: Jobs,
+    (call, job): (CallContext, Job),
+    after: i64,
+    stop: CancellationToken,
+) -> Response {
     let watch = Watch {
+        call,
         jobs,
         job,
         after,
@@ -48,7 +56,7 @@ async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
     while !watch.over {
         let Ok(events) = watch
             .jobs
-            .events(&watch.job.space, &watch.job.id, watch.after)
+            .events(&watch.call, &watch.job.id, watch.after)
             .await
         else {
             // The client reconnects with its last id once the database is back.
@@ -63,11 +71,7 @@ async fn next(mut watch: Watch) -> Option<(Vec<JobEvent>, Watch)> {
 
         // A client that has already received the last event would wait indefinitely, and so would
         // one whose job was pruned.
-        match watch
-            .jobs
-            .find(&watch.job.space, watch.job.id.as_str())
-            .await
-        {
+        match watch.jobs.find(&watch.call, watch.job.id.as_str()).await {
             Ok(job) if !job.state.is_final() => {}
             // Read again: the last event may have been stored between the two reads.
             Ok(_) if !watch.final_seen => watch.final_seen = true,

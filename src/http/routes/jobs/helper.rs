@@ -31,7 +31,7 @@ pub async fn update_job_helper(
 ) -> Result<Json<HelperPreviewResponse>, ApiError> {
     let helper = state
         .ingestion
-        .preview_helper(&caller.space, &id, &request, caller.now)
+        .preview_helper(&caller.call, &id, &request)
         .await?;
     Ok(Json(HelperPreviewResponse {
         preview: helper.text,
@@ -55,11 +55,8 @@ pub async fn confirm_job_helper(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<JobResponse>, ApiError> {
-    state
-        .ingestion
-        .confirm_helper(&caller.space, &id, caller.now)
-        .await?;
+    state.ingestion.confirm_helper(&caller.call, &id).await?;
 
-    let job = state.jobs.find(&caller.space, &id).await?;
+    let job = state.jobs.find(&caller.call, &id).await?;
     Ok(Json(JobResponse::of(&state, job).await?))
 }

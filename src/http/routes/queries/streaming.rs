@@ -15,7 +15,7 @@ use crate::http::event_stream::{self, event};
 use crate::http::idempotency::{Idempotency, Turn};
 use crate::http::state::AppState;
 use crate::llm::Written;
-use crate::queries::{Events, QueryEvent, QuerySettings, Who};
+use crate::queries::{Events, QueryEvent, QuerySettings};
 use crate::workbench::runs::RunKind;
 
 /// Bytes of an earlier answer that is sent again.
@@ -27,7 +27,7 @@ pub async fn stream(
     caller: &Caller,
     request_id: &str,
     idempotency: &Idempotency,
-    (who, ask): (Who, QuerySettings),
+    ask: QuerySettings,
 ) -> Result<Response, ApiError> {
     let run = if state.queries.receipts().are_stored() {
         match idempotency
@@ -46,17 +46,15 @@ pub async fn stream(
 
     let (id, request_id) = (QueryId::new(), request_id.to_owned());
     let first = event("started", &json!({"id": id.as_str()}));
-    let running = state.workbench.runs().begin(
-        &caller.space,
-        Some(id.as_str()),
-        RunKind::Query,
-        caller.now,
-    )?;
-    let queries = state.queries.clone();
+    let running = state
+        .workbench
+        .runs()
+        .begin(&caller.call, Some(id.as_str()), RunKind::Query)?;
+    let (queries, call) = (state.queries.clone(), caller.call.clone());
     let (events, steps) = Events::channel();
     let work = async move {
         let answering = Box::pin(async {
-            let answering = Box::pin(queries.answer_streaming(id, &who, &ask, &events));
+            let answering = Box::pin(queries.answer_streaming(id, &call, &ask, &events));
             let outcome = match &run {
                 Some(run) => run.during(answering).await,
                 None => answering.await,

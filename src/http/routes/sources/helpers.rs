@@ -156,8 +156,8 @@ pub async fn get_helper(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<HelperResponse>, ApiError> {
-    let source = state.sources.find(&caller.space, &id).await?;
-    let current = state.helpers.current(&caller.space, &source.id).await?;
+    let source = state.sources.find(&caller.call, &id).await?;
+    let current = state.helpers.current(&caller.call, &source.id).await?;
     Ok(Json(HelperResponse::from(
         &current.ok_or(HelperError::NotFound(id))?,
     )))
@@ -176,8 +176,8 @@ pub async fn list_helpers(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<HelperListResponse>, ApiError> {
-    let source = state.sources.find(&caller.space, &id).await?;
-    let all = state.helpers.list(&caller.space, &source.id).await?;
+    let source = state.sources.find(&caller.call, &id).await?;
+    let all = state.helpers.list(&caller.call, &source.id).await?;
     let items = all.iter().map(HelperResponse::from).collect();
     Ok(Json(HelperListResponse {
         items,
@@ -199,7 +199,7 @@ pub async fn preview_helper(
     PathId(id): PathId,
     JsonBody { value: request, .. }: JsonBody<HelperFields>,
 ) -> Result<Json<HelperPreviewResponse>, ApiError> {
-    state.sources.find(&caller.space, &id).await?;
+    state.sources.find(&caller.call, &id).await?;
     let helper = compose(&request).map_err(HelperError::Invalid)?;
     Ok(Json(HelperPreviewResponse {
         preview: helper.text,
@@ -221,11 +221,11 @@ pub async fn update_helper(
     PathId(id): PathId,
     JsonBody { value: request, .. }: JsonBody<UpdateHelperRequest>,
 ) -> Result<Json<HelperResponse>, ApiError> {
-    let source = state.sources.find(&caller.space, &id).await?;
+    let source = state.sources.find(&caller.call, &id).await?;
     let helper = request.compose()?;
     let stored = state
         .helpers
-        .store(&caller.space, &source.id, &helper, caller.now)
+        .store(&caller.call, &source.id, &helper)
         .await?;
 
     Ok(Json(HelperResponse::from(&stored)))
@@ -250,11 +250,8 @@ pub async fn regenerate_helper(
     State(state): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Json<HelperResponse>, ApiError> {
-    let source = state.sources.find(&caller.space, &id).await?;
-    let stored = state
-        .helpers
-        .regenerate(&caller.space, &source, caller.budget(), caller.now)
-        .await?;
+    let source = state.sources.find(&caller.call, &id).await?;
+    let stored = state.helpers.regenerate(&caller.call, &source).await?;
 
     Ok(Json(HelperResponse::from(&stored)))
 }

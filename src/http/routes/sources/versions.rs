@@ -130,7 +130,7 @@ pub async fn list_source_versions(
     )?;
     let before = page.after::<(i64, i64)>()?.map(|(version, _)| version);
     let found = sources
-        .versions(&caller.space, &id, before, as_of, page.rows())
+        .versions(&caller.call, &id, before, as_of, page.rows())
         .await?;
 
     let key = |version: &SourceVersion| (version.version, 0);
@@ -151,7 +151,7 @@ pub async fn get_source_version(
     PathId((id, version)): PathId<(String, String)>,
 ) -> Result<Json<SourceVersionResponse>, ApiError> {
     let found = sources
-        .version(&caller.space, &id, number(&version, "version")?)
+        .version(&caller.call, &id, number(&version, "version")?)
         .await?;
     Ok(Json(found.into()))
 }
@@ -170,7 +170,7 @@ pub async fn get_source_content(
     PathId((id, version)): PathId<(String, String)>,
 ) -> Result<Response, ApiError> {
     let content = sources
-        .content(&caller.space, &id, number(&version, "version")?)
+        .content(&caller.call, &id, number(&version, "version")?)
         .await?;
     // A browser must not execute the text, whatever it contains.
     let headers = [
@@ -199,7 +199,7 @@ pub async fn diff_source_versions(
     PathId((id, a, b)): PathId<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let (from, to) = (number(&a, "version")?, number(&b, "version")?);
-    let text = documents.difference(&caller.space, &id, from, to).await?;
+    let text = documents.difference(&caller.call, &id, from, to).await?;
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -237,18 +237,18 @@ pub async fn list_source_chunks(
         .map_or(0, |(ordinal, _)| ordinal);
     let found = match state
         .sources
-        .version_as_of(&caller.space, &id, query.version, as_of)
+        .version_as_of(&caller.call, &id, query.version, as_of)
         .await?
     {
         Some(version) => {
             state
                 .sources
-                .chunks(&caller.space, &version, profile, after, page.rows())
+                .chunks(&caller.call, &version, profile, after, page.rows())
                 .await?
         }
         None => Vec::new(),
     };
 
     let key = |chunk: &Chunk| (chunk.ordinal, 0);
-    page_of(&state.categories, &caller.space, &page, found, key).await
+    page_of(&state.categories, &caller.call, &page, found, key).await
 }

@@ -1,7 +1,7 @@
 //! The episodic layer of a thread: older turns that matter for a question.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +13,6 @@ use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
 use crate::http::routes::context::context_session;
 use crate::http::routes::memories::MemoryResponse;
-use crate::http::trace::RequestIdentity;
 use crate::workbench::Workbench;
 use crate::workbench::entailment::Conflict;
 use crate::workbench::files::PromptFile;
@@ -96,7 +95,6 @@ pub async fn select_episodic(
     caller: Caller,
     State(conversation): State<Conversation>,
     State(workbench): State<Workbench>,
-    Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
     JsonBody { value: request, .. }: JsonBody<EpisodicRequest>,
@@ -106,8 +104,8 @@ pub async fn select_episodic(
     }
 
     let user_id = query.user_id.as_deref();
-    let thread = conversation.thread(&caller.space, &id, user_id).await?;
-    let (_, session) = context_session(&caller, &identity, &thread.user_id);
+    let thread = conversation.thread(&caller.call, &id, user_id).await?;
+    let (_, session) = context_session(&caller.call, &thread.user_id);
     let turns = TurnsOf {
         thread_id: &id,
         user_id,
@@ -119,7 +117,7 @@ pub async fn select_episodic(
     };
     let (files, off) = (&request.files, &request.off_source_ids);
     let older = workbench
-        .select_older_turns(&session, &turns, files, off, caller.now)
+        .select_older_turns(&session, &turns, files, off)
         .await?;
 
     let kept = older.episodes.iter().filter(|episode| episode.is_kept());
@@ -134,7 +132,7 @@ pub async fn select_episodic(
 fn shown(episode: &Episode, caller: &Caller) -> EpisodeResponse {
     let scores = &episode.scores;
     EpisodeResponse {
-        memory: MemoryResponse::of(&episode.found, caller.now),
+        memory: MemoryResponse::of(&episode.found, caller.call.now),
         turn_distance: scores.turn_distance,
         age_seconds: scores.age_seconds,
         score: scores.total(),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -20,7 +20,6 @@ use crate::http::idempotency::{Created, Idempotency};
 use crate::http::routes::context::context_session;
 use crate::http::routes::memories::MemoryResponse;
 use crate::http::state::AppState;
-use crate::http::trace::RequestIdentity;
 use crate::model::thread::Thread;
 use crate::store::Tx;
 
@@ -87,7 +86,7 @@ pub async fn get_window(
     QueryParams(query): QueryParams<WindowQuery>,
 ) -> Result<Json<WindowResponse>, ApiError> {
     let window = conversation
-        .window(&caller.space, &id, query.user_id.as_deref(), query.k)
+        .window(&caller.call, &id, query.user_id.as_deref(), query.k)
         .await?;
     let turns = window
         .turns
@@ -96,7 +95,7 @@ pub async fn get_window(
             turn_index: *turn_index,
             messages: messages
                 .iter()
-                .map(|message| MemoryResponse::of(message, caller.now))
+                .map(|message| MemoryResponse::of(message, caller.call.now))
                 .collect(),
         });
     Ok(Json(WindowResponse {
@@ -106,7 +105,7 @@ pub async fn get_window(
         pinned_summary: window
             .pinned
             .as_ref()
-            .map(|summary| MemoryResponse::of(summary, caller.now)),
+            .map(|summary| MemoryResponse::of(summary, caller.call.now)),
     }))
 }
 
@@ -129,7 +128,6 @@ pub async fn get_window(
 pub async fn create_summary(
     caller: Caller,
     State(state): State<AppState>,
-    Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<UserQuery>,
     headers: HeaderMap,
@@ -149,27 +147,20 @@ pub async fn create_summary(
     };
     let thread = state
         .conversation
-        .thread(&caller.space, &id, query.user_id.as_deref())
+        .thread(&caller.call, &id, query.user_id.as_deref())
         .await?;
     let before = state
         .conversation
-        .summaries(&caller.space, &thread.id)
+        .summaries(&caller.call, &thread.id)
         .await?;
     let alone = Idempotency::alone("create_summary", thread.id.as_str());
     let Some(run) = alone.exclusive(&state, &caller, PATIENCE).await? else {
         return Err(in_progress());
     };
 
-    let (_, session) = context_session(&caller, &identity, &thread.user_id);
+    let (_, session) = context_session(&caller.call, &thread.user_id);
     let conversation = &state.conversation;
-    let rolled = conversation.roll_up(
-        &session,
-        &caller.space,
-        &thread.id,
-        &input,
-        &before,
-        caller.now,
-    );
+    let rolled = conversation.roll_up(&session, &thread.id, &input, &before);
     let rolled = run.during(rolled).await?;
     let memory = match &rolled {
         RolledUp::New(ready) => &ready.memory,
@@ -180,11 +171,11 @@ pub async fn create_summary(
     let add = |mut tx: Tx| async move {
         if let RolledUp::New(ready) = rolled {
             conversation
-                .add_summary(&mut tx, &caller.space, ready, caller.now)
+                .add_summary(&mut tx, &caller.call, ready)
                 .await?;
         }
 
-        let body = MemoryResponse::of(memory, caller.now);
+        let body = MemoryResponse::of(memory, caller.call.now);
         let created = Created::at(&format!("/v1/memories/{}", body.id), body)?;
         Ok((tx, created.with_etag()))
     };

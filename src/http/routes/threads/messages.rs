@@ -1,10 +1,10 @@
 //! Messages of a thread: store one or many, and list them.
 
+use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::{Extension, Json};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -23,7 +23,6 @@ use crate::http::page::{Page, list_query};
 use crate::http::routes::context::{ContextResponse, context_session};
 use crate::http::routes::memories::{MemoryListResponse, MemoryResponse};
 use crate::http::state::AppState;
-use crate::http::trace::RequestIdentity;
 use crate::model::memory::Memory;
 use crate::store::{TurnPage, Tx};
 
@@ -49,11 +48,11 @@ message_fields! {
         /// Maximum tokens of that context; 2000 if omitted.
         #[schema(minimum = 10, maximum = 200_000)]
         pub max_tokens: Option<usize>,
-        /// How the memories of that context are found, as for `POST /v1/context`: `search` (the default)
-        /// or `staged`.
+        /// How the memories of that context are found, as for `POST /v1/context`: `auto` (the default),
+        /// `search` or `staged`.
         pub rank: Option<Rank>,
-        /// For that context, with `rank: search`: 1 adds the messages before and after each message
-        /// found; 0 (the default) adds none.
+        /// For that context: 1 adds the messages before and after each message found, as long as there
+        /// are fewer than 20 memories; 0 (the default) adds none.
         #[schema(minimum = 0, maximum = 1)]
         pub expand: Option<usize>,
     }
@@ -152,7 +151,6 @@ list_query! {
 pub async fn create_messages(
     caller: Caller,
     State(state): State<AppState>,
-    Extension(identity): Extension<RequestIdentity>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<super::UserQuery>,
     headers: HeaderMap,
@@ -192,22 +190,14 @@ pub async fn create_messages(
     let new = new_messages(request)?;
     let ready = state
         .conversation
-        .prepare_messages(
-            &caller.space,
-            &id,
-            query.user_id.as_deref(),
-            new,
-            wanted,
-            caller.now,
-        )
+        .prepare_messages(&caller.call, &id, query.user_id.as_deref(), new, wanted)
         .await?;
 
-    let payer = caller.budget();
-    let (state, caller, ready, payer) = (&state, &caller, &ready, &payer);
+    let (state, caller, ready) = (&state, &caller, &ready);
     let add = |mut tx: Tx| async move {
         let appended = state
             .conversation
-            .append(&mut tx, &caller.space, ready, payer.as_ref(), caller.now)
+            .append(&mut tx, &caller.call, ready)
             .await?;
 
         let first = appended.first().map(|one| one.memory.id.to_string());
@@ -221,7 +211,7 @@ pub async fn create_messages(
         return Ok(response);
     }
 
-    add_context(caller, state, &identity, response, asked).await
+    add_context(caller, state, response, asked).await
 }
 
 /// List messages
@@ -240,7 +230,7 @@ pub async fn list_messages(
     QueryParams(query): QueryParams<ListMessagesQuery>,
 ) -> Result<Json<MemoryListResponse>, ApiError> {
     let thread = conversation
-        .thread(&caller.space, &id, query.user_id.as_deref())
+        .thread(&caller.call, &id, query.user_id.as_deref())
         .await?;
     let newest_first = query.newest_first.unwrap_or(false);
     let fingerprint = format!("messages by turn|{}|{newest_first}", thread.id);
@@ -251,11 +241,13 @@ pub async fn list_messages(
         limit: page.rows(),
     };
     let found = conversation
-        .list_messages(&caller.space, &thread.id, &wanted)
+        .list_messages(&caller.call, &thread.id, &wanted)
         .await?;
 
     let key = |memory: &Memory| (memory.turn_index, memory.seq);
-    Ok(page.list(found, key, |memory| MemoryResponse::of(&memory, caller.now)))
+    Ok(page.list(found, key, |memory| {
+        MemoryResponse::of(&memory, caller.call.now)
+    }))
 }
 
 fn new_messages(request: CreateMessagesRequest) -> Result<Vec<NewMessage>, ApiError> {
@@ -288,7 +280,7 @@ fn shown(appended: &[Appended], many: bool, caller: &Caller) -> MessagesResponse
     let mut items: Vec<CreatedMessageResponse> = appended
         .iter()
         .map(|one| CreatedMessageResponse {
-            memory: MemoryResponse::of(&one.memory, caller.now),
+            memory: MemoryResponse::of(&one.memory, caller.call.now),
             duplicate: one.duplicate,
             extraction_job_id: one.extraction_job.clone(),
             context: None,
@@ -312,7 +304,6 @@ fn shown(appended: &[Appended], many: bool, caller: &Caller) -> MessagesResponse
 async fn add_context(
     caller: &Caller,
     state: &AppState,
-    identity: &RequestIdentity,
     response: Response,
     asked: ContextInput,
 ) -> Result<Response, ApiError> {
@@ -331,12 +322,9 @@ async fn add_context(
         ..asked
     };
 
-    let (id, session) = context_session(caller, identity, &input.user_id);
-    let context = state
-        .conversation
-        .context(&session, &input, caller.now)
-        .await?;
-    let context = ContextResponse::of(id, context, &session, caller.now);
+    let (id, session) = context_session(&caller.call, &input.user_id);
+    let context = state.conversation.context(&session, &input).await?;
+    let context = ContextResponse::of(id, context, &session, caller.call.now);
     value["context"] =
         serde_json::to_value(context).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(Response::from_parts(parts, Body::from(value.to_string())))
