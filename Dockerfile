@@ -19,6 +19,7 @@ COPY Cargo.toml Cargo.lock ./
 COPY crates/embedded-model/Cargo.toml crates/embedded-model/
 COPY crates/index/Cargo.toml crates/index/
 COPY crates/policy/Cargo.toml crates/policy/
+COPY crates/scripted-model/Cargo.toml crates/scripted-model/
 COPY crates/text/Cargo.toml crates/text/
 COPY .cargo .cargo
 RUN mkdir src benches tests \

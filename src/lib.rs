@@ -72,9 +72,9 @@ pub mod workbench;
 #[cfg(feature = "testing")]
 pub mod probe;
 
-/// A fake model server that follows a script, for tests and benchmarks.
+/// A model server that follows a script, in place of a provider, for tests and benchmarks.
 #[cfg(feature = "testing")]
-pub mod scripted_model;
+pub use memoir_scripted_model as scripted_model;
 
 /// The files of the web page and their headers; it uses only the public API.
 pub mod web;

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
+use memoir_scripted_model::{Script, ScriptedModel};
 use tokio::net::TcpListener;
 
 use super::{CommandError, print, runtime};
-use crate::scripted_model::{Script, ScriptedModel};
 
 pub const EXAMPLES: &str = "\
 Examples:
