@@ -1,11 +1,13 @@
 //! Memories that cannot both be true now: they speak about the same and name other values ("the
-//! deadline is 3 May", "the deadline moved to 9 June"). This compares words; no model is asked, so
-//! both memories stay, and only what was said later comes first. Pure.
+//! deadline is 3 May", "the deadline moved to 9 June"; "I live in Ghent", "I moved to Leipzig"). This
+//! compares words; no model is asked, so both memories stay, and only what was said later comes
+//! first. Pure.
 
 use std::collections::HashSet;
 
 use memoir_index::terms;
 use memoir_text::months::{MONTHS, WEEKDAYS};
+use memoir_text::single_facts::{self, SingleFact};
 use memoir_text::text::sentences;
 use memoir_text::words;
 use serde::Serialize;
@@ -83,58 +85,86 @@ pub struct Conflict {
 }
 
 /// A sentence that says what is.
-struct Claim {
-    subject: HashSet<String>,
-    /// Numbers, months and weekdays.
-    values: HashSet<String>,
+enum Claim {
+    /// Of which only one can be true of the user.
+    Single(SingleFact),
+    Values {
+        subject: HashSet<String>,
+        /// Numbers, months and weekdays.
+        values: HashSet<String>,
+    },
 }
 
 /// The conflicts among memories.
 pub fn find(memories: &[&Memory]) -> Vec<Conflict> {
     let claims: Vec<Vec<Claim>> = memories.iter().map(|memory| claims_of(memory)).collect();
+    let known: Vec<(&Memory, &[Claim])> = memories
+        .iter()
+        .zip(&claims)
+        .map(|(memory, claims)| (*memory, claims.as_slice()))
+        .collect();
     let mut found = Vec::new();
-    for (place, one) in memories.iter().enumerate() {
-        for (other_place, other) in memories.iter().enumerate().skip(place + 1) {
-            let of_other = &claims[other_place];
-            let are_opposed = claims[place]
-                .iter()
-                .any(|claim| of_other.iter().any(|other| claim.opposes(other)));
-            if one.user_id != other.user_id || !are_opposed {
-                continue;
-            }
-
-            let is_newer = (one.created_at, one.seq) > (other.created_at, other.seq);
-            let (newer, older) = if is_newer { (one, other) } else { (other, one) };
-            found.push(Conflict {
-                newer_id: newer.id.to_string(),
-                older_id: older.id.to_string(),
-                by: "rule",
-            });
-        }
+    for (place, one) in known.iter().enumerate() {
+        let later = known[place + 1..].iter();
+        found.extend(later.filter_map(|other| between(*one, *other)));
     }
 
     found
 }
 
+/// The conflicts of one memory with others.
+pub fn find_with(one: &Memory, others: &[Memory]) -> Vec<Conflict> {
+    let claims = claims_of(one);
+    let others = others.iter();
+    let found = others.filter_map(|other| between((one, &claims), (other, &claims_of(other))));
+    found.collect()
+}
+
+/// The conflict between two memories, if there is one.
+fn between(
+    (one, claims): (&Memory, &[Claim]),
+    (other, of_other): (&Memory, &[Claim]),
+) -> Option<Conflict> {
+    let are_opposed = claims
+        .iter()
+        .any(|claim| of_other.iter().any(|other| claim.opposes(other)));
+    if one.user_id != other.user_id || !are_opposed {
+        return None;
+    }
+
+    let is_newer = (one.created_at, one.seq) > (other.created_at, other.seq);
+    let (newer, older) = if is_newer { (one, other) } else { (other, one) };
+    Some(Conflict {
+        newer_id: newer.id.to_string(),
+        older_id: older.id.to_string(),
+        by: "rule",
+    })
+}
+
 /// The sentences that say what is; questions do not.
 fn claims_of(memory: &Memory) -> Vec<Claim> {
     let text: String = memory.content.chars().take(MAX_CHARS).collect();
+    let is_of_user = memory.kind.is_statement() || memory.role == "user";
     let lines = text.lines().flat_map(sentences).map(str::trim);
-    let claims = lines.take(MAX_SENTENCES).filter_map(|sentence| {
+    let mut claims = Vec::new();
+    for sentence in lines.take(MAX_SENTENCES) {
         if sentence.ends_with(['?', '？']) {
-            return None;
+            continue;
         }
 
+        let single = single_facts::of(sentence).filter(|_| is_of_user);
+        claims.extend(single.map(Claim::Single));
         let mut all: Vec<String> = Vec::new();
         words::each(sentence, |word| all.push(word.to_owned()));
         let state = all.iter().position(|word| STATES.contains(&word.as_str()));
-        match state {
+        claims.extend(match state {
             Some(place) => Claim::of(&all, place),
             None if memory.kind.is_statement() && !is_past(&all) => Claim::of(&all, 0),
             None => None,
-        }
-    });
-    claims.collect()
+        });
+    }
+
+    claims
 }
 
 impl Claim {
@@ -153,20 +183,38 @@ impl Claim {
 
         let subject = terms::of_query(&rest.join(" ")).into_iter();
         let subject: HashSet<String> = subject.map(|one| one.term).collect();
-        (!values.is_empty() && !subject.is_empty()).then_some(Self { subject, values })
+        (!values.is_empty() && !subject.is_empty()).then_some(Self::Values { subject, values })
     }
 
     /// Whether it speaks about the same, and each of the two names a value that the other does not.
     fn opposes(&self, other: &Self) -> bool {
-        let shared = self.subject.intersection(&other.subject).count();
-        let (own, others) = (self.subject.len(), other.subject.len());
-        #[expect(clippy::cast_precision_loss, reason = "the words of a sentence")]
-        let of_longer = shared as f64 / own.max(others) as f64;
-        let same_subject = shared == own.min(others) && of_longer >= OF_LONGER;
-        same_subject
-            && !self.values.is_subset(&other.values)
-            && !other.values.is_subset(&self.values)
+        match (self, other) {
+            (Self::Single(one), Self::Single(other)) => {
+                let (own, others) = (one.value.as_str(), other.value.as_str());
+                one.about == other.about && !own.starts_with(others) && !others.starts_with(own)
+            }
+            (
+                Self::Values { subject, values },
+                Self::Values {
+                    subject: of_other,
+                    values: others,
+                },
+            ) => {
+                is_same_subject(subject, of_other)
+                    && !values.is_subset(others)
+                    && !others.is_subset(values)
+            }
+            _ => false,
+        }
     }
+}
+
+/// Whether the words of the shorter subject are in the longer one, which has few others.
+fn is_same_subject(one: &HashSet<String>, other: &HashSet<String>) -> bool {
+    let shared = one.intersection(other).count();
+    #[expect(clippy::cast_precision_loss, reason = "the words of a sentence")]
+    let of_longer = shared as f64 / one.len().max(other.len()) as f64;
+    shared == one.len().min(other.len()) && of_longer >= OF_LONGER
 }
 
 /// Whether a sentence begins with what happened once.
@@ -222,6 +270,14 @@ mod tests {
                 "I go swimming on Tuesdays.",
                 "I go swimming on Thursdays now.",
             ),
+            (
+                "I live in Ghent.",
+                "Great news: all is done. I moved to Leipzig!",
+            ),
+            (
+                "My favourite colour is blue.",
+                "My favourite colour is green now.",
+            ),
         ] {
             assert!(conflict(one, other), "{one} {other}");
         }
@@ -239,6 +295,8 @@ mod tests {
             ("Room 3 is free on Monday.", "Room 4 is free on Friday."),
             ("It may be cold in March.", "It may be warm."),
             ("The weather is fine.", "The weather is bad."),
+            ("I live in Ghent.", "I live in Ghent, near the canal."),
+            ("I live in Ghent.", "I work for Leipzig Transport."),
         ] {
             assert!(!conflict(one, other), "{one} {other}");
         }

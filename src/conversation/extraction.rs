@@ -15,7 +15,7 @@ use crate::llm::tasks::extract::{Extract, ExtractedFact, KnownFact};
 use crate::model::job::{Lane, NewJob, Record};
 use crate::model::memory::{Evidence, Memory, MemoryKind, USER_PREFERENCE};
 use crate::search::SearchError;
-use crate::store::{MemoryFilter, MemoryPage};
+use crate::store::{MemoryFilter, MemoryPage, StoreError};
 
 /// The name of this kind of job.
 pub const KIND: &str = "extract";
@@ -165,7 +165,11 @@ impl Conversation {
     }
 
     /// The newest facts about a user that are in force.
-    async fn known_facts(&self, space: &Space, user_id: &str) -> Result<Vec<Memory>, JobError> {
+    pub(super) async fn known_facts(
+        &self,
+        space: &Space,
+        user_id: &str,
+    ) -> Result<Vec<Memory>, StoreError> {
         let filter = MemoryFilter {
             user_id: Some(user_id.to_owned()),
             kinds: vec![
@@ -179,7 +183,7 @@ impl Conversation {
             newest_first: true,
             limit: MAX_KNOWN,
         };
-        Ok(self.store.list_memories(space, &filter, &page).await?)
+        self.store.list_memories(space, &filter, &page).await
     }
 
     /// Writes facts, marks those that they replace, and marks the message as done, all or nothing.

@@ -1,6 +1,11 @@
 //! Facts, preferences and summaries that an application stores, and the changes that a memory
 //! allows.
 
+use std::collections::HashSet;
+
+use memoir_index::Kind;
+
+use super::conflicts::{self, Conflict};
 use super::correcting::{check_category, check_topics, distinct};
 use super::messages::{check_content, check_file, check_tags};
 use super::redacting::Part;
@@ -10,6 +15,7 @@ use crate::base::ids::{MemoryId, ThreadId};
 use crate::llm::Session;
 use crate::model::call::CallContext;
 use crate::model::memory::{Evidence, FileHint, Labels, Memory, MemoryKind, USER_PREFERENCE};
+use crate::search::memories::MemoryQuery;
 use crate::store::{MemoryFilter, MemoryPage, StoreError, TurnPage, Tx};
 use memoir_text::field_error::FieldError;
 use serde::Deserialize;
@@ -18,6 +24,10 @@ use utoipa::ToSchema;
 use super::writing::PreparedMemories;
 
 pub(super) const MAX_TITLE_CHARS: usize = 300;
+/// What a new statement is compared with: memories that have its words, and how much of it is
+/// searched for.
+const MAX_SIMILAR: usize = 20;
+const MAX_SEARCHED_CHARS: usize = 1_000;
 
 /// A memory to create: what an application knows about an end user.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -116,6 +126,8 @@ pub struct MemoryChange {
 /// A memory that was checked, with no transaction open.
 pub struct PreparedMemory {
     pub memory: Memory,
+    /// What is known and cannot be true together with it.
+    pub conflicts: Vec<Conflict>,
     prepared: PreparedMemories,
 }
 
@@ -182,7 +194,40 @@ impl Conversation {
             Err(ConversationError::Llm(_)) => self.prepare(call, one).await?,
             prepared => prepared?,
         };
-        Ok(PreparedMemory { memory, prepared })
+        Ok(PreparedMemory {
+            conflicts: self.conflicts_of(call, &memory).await?,
+            memory,
+            prepared,
+        })
+    }
+
+    /// What is known of a user and cannot be true together with a statement: among the newest
+    /// statements, and among what has its words.
+    async fn conflicts_of(
+        &self,
+        call: &CallContext,
+        memory: &Memory,
+    ) -> Result<Vec<Conflict>, ConversationError> {
+        if !memory.kind.is_statement() {
+            return Ok(Vec::new());
+        }
+
+        let mut known = self.known_facts(&call.space, &memory.user_id).await?;
+        let session = Session::of_caller(call.unpaid());
+        let text = memory.content.chars().take(MAX_SEARCHED_CHARS);
+        let text: String = text.collect();
+        let query = MemoryQuery {
+            kind: Kind::Keyword,
+            ..MemoryQuery::of(&memory.user_id, &text, MAX_SIMILAR)
+        };
+        let similar = self.retrieval.find_memories(&session, query).await?;
+        let similar = similar.items.into_iter().map(|item| item.found);
+        known.extend(similar);
+        let replaced = memory.evidence.as_ref();
+        let replaced = replaced.and_then(|evidence| evidence.supersedes.as_deref());
+        let mut ids = HashSet::new();
+        known.retain(|one| replaced != Some(one.id.as_str()) && ids.insert(one.id.to_string()));
+        Ok(conflicts::find_with(memory, &known))
     }
 
     /// Stores it inside the caller's transaction; the memory that it replaces is marked and kept.

@@ -9,6 +9,7 @@ pub mod hash;
 pub mod headings;
 pub mod months;
 pub mod sentences;
+pub mod single_facts;
 pub mod stop_words;
 pub mod text;
 pub mod tokens;

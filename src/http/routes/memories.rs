@@ -26,7 +26,7 @@ use crate::http::state::AppState;
 use crate::model::memory::{EnrichmentState, Memory, MemoryKind};
 use crate::store::{MemoryFilter, MemoryPage, Tx};
 
-pub use wire::{MemoryListResponse, MemoryResponse};
+pub use wire::{CreatedMemoryResponse, MemoryListResponse, MemoryResponse};
 
 list_query! {
     /// Filters and pagination of the memory list.
@@ -67,13 +67,14 @@ list_query! {
 ///
 /// Stores a fact, a preference or a summary about an end user. With `supersedes`, it replaces an
 /// earlier memory, which is kept but no longer used; if another memory has already replaced that one,
-/// returns 409. Send an `Idempotency-Key` to make the request
-/// safe to retry.
+/// returns 409. `conflicts` lists what is known and cannot be true together with the new memory, such
+/// as another deadline or another place to live; nothing is replaced by it. Send an `Idempotency-Key`
+/// to make the request safe to retry.
 #[utoipa::path(
     post, path = "/v1/memories", tag = "conversations", operation_id = "create_memory", request_body = NewMemory,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 201, description = "The new memory.", body = MemoryResponse, headers(("Location" = String, description = "The URL of the new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
+        (status = 201, description = "The new memory.", body = CreatedMemoryResponse, headers(("Location" = String, description = "The URL of the new memory."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 404, response = crate::http::openapi::ProblemResponse),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
@@ -99,9 +100,14 @@ pub async fn create_memory(
         conversation
             .add_memory(&mut tx, &caller.call, ready)
             .await?;
-        let body = MemoryResponse::of(&ready.memory, caller.call.now);
-        let created = Created::at(&format!("/v1/memories/{}", body.id), body)?;
-        Ok((tx, created.with_etag()))
+        let body = CreatedMemoryResponse {
+            memory: MemoryResponse::of(&ready.memory, caller.call.now),
+            conflicts: ready.conflicts.clone(),
+        };
+        // The tag of what a later read shows.
+        let etag = etag::etag(&body.memory);
+        let created = Created::at(&format!("/v1/memories/{}", body.memory.id), body)?;
+        Ok((tx, created.with(header::ETAG, etag)))
     };
 
     idempotency.create(state, caller, add).await

@@ -449,7 +449,8 @@ fn extract(task: &Extract) -> ExtractedFacts {
         .to_owned(),
         content: one.text.to_owned(),
         quote: one.text.to_owned(),
-        replaces: one.replaces.map(|place| task.known[place].number),
+        // Only a language model or a person decides what is no longer true.
+        replaces: None,
     });
     ExtractedFacts {
         facts: facts.collect(),

@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
+use crate::conversation::conflicts::Conflict;
 use crate::http::page::list_response;
 use crate::model::memory::{CorrectedField, EnrichmentState, Entity, Memory};
 
@@ -79,6 +80,16 @@ pub struct MemoryResponse {
     /// When it was last part of a context.
     #[schema(format = DateTime)]
     pub last_access_at: Option<String>,
+}
+
+/// A memory that was stored, and what contradicts it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CreatedMemoryResponse {
+    #[serde(flatten)]
+    pub memory: MemoryResponse,
+    /// What is known of the user and cannot be true together with the new memory. Contexts show the
+    /// newer one first and mark the older one as `earlier`; to replace it, send `supersedes`.
+    pub conflicts: Vec<Conflict>,
 }
 
 /// The classification of a memory by a model, in terms of the vocabulary. All fields except `role`
