@@ -263,7 +263,9 @@ impl Conversation {
                     .and_then(|place| found.messages.get(place))
                     .cloned()
                     .flatten();
-                if memory.enrichment_state != EnrichmentState::Pending {
+                // Another job may have been asked since, with another vocabulary.
+                let is_ours = memory.enrichment_job.as_deref() == Some(context.id().as_str());
+                if memory.enrichment_state != EnrichmentState::Pending || !is_ours {
                     continue;
                 }
 

@@ -6,15 +6,14 @@ use serde_json::{Value, json};
 
 use super::enrichment::is_of_message;
 use super::memories::Replacing;
-use super::{Conversation, ConversationError, fact_check};
+use super::{Conversation, fact_check, job_error};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{MemoryId, Space};
-use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::llm::Session;
 use crate::llm::tasks::extract::{Extract, ExtractedFact, KnownFact};
 use crate::model::job::{Lane, NewJob, Record};
 use crate::model::memory::{Evidence, Memory, MemoryKind, USER_PREFERENCE};
-use crate::search::SearchError;
 use crate::store::{MemoryFilter, MemoryPage, StoreError};
 
 /// The name of this kind of job.
@@ -302,19 +301,4 @@ fn without_repeats(mut facts: Vec<Memory>, known: &[Memory]) -> Vec<Memory> {
         known.iter().map(|fact| fact.content_hash.clone()).collect();
     facts.retain(|fact| seen.insert(fact.content_hash.clone()));
     facts
-}
-
-fn job_error(error: ConversationError) -> JobError {
-    match error {
-        ConversationError::Llm(error) | ConversationError::Search(SearchError::Llm(error)) => {
-            error.into()
-        }
-        ConversationError::Store(error) | ConversationError::Search(SearchError::Store(error)) => {
-            error.into()
-        }
-        other => JobError::fail(Failure::new(
-            crate::base::problems::INVALID_REQUEST,
-            other.to_string(),
-        )),
-    }
 }

@@ -3,7 +3,8 @@
 //!
 //! `threads` and `messages` store what is said, `memories` what is known about a user, and
 //! `correcting` lets a user correct how either was classified. `vocabulary` holds the closed lists
-//! that `enrichment` classifies with and `intent` asks with. `context` finds memories by search and by
+//! that `enrichment` classifies with and `intent` asks with; after a change of preset, `reclassifying`
+//! has stored messages classified again. `context` finds memories by search and by
 //! what lasts (`context_auto`) and writes them as text that fills its budget (`context_text`), and says
 //! which of them contradict each other (`conflicts`). By request it runs the `stages` or a search
 //! alone (`context_search`), scores what they find (`scoring`) and writes it by section (`compose`).
@@ -29,6 +30,7 @@ pub mod memories;
 pub mod messages;
 mod messages_per_call;
 mod reader_jobs;
+mod reclassifying;
 mod redacting;
 pub mod rollup;
 pub mod scoring;
@@ -44,8 +46,9 @@ use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control};
 
 use crate::base::ids::ThreadId;
+use crate::base::problems;
 use crate::config;
-use crate::jobs::{Jobs, JobsError, Work};
+use crate::jobs::{Failure, JobError, Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};
 use crate::memory_retrieval::MemoryPolicies;
 use crate::model::call::CallContext;
@@ -173,6 +176,9 @@ impl Conversation {
             Arc::new(backfill::BackfillWork {
                 conversation: self.clone(),
             }),
+            Arc::new(reclassifying::ReclassifyWork {
+                conversation: self.clone(),
+            }),
             Arc::new(extraction::ExtractWork {
                 conversation: self.clone(),
             }),
@@ -194,6 +200,22 @@ impl Conversation {
         found
             .filter(|thread| user_id.is_none_or(|user_id| thread.user_id == user_id))
             .ok_or_else(|| ConversationError::no_thread(id))
+    }
+}
+
+/// How a job ends because of an error.
+fn job_error(error: ConversationError) -> JobError {
+    match error {
+        ConversationError::Llm(error) | ConversationError::Search(SearchError::Llm(error)) => {
+            error.into()
+        }
+        ConversationError::Store(error)
+        | ConversationError::Jobs(JobsError::Store(error))
+        | ConversationError::Search(SearchError::Store(error)) => error.into(),
+        full @ ConversationError::Jobs(JobsError::QueueFull { .. }) => {
+            JobError::retry(Failure::new(problems::QUEUE_FULL, full.reason()))
+        }
+        other => JobError::fail(Failure::new(problems::INVALID_REQUEST, other.to_string())),
     }
 }
 

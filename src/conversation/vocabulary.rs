@@ -1,10 +1,11 @@
 //! The vocabulary of a space: its lists, its suggestions, and how a suggestion becomes a term.
 
 use memoir_text::field_error::FieldError;
+use memoir_text::presets;
 use memoir_text::text::{char_count, has_control};
 use serde_json::json;
 
-use super::{Conversation, ConversationError, backfill};
+use super::{Conversation, ConversationError, backfill, reclassifying};
 use crate::base::ids::JobId;
 use crate::model::call::CallContext;
 use crate::model::job::{Lane, NewJob};
@@ -24,6 +25,13 @@ pub struct Approved {
     pub vocabulary: Vocabulary,
     /// The job that adds the term to the memories that suggested it.
     pub job_id: JobId,
+}
+
+/// The vocabulary after a preset was chosen.
+pub struct Chosen {
+    pub vocabulary: Vocabulary,
+    /// The job that has stored messages classified with it; none if it was in force already.
+    pub job_id: Option<JobId>,
 }
 
 impl Conversation {
@@ -75,6 +83,46 @@ impl Conversation {
                 Ok(vocabulary)
             })
             .await
+    }
+
+    /// Makes a preset the vocabulary, as a new version, and queues the job that has stored messages
+    /// classified with it; call [`Conversation::announce`] once the transaction is committed. The
+    /// preset that is in force already changes nothing.
+    ///
+    /// # Errors
+    /// [`ConversationError::Invalid`], the queue's, or the store's.
+    pub async fn choose_preset(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        name: &str,
+    ) -> Result<Chosen, ConversationError> {
+        let Some(preset) = presets::find(name) else {
+            let names: Vec<&str> = presets::all().iter().map(|preset| preset.name).collect();
+            let rule = format!("must be one of {}", names.join(", "));
+            return Err(ConversationError::invalid("name", rule));
+        };
+
+        let terms = Terms::of(preset);
+        let current = tx.lock_vocabulary(&call.space).await?;
+        let current = current.unwrap_or_else(Vocabulary::seeded);
+        if current.terms == terms {
+            return Ok(Chosen {
+                vocabulary: current,
+                job_id: None,
+            });
+        }
+
+        let version = next_version(tx, call, None).await?;
+        let vocabulary = Vocabulary { version, terms };
+        tx.add_vocabulary(&call.space, &vocabulary, call.now)
+            .await?;
+        let new = reclassifying::new_job(self.jobs.max_attempts());
+        let job = self.jobs.enqueue_for(tx, call, &new).await?;
+        Ok(Chosen {
+            vocabulary,
+            job_id: Some(job.id),
+        })
     }
 
     /// Terms that models keep suggesting.

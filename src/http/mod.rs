@@ -151,6 +151,7 @@ fn api() -> OpenApiRouter<AppState> {
             vocabulary::get_vocabulary,
             vocabulary::update_vocabulary
         ))
+        .routes(routes!(vocabulary::choose_preset))
         .routes(routes!(vocabulary::list_suggestions))
         .routes(routes!(vocabulary::approve_suggestion))
         .routes(routes!(users::delete_user))

@@ -1,6 +1,6 @@
 //! The vocabulary: the closed lists that messages are classified with and looked up by.
 
-use memoir_text::catch_all::CATCH_ALL;
+use memoir_text::presets::{self, Preset, Term};
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -23,54 +23,27 @@ pub struct Terms {
 impl Vocabulary {
     /// The vocabulary of a space that has none of its own.
     pub fn seeded() -> Self {
-        let list = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         Self {
             version: "2024-01-15".to_owned(),
-            terms: Terms {
-                topics: list(&[
-                    "refund",
-                    "shipping",
-                    "account_access",
-                    "billing",
-                    "product_issue",
-                    "cancellation",
-                    "order_status",
-                    "payment",
-                    "returns",
-                    "technical_support",
-                    "pricing",
-                    "subscription",
-                    CATCH_ALL,
-                ]),
-                categories: list(&[
-                    "support_request",
-                    "complaint",
-                    "inquiry",
-                    "feedback",
-                    "transaction",
-                    "escalation",
-                    "conversation",
-                ]),
-                message_types: list(&[
-                    "question",
-                    "statement",
-                    "request",
-                    "confirmation",
-                    "follow_up",
-                    "clarification",
-                ]),
-                entity_types: list(&[
-                    "order_id",
-                    "product_name",
-                    "person_name",
-                    "date",
-                    "amount",
-                    "tracking_number",
-                    "email",
-                    "phone",
-                ]),
-            },
+            terms: Terms::of(presets::built_in()),
         }
+    }
+}
+
+impl Terms {
+    pub fn of(preset: &Preset) -> Self {
+        let list = |terms: &[Term]| terms.iter().map(|term| term.name.to_owned()).collect();
+        Self {
+            topics: list(&preset.topics),
+            categories: list(&preset.categories),
+            message_types: list(&preset.message_types),
+            entity_types: list(&preset.entity_types),
+        }
+    }
+
+    /// The preset with exactly these terms.
+    pub fn preset(&self) -> Option<&'static Preset> {
+        presets::all().iter().find(|one| *self == Self::of(one))
     }
 }
 

@@ -4,8 +4,9 @@ use sqlx::Row as _;
 
 use super::dialect::BindAll as _;
 use super::memories::COLUMNS;
-use super::rows::Stored as _;
+use super::rows::{Stored as _, row};
 use super::{Store, StoreError, Tx};
+use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::memory::Memory;
 use crate::model::vocabulary::{Suggestion, SuggestionKind};
@@ -14,6 +15,18 @@ use crate::model::vocabulary::{Suggestion, SuggestionKind};
 const EXAMPLE_CHARS: usize = 100;
 /// Examples of a suggestion.
 const EXAMPLES: usize = 20;
+
+/// A memory that was classified with another version of the vocabulary.
+#[derive(Debug)]
+pub struct ClassifiedBefore {
+    pub seq: i64,
+    pub id: String,
+    pub user_id: String,
+}
+
+row! {
+    ClassifiedBefore as "m." { seq, id, user_id }
+}
 
 impl Store {
     /// The frequent suggestions of a space, most frequent first.
@@ -170,6 +183,52 @@ impl Tx {
 
         self.execute(update).await?;
         Ok(claimed)
+    }
+
+    /// Memories that have terms of another version of the vocabulary or, with `in_work`, that a job is
+    /// asking about; by number after the given one; locked.
+    pub async fn hold_classified_before(
+        &mut self,
+        space: &Space,
+        version: &str,
+        (in_work, after): (bool, i64),
+        limit: usize,
+    ) -> Result<Vec<ClassifiedBefore>, StoreError> {
+        let state = if in_work {
+            "m.enrichment_state = 'pending' AND m.enrichment_begun = 1"
+        } else {
+            "m.enrichment_state = 'done'"
+        };
+        let sql = format!(
+            "SELECT {} FROM memories m WHERE m.space = ? AND {state} AND m.seq > ? \
+             AND COALESCE(m.vocabulary_version, '') <> ? ORDER BY m.seq LIMIT {limit}",
+            ClassifiedBefore::COLUMNS
+        );
+        let query = self.dialect().query_for_update(&sql);
+        let query = query
+            .bind(space.as_str())
+            .bind(after)
+            .bind(version.to_owned());
+        self.read_all(query).await
+    }
+
+    /// Has a job classify memories again.
+    pub async fn set_pending(
+        &mut self,
+        space: &Space,
+        ids: &[&str],
+        job: &JobId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE memories SET enrichment_state = 'pending', enrichment_job = ?, enrichment_begun = 0, \
+                   updated_at = ? WHERE space = ? AND id IN (??)";
+        let update = self.dialect().query_list(sql, ids.len());
+        let update = update
+            .bind(job.as_str().to_owned())
+            .bind(now.as_micros())
+            .bind(space.as_str())
+            .bind_all(ids.iter().map(|id| (*id).to_owned()));
+        self.execute(update).await.map(|_| ())
     }
 
     /// Memories that suggested a term and were classified with low confidence, by number after the

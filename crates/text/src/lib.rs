@@ -8,6 +8,7 @@ pub mod framing;
 pub mod hash;
 pub mod headings;
 pub mod months;
+pub mod presets;
 pub mod sentences;
 pub mod single_facts;
 pub mod stop_words;

@@ -39,8 +39,8 @@ list_query! {
         /// Only jobs in this state.
         #[param(inline)]
         state: Option<JobState>,
-        /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
-        /// `reindex`.
+        /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`,
+        /// `reclassify`, `reembed` or `reindex`.
         kind: Option<String>,
         /// Only jobs for this source.
         source_id: Option<String>,

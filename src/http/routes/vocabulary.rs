@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use memoir_text::presets;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -35,10 +36,16 @@ pub struct VocabularyResponse {
     pub message_types: Vec<String>,
     /// The kinds of names, numbers and amounts that are extracted from messages.
     pub entity_types: Vec<String>,
+    /// The preset that has exactly these terms; null if there is none.
+    pub preset: Option<String>,
+    /// The presets to choose from, with `POST /v1/admin/vocabulary/preset`.
+    pub presets: Vec<String>,
 }
 
 impl From<Vocabulary> for VocabularyResponse {
     fn from(vocabulary: Vocabulary) -> Self {
+        let preset = vocabulary.terms.preset();
+        let all = presets::all().iter();
         let Terms {
             topics,
             categories,
@@ -51,6 +58,8 @@ impl From<Vocabulary> for VocabularyResponse {
             categories,
             message_types,
             entity_types,
+            preset: preset.map(|preset| preset.name.to_owned()),
+            presets: all.map(|preset| preset.name.to_owned()).collect(),
         }
     }
 }
@@ -132,6 +141,26 @@ pub struct ApproveResponse {
     pub backfilled: Option<i64>,
 }
 
+/// A preset to choose.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "personal"}))]
+pub struct ChoosePresetRequest {
+    /// `personal` (the life of one person), `project` (the work of a team) or `support` (customers of a
+    /// shop).
+    #[schema(pattern = "^(personal|project|support)$")]
+    pub name: String,
+}
+
+/// The vocabulary after a preset was chosen.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ChoosePresetResponse {
+    #[serde(flatten)]
+    pub vocabulary: VocabularyResponse,
+    /// The job that has stored messages classified again; null if the preset was in force already.
+    pub job_id: Option<String>,
+}
+
 /// Get the vocabulary
 ///
 /// Returns the lists of terms that messages and questions are classified with. A space without its
@@ -182,6 +211,41 @@ pub async fn update_vocabulary(
         .replace_vocabulary(&caller.call, request.version, terms)
         .await?;
     Ok(Json(vocabulary.into()))
+}
+
+/// Choose a preset
+///
+/// Stores the terms of a preset as a new version of the vocabulary. Messages that were classified
+/// before keep their terms until jobs have classified them again, with the model of the stage
+/// `enrich`; what users corrected stays. If the preset is in force already, nothing changes.
+#[utoipa::path(
+    post, path = "/v1/admin/vocabulary/preset", tag = "conversations", operation_id = "choose_preset", request_body = ChoosePresetRequest,
+    responses(
+        (status = 200, description = "The vocabulary.", body = ChoosePresetResponse),
+        (status = 429, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn choose_preset(
+    caller: Caller,
+    State(state): State<AppState>,
+    JsonBody { value: request, .. }: JsonBody<ChoosePresetRequest>,
+) -> Result<Json<ChoosePresetResponse>, ApiError> {
+    let chosen = state.store.retry_as("choose_preset", || async {
+        let mut tx = state.store.begin().await?;
+        let chosen = state
+            .conversation
+            .choose_preset(&mut tx, &caller.call, &request.name)
+            .await?;
+        tx.commit().await?;
+        Ok::<_, ApiFailure>(chosen)
+    });
+
+    let chosen = chosen.await?;
+    state.conversation.announce();
+    Ok(Json(ChoosePresetResponse {
+        vocabulary: chosen.vocabulary.into(),
+        job_id: chosen.job_id.map(|id| id.to_string()),
+    }))
 }
 
 /// List suggestions

@@ -6,8 +6,8 @@ import { dialog, failed, field, head, load, problem, showFieldErrors, toast } fr
 
 const LISTS = { topics: ["Topics", "What a message is about. It has one or several."], categories: ["Categories", "The area of life or work. It has one."], message_types: ["Message types", "What a message does: ask, tell, decide."], entity_types: ["Entity types", "Names that are picked out of a message."] };
 const POLL_MS = 700;
-/** The version of the lists that every space begins with. */
-const SEEDED = "2024-01-15";
+/** For whom each preset is. */
+const PRESETS = { personal: "the life of one person", project: "the work of a team", support: "the customers of a shop" };
 
 export async function show(main, route, signal) {
   const lists = h("section.vocabulary-lists", { "aria-label": "Lists" });
@@ -16,12 +16,13 @@ export async function show(main, route, signal) {
   const version = h("span");
   let current = null;
   const edit = h("button", { type: "button", onclick: () => current && editDialog(current, update) }, "Edit the lists");
-  put(main, head("Vocabulary", ["Closed lists, so that the same thing always has the same name. ", version], edit),
+  const choose = h("button", { type: "button", onclick: () => current && presetDialog(current, update) }, "Choose a preset");
+  put(main, head("Vocabulary", ["Closed lists, so that the same thing always has the same name. ", version], choose, edit),
     h("div.vocabulary", lists, h("div", suggestions, lexicon)));
 
   function draw(vocabulary) {
     current = vocabulary;
-    put(version, `Version ${vocabulary.version}.`, vocabulary.version === SEEDED && " These lists are an example for the customer support of a shop: edit them to suit your application.");
+    put(version, `Version ${vocabulary.version}.`, vocabulary.preset && ` These are the terms for ${PRESETS[vocabulary.preset] ?? vocabulary.preset}: choose or edit others to suit your application.`);
     return Object.entries(LISTS).map(([name, [title, words]]) => h("section.panel", { "aria-label": title }, h("h2", title, " ", h("span.muted", number(vocabulary[name].length))), h("p.muted", words),
       h("p.terms", vocabulary[name].map((term) => h("span.tag", term)))));
   }
@@ -74,6 +75,25 @@ async function untilOver(id, tell, signal) {
     if (["succeeded", "failed", "cancelled"].includes(job.state)) return;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
+}
+
+/** Lists for a purpose, instead of one's own. */
+function presetDialog(vocabulary, after) {
+  const trouble = h("div");
+  const choose = async (name) => {
+    try {
+      const { version, job_id: job } = await post("/v1/admin/vocabulary/preset", { name });
+      box.close();
+      toast(job ? `Version ${version} is in use; stored messages get its terms in the background` : "These terms are in use already");
+      after();
+    } catch (error) {
+      put(trouble, problem(error, { compact: true }));
+    }
+  };
+  const box = dialog("Choose a preset", h("div", trouble,
+    h("p.muted", "The lists become a new version, and stored messages are classified again. What users corrected stays."),
+    h("ul.plain.suggestions", vocabulary.presets.map((name) => h("li.suggestion.row.between", h("span", h("strong", name), h("span.muted", ` for ${PRESETS[name] ?? name}`)),
+      h("button.small", { type: "button", disabled: name === vocabulary.preset, "aria-label": `Use ${name}`, onclick: () => choose(name) }, name === vocabulary.preset ? "In use" : "Use"))))));
 }
 
 const lines = (text) => [...new Set(text.split("\n").map((line) => line.trim()).filter(Boolean))];

@@ -13,6 +13,7 @@ mod keeping;
 mod kills;
 mod layers;
 mod plans;
+mod presets;
 mod searching;
 mod storing;
 mod summarising;

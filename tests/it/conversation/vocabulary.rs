@@ -20,6 +20,8 @@ async fn a_new_space_has_the_seeded_lists() {
             "categories": ["support_request", "complaint", "inquiry", "feedback", "transaction", "escalation", "conversation"],
             "message_types": ["question", "statement", "request", "confirmation", "follow_up", "clarification"],
             "entity_types": ["order_id", "product_name", "person_name", "date", "amount", "tracking_number", "email", "phone"],
+            "preset": "support",
+            "presets": ["personal", "project", "support"],
         })
     );
     desk.app.finish().await;

@@ -63,8 +63,8 @@ macro_rules! bulk_request {
         pub struct $name {
             $(#[$state_about])*
             pub state: Option<$state>,
-            /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`, `reembed` or
-            /// `reindex`.
+            /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`,
+            /// `reclassify`, `reembed` or `reindex`.
             pub kind: Option<String>,
             /// Only jobs for this source.
             pub source_id: Option<String>,
