@@ -112,9 +112,14 @@ pub fn find(memories: &[&Memory]) -> Vec<Conflict> {
     found
 }
 
-/// The conflicts of one memory with others.
-pub fn find_with(one: &Memory, others: &[Memory]) -> Vec<Conflict> {
-    let claims = claims_of(one);
+/// The conflicts of a memory that is not stored yet with others.
+pub fn find_with(new: &Memory, others: &[Memory]) -> Vec<Conflict> {
+    let claims = claims_of(new);
+    // Of the same moment, what is stored last is newer.
+    let one = &Memory {
+        seq: i64::MAX,
+        ..new.clone()
+    };
     let others = others.iter();
     let found = others.filter_map(|other| between((one, &claims), (other, &claims_of(other))));
     found.collect()

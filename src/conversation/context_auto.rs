@@ -5,8 +5,6 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use memoir_index::{Hit, rank};
-
 use super::compose::beginning;
 use super::conflicts::{self, Conflict};
 use super::context::{LeftOut, Selected, Timings};
@@ -19,7 +17,7 @@ use crate::base::clock::milliseconds_since;
 use crate::llm::Session;
 use crate::model::memory::{DEFAULT_IMPORTANCE, Entity, Memory, MemoryKind};
 use crate::retrieval::{FoundMemories, Item, MemoryItem};
-use crate::search::memories::MemoryQuery;
+use crate::search::memories::{MemoryQuery, concerns};
 
 /// Places that what lasts takes at most, if the question finds enough else.
 const RESERVED: usize = BUDGET / 5;
@@ -63,13 +61,12 @@ impl Conversation {
 
         let now = scope.call.now;
         found.items.retain(|one| !one.found.repeats(query, now));
-        let hits: Vec<Hit> = found.items.iter().map(|one| one.scores.hit).collect();
         let least_cosine = self.search.least_cosine(found.model.as_deref(), query);
         let is_statement =
             |one: &MemoryItem| one.found.is_lasting() && one.scores.clearly_matches();
-        let concerned = rank::concerns(&hits)
+        let concerned = concerns(found.items.iter().map(|one| &one.scores))
             || found.items.first().is_some_and(is_statement)
-            || (!hits.is_empty() && intent.asks_for_a_time(query, now));
+            || (!found.items.is_empty() && intent.asks_for_a_time(query, now));
         let scorer = Scorer {
             scope,
             intent,

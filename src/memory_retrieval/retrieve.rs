@@ -22,7 +22,7 @@ use crate::llm::Session;
 use crate::model::call::CallContext;
 use crate::model::memory::{Memory, MemoryKind};
 use crate::retrieval::{MemoryItem, Retrieval};
-use crate::search::memories::MemoryQuery;
+use crate::search::memories::{MemoryQuery, concerns};
 use crate::search::{Search, SearchError};
 use crate::store::{Store, StoreError};
 
@@ -430,10 +430,12 @@ fn unavailable(error: &StoreError) -> Precheck {
 /// an answer to a question, has most of the score of what it stands next to.
 fn calibrated(found: &[MemoryItem], least_cosine: f64) -> Vec<f64> {
     let hits: Vec<Hit> = found.iter().map(|one| one.scores.hit).collect();
-    let mut evidence = rank::evidence(&hits);
-    if rank::concerns(&hits) {
-        evidence = evidence.max(rank::NOTHING);
-    }
+    let evidence = rank::evidence(&hits);
+    let evidence = if concerns(found.iter().map(|one| &one.scores)) {
+        evidence.max(rank::NOTHING)
+    } else {
+        evidence.min(rank::NOTHING - f64::EPSILON)
+    };
 
     let best = found.first().map_or(0.0, |one| one.scores.standing);
     let score = |one: &MemoryItem| {

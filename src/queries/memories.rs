@@ -1,8 +1,6 @@
 //! Memories as evidence of a query: found by a search, best first as many as fit, and numbered after
 //! the chunks.
 
-use memoir_index::{Hit, rank};
-
 use super::QueryError;
 use super::answering::empty_task;
 use super::budget::count_prompt;
@@ -16,7 +14,7 @@ use crate::llm::tasks::answer::{Evidence, number, place};
 use crate::llm::tasks::{CLOSING, OPENING};
 use crate::model::memory::Memory;
 use crate::retrieval::Retrieval;
-use crate::search::memories::MemoryQuery;
+use crate::search::memories::{MemoryQuery, concerns};
 use crate::store::Store;
 
 /// Memories that are compared with the budget.
@@ -96,11 +94,11 @@ pub async fn search(live: &Live<'_>) -> Result<ScoredMemories, QueryError> {
     let retrieval = Retrieval::new(live.inner.store.clone(), live.inner.search.clone());
     let found = retrieval.find_memories_or_words(&session, query);
     let (found, _) = found.await?;
-    let hits: Vec<Hit> = found.items.iter().map(|one| one.scores.hit).collect();
+    let are_related = concerns(found.items.iter().map(|one| &one.scores));
     let items = found.items.into_iter();
     Ok(ScoredMemories {
         items: items.map(|one| (one.found, one.scores.score)).collect(),
-        are_related: rank::concerns(&hits),
+        are_related,
     })
 }
 

@@ -1,11 +1,12 @@
-//! Searches the memories of a user: by words and by meaning, with a share of what was said before
-//! and after, because "Yes, last Tuesday" means nothing alone, of who speaks, and of the time that a
-//! question names.
+//! Searches the memories of a user: by words, by meaning and by words of the same meaning, with a
+//! share of what was said before and after, because "Yes, last Tuesday" means nothing alone, of who
+//! speaks, and of the time that a question names.
 
 mod neighbours;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use memoir_embedded_model::EmbeddedModel;
 use memoir_index::rank::{self, falling};
 use memoir_index::{Filter, Hit, Kind, OwnerKind};
 
@@ -14,13 +15,17 @@ use super::{EntryQuery, FoundEntries, Search, SearchError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{ThreadId, memory_group};
 use crate::llm::Session;
-use crate::model::memory::{MemoryKind, MemoryOutline};
+use crate::model::memory::{MemoryKind, MemoryOutline, searched_text};
 
 /// Memories that are compared.
 const CANDIDATES: usize = 300;
 /// The share of the messages next to a message, and of those beside them.
 pub const NEIGHBOUR: f64 = 1.0 / 3.0;
 const BESIDE: f64 = 0.15;
+/// The shares of what an index compares (words, and meaning as a whole), and of words of the same
+/// meaning. Together they spread standings about as far as the first alone would.
+const COMPARED: f64 = 0.8;
+const SIMILAR_WORDS: f64 = 0.4;
 /// What a message gains if the question names who speaks, and if it names its time; in standard
 /// deviations, like the scores that are added up.
 const SPEAKER: f64 = 1.0;
@@ -28,6 +33,12 @@ const TIME: f64 = 0.8;
 
 /// How close a meaning must be to be clearly that of the text.
 const CLEAR_COSINE: f64 = 0.3;
+
+/// Evidence below which the memories found have nothing to do with a query. Of questions about other
+/// people's chats, a third reach it; of those about the own one, 19 of 20.
+const CONCERNS: f64 = 0.32;
+/// One memory that has this share of a query, also in other words, is enough.
+const MOST_WORDS: f64 = 0.5;
 
 /// A search among the memories of one user.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +90,8 @@ pub struct MemoryScores {
     /// What orders memories: how far it is above the average one in words and meaning, with the
     /// shares below; in standard deviations.
     pub standing: f64,
+    /// Words that mean the same as those of the query; `None` if only one part is compared.
+    pub similar_words: Option<SimilarWords>,
     /// The share of what was said before and after it.
     pub neighbours: f64,
     /// The share of who speaks, and of its time.
@@ -86,6 +99,15 @@ pub struct MemoryScores {
     pub time: f64,
     /// How well it fits, from 0 to 1.
     pub score: f64,
+}
+
+/// How much of a query a memory has, also in other words: "dad" for "father".
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SimilarWords {
+    /// The share of the query, from 0 to 1; words that are rare among the candidates count more.
+    pub share: f64,
+    /// How far it is above the average one, in standard deviations.
+    pub standing: f64,
 }
 
 impl MemoryScores {
@@ -100,6 +122,17 @@ impl MemoryScores {
     pub fn clearly_matches(&self) -> bool {
         rank::is_related(&self.hit, CLEAR_COSINE)
     }
+}
+
+/// Whether one of the best memories has to do with the query.
+pub fn concerns<'s>(best: impl Iterator<Item = &'s MemoryScores>) -> bool {
+    let best: Vec<&MemoryScores> = best.take(rank::FIRST).collect();
+    let hits: Vec<Hit> = best.iter().map(|scores| scores.hit).collect();
+    let has_words = |scores: &&MemoryScores| {
+        let share = scores.similar_words.map_or(0.0, |one| one.share);
+        share >= MOST_WORDS
+    };
+    rank::evidence(&hits) >= CONCERNS || rank::has_all(&hits) || best.iter().any(has_words)
 }
 
 /// The numbers of memories, with their scores.
@@ -216,7 +249,13 @@ fn rank(
     around: &HashMap<i64, Vec<i64>>,
     text: &str,
 ) -> Vec<(i64, MemoryScores)> {
-    let own = standings(hits);
+    let mut own = standings(hits);
+    let similar = similar_words(&memories, hits, text);
+    for (seq, one) in &similar {
+        let compared = own.entry(*seq).or_default();
+        *compared = COMPARED * *compared + SIMILAR_WORDS * one.standing;
+    }
+
     let speaker = named_speaker(&memories, text);
     let time = TimeWords::of(text);
     let mut items: Vec<(i64, MemoryScores)> = memories
@@ -235,6 +274,7 @@ fn rank(
             let time = time.map_or(0.0, |words| TIME * words.fit(memory.created_at));
             let scores = MemoryScores {
                 standing: own_standing + neighbours + speaker + time,
+                similar_words: similar.get(&memory.seq).copied(),
                 neighbours,
                 speaker,
                 time,
@@ -260,19 +300,58 @@ fn rank(
     items
 }
 
+/// What the memories of a hybrid search have of a query in words of the same meaning.
+fn similar_words(
+    memories: &[MemoryOutline],
+    hits: &HashMap<i64, Hit>,
+    text: &str,
+) -> HashMap<i64, SimilarWords> {
+    if hits.values().any(|hit| hit.standing.is_none()) {
+        return HashMap::new();
+    }
+
+    let texts = memories
+        .iter()
+        .map(|memory| searched_text(memory.speaker.as_deref(), &memory.beginning));
+    let texts: Vec<String> = texts.collect();
+    let shares = EmbeddedModel::word_matches(text, texts.iter().map(String::as_str));
+    let shares: Vec<f64> = shares.into_iter().map(f64::from).collect();
+    let parts = shares.iter().zip(standard(&shares));
+    let parts = parts.map(|(&share, standing)| SimilarWords { share, standing });
+    memories
+        .iter()
+        .map(|memory| memory.seq)
+        .zip(parts)
+        .collect()
+}
+
+/// Standard scores; zeros if all values are equal.
+fn standard(values: &[f64]) -> Vec<f64> {
+    let count = f64::from(u32::try_from(values.len().max(1)).unwrap_or(u32::MAX));
+    let mean = values.iter().sum::<f64>() / count;
+    let spread = values.iter().map(|value| (value - mean).powi(2));
+    let deviation = (spread.sum::<f64>() / count).sqrt();
+    let standard = |value: &f64| {
+        if deviation < 1e-12 {
+            0.0
+        } else {
+            (value - mean) / deviation
+        }
+    };
+    values.iter().map(standard).collect()
+}
+
 /// How far each hit is above the average one: in both parts of a hybrid search, or in its score.
 fn standings(hits: &HashMap<i64, Hit>) -> HashMap<i64, f64> {
-    let count = f64::from(u32::try_from(hits.len().max(1)).unwrap_or(u32::MAX));
-    let mean = hits.values().map(|hit| hit.score).sum::<f64>() / count;
-    let spread = hits.values().map(|hit| (hit.score - mean).powi(2));
-    let deviation = (spread.sum::<f64>() / count).sqrt();
-    let standing = |hit: &Hit| match hit.standing {
+    let scores: Vec<f64> = hits.values().map(|hit| hit.score).collect();
+    let by_score = standard(&scores);
+    let standing = |hit: &Hit, by_score: f64| match hit.standing {
         Some(standing) => f64::midpoint(standing.keyword, standing.semantic),
-        None if deviation < 1e-12 => 0.0,
-        None => (hit.score - mean) / deviation,
+        None => by_score,
     };
     hits.iter()
-        .map(|(seq, hit)| (*seq, standing(hit)))
+        .zip(by_score)
+        .map(|((seq, hit), by_score)| (*seq, standing(hit, by_score)))
         .collect()
 }
 

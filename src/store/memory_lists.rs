@@ -351,7 +351,7 @@ fn read_pairs(text: &str) -> Vec<(i64, i64)> {
 
 impl Stored for MemoryOutline {
     const COLUMNS: &'static str = "seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, created_at, \
-                                   labels_json, pinned, category";
+                                   labels_json, pinned, category, SUBSTR(content, 1, 1000) AS beginning";
 
     fn read(row: &AnyRow) -> Result<Self, StoreError> {
         let labels: Labels = get(row, "labels_json")?;
@@ -371,6 +371,7 @@ impl Stored for MemoryOutline {
             superseded: get::<Option<String>>(row, "superseded_by")?.is_some(),
             superseded_at: get(row, "superseded_at")?,
             created_at: get(row, "created_at")?,
+            beginning: get(row, "beginning")?,
         })
     }
 }

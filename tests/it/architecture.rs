@@ -207,7 +207,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     // The outline of a source and the name of a category are computed without a call.
     (
         "memoir_embedded_model",
-        &["categories", "erasure", "ingestion", "llm"],
+        &["categories", "erasure", "ingestion", "llm", "search"],
     ),
     (
         "memoir_index",

@@ -46,6 +46,7 @@ mod table;
 mod title;
 mod tokens;
 mod topics;
+mod word_match;
 mod wording;
 mod words;
 
@@ -202,6 +203,12 @@ impl EmbeddedModel {
         at_most: usize,
     ) -> Vec<(String, u32)> {
         select::select(query, options, known, at_most)
+    }
+
+    /// The share of a query that each text has, from 0 to 1, also in other words.
+    #[must_use]
+    pub fn word_matches<'t>(query: &str, texts: impl Iterator<Item = &'t str>) -> Vec<f32> {
+        word_match::shares(query, texts)
     }
 
     /// The simple statements of a message about its writer; `known` are those that are known.

@@ -132,8 +132,13 @@ pub const NOTHING: f64 = 0.3;
 /// Whether one of the best hits has to do with the query: by words and meaning, or because it has
 /// all words of the query, which may be short.
 pub fn concerns(hits: &[Hit]) -> bool {
-    let has_all = |hit: &Hit| hit.covered.is_some_and(|share| share > 0.999);
-    evidence(hits) >= NOTHING || hits.iter().take(FIRST).any(has_all)
+    evidence(hits) >= NOTHING || has_all(hits)
+}
+
+/// Whether one of the best hits has all words of the query.
+pub fn has_all(hits: &[Hit]) -> bool {
+    let all = |hit: &Hit| hit.covered.is_some_and(|share| share > 0.999);
+    hits.iter().take(FIRST).any(all)
 }
 
 /// Whether a hit has a word of the query, or a meaning at least this close to it.

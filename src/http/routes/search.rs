@@ -161,9 +161,15 @@ pub struct ScorePartsResponse {
     /// the best chunk of a first round.
     pub semantic_standing: Option<f64>,
     /// For `hybrid` and for memories: what the chunks or messages before and after it add, in
-    /// standard deviations. Memories are sorted by the mean of the two standings plus `neighbours`,
-    /// `speaker` and `time`.
+    /// standard deviations. Memories are sorted by 0.8 of the mean of the two standings
+    /// plus 0.4 of `similar_words_standing`, `neighbours`, `speaker` and `time`.
     pub neighbours: Option<f64>,
+    /// For memories and `hybrid`: the share of the query that it has, also in other words ("dad" for
+    /// "father"), from 0 to 1.
+    pub similar_words: Option<f64>,
+    /// For memories and `hybrid`: how far `similar_words` lies above the mean of all candidates, in
+    /// standard deviations.
+    pub similar_words_standing: Option<f64>,
     /// For memories: what is added because the query names the speaker.
     pub speaker: Option<f64>,
     /// For memories: what is added because the query names the time of the message (`in May 2024`).
@@ -305,6 +311,8 @@ fn memory_item(item: MemoryItem, ranges: Vec<(usize, usize)>) -> SearchItemRespo
         rank: 0,
         score: scores.score,
         score_parts: ScorePartsResponse {
+            similar_words: scores.similar_words.map(|one| one.share),
+            similar_words_standing: scores.similar_words.map(|one| one.standing),
             neighbours: Some(scores.neighbours),
             speaker: Some(scores.speaker),
             time: Some(scores.time),
@@ -342,6 +350,8 @@ fn parts(hit: Hit) -> ScorePartsResponse {
         keyword_standing: hit.standing.map(|standing| standing.keyword),
         semantic_standing: hit.standing.map(|standing| standing.semantic),
         neighbours: hit.standing.map(|standing| standing.neighbours),
+        similar_words: None,
+        similar_words_standing: None,
         speaker: None,
         time: None,
     }

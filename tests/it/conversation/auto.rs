@@ -293,6 +293,74 @@ async fn of_two_memories_that_contradict_each_other_the_later_comes_first() {
 }
 
 #[tokio::test]
+async fn a_new_statement_lists_what_it_contradicts_and_replaces_nothing() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, EMBEDDED).await;
+        let home = remember(&desk, "fact", "Lives in Ghent").await;
+        remember(&desk, "fact", "Works for Umbra").await;
+        let thread = desk.thread("ann", None).await;
+        let rent = say_all(
+            &desk,
+            &thread,
+            ["The rent is 850 euros".to_owned()].into_iter(),
+        );
+        let rent = rent.await.remove(0);
+
+        let store = async |content: &str, more: Value| {
+            let mut body = json!({"user_id": "ann", "content": content});
+            body.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            let reply = desk.app.post("/v1/memories", &body).await;
+            assert_eq!(reply.status, 201, "{}", reply.text);
+            (reply.json(), reply.header("etag").to_owned())
+        };
+        let (moved, etag) = store("I moved to Leipzig", json!({})).await;
+        let conflict = json!({"newer_id": moved["id"], "older_id": home, "by": "rule"});
+        assert_eq!(moved["conflicts"], json!([conflict]));
+        let (raised, _) = store("The rent is 920 euros now", json!({})).await;
+        assert_eq!(raised["conflicts"][0]["older_id"], rent);
+        // What it replaces by request is no conflict, nor what somebody else has said.
+        let (again, _) = store("Lives in Antwerp", json!({"supersedes": moved["id"]})).await;
+        assert_eq!(again["conflicts"][0]["older_id"], home);
+        assert_eq!(again["conflicts"].as_array().unwrap().len(), 1);
+        let (other, _) = store("Lives in Rome", json!({"user_id": "bob"})).await;
+        assert_eq!(other["conflicts"], json!([]));
+
+        let path = format!("/v1/memories/{home}?user_id=ann");
+        assert_eq!(
+            desk.app.get(&path).await.json()["superseded_by"],
+            Value::Null
+        );
+        let path = format!("/v1/memories/{}", raised["id"].as_str().unwrap());
+        assert!(!etag.is_empty() && desk.app.get(&path).await.json()["conflicts"].is_null());
+        let ask = json!({"query": "Where do I live?", "user_id": "ann"});
+        let context = desk.context(&ask).await;
+        let place = |words: &str| text(&context).find(words).unwrap_or(usize::MAX);
+        assert!(place("Antwerp") < place("Ghent"), "{}", text(&context));
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn other_words_for_the_same_are_found() {
+    let desk = Desk::on(TestDatabase::sqlite(), EMBEDDED).await;
+    let thread = desk.thread("ann", None).await;
+    let said = (0..60).map(|n| match n {
+        31 => "Dad is coeliac, so he gets his own flour".to_owned(),
+        _ => format!("We have to keep in mind that shop {n} is shut when it rains"),
+    });
+    let ids = say_all(&desk, &thread, said).await;
+    let ask = json!({"query": "What does my father eat?", "filters": {"user_id": "ann"}, "scope": "memories", "k": 3});
+    let found = desk.app.post("/v1/search", &ask).await.json();
+    assert_eq!(found["items"][0]["memory_id"], ids[31], "{found}");
+    let parts = &found["items"][0]["score_parts"];
+    assert!(parts["similar_words"].as_f64().unwrap() > 0.3, "{parts}");
+    assert!(parts["similar_words_standing"].as_f64().unwrap() > 0.0);
+    desk.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_question_about_the_current_thread_stays_in_it() {
     for database in TestDatabase::each().await {
         let desk = Desk::on(database, &[]).await;

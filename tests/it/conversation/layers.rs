@@ -251,10 +251,15 @@ async fn a_search_finds_memories_with_what_was_said_around_them() {
                 .unwrap()
                 > 59.0
         );
-        let place = |text: &str| texts.iter().position(|one| *one == text);
+        let searched = |text: &str| {
+            let place = texts.iter().position(|one| *one == text).unwrap();
+            found["memories"][place]["score_parts"]["search"]
+                .as_f64()
+                .unwrap()
+        };
         assert!(
-            place("Yes, last Tuesday") < place("something else entirely"),
-            "{texts:?}"
+            searched("Yes, last Tuesday") > searched("something else entirely"),
+            "{found}"
         );
         assert!(
             found["context"]

@@ -198,9 +198,9 @@ async fn single_settings_change_alone_and_only_if_nobody_was_faster() {
         let wrong = json!({"retrieval": {"topK": 99}});
         let request = app.request(Method::PUT, PATH).json(&wrong);
         let wrong_and_late = send(request.header("If-Match", &etag)).await;
-        wrong_and_late.assert_problem(422, "validation_failed");
+        wrong_and_late.assert_problem(422, "invalid_request");
         let wrong_and_late = patch(wrong, Some(&etag)).await;
-        wrong_and_late.assert_problem(422, "validation_failed");
+        wrong_and_late.assert_problem(422, "invalid_request");
 
         let next = patch(
             json!({"retrieval": {"topK": 3}}),
