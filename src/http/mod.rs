@@ -192,8 +192,7 @@ pub fn router(state: AppState) -> Router {
         .and(middleware::NotProblem);
     let mut router = router
         .route("/assets/{file}", axum::routing::get(web::get_page_file))
-        .route("/docs/", axum::routing::get(docs::get_docs))
-        .route("/docs/{*file}", axum::routing::get(docs::get_docs_file))
+        .route("/docs/", axum::routing::get(docs::redirect_to_docs))
         .fallback(middleware::unknown_route)
         .method_not_allowed_fallback(middleware::wrong_method)
         .with_state(state.clone())

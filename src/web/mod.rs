@@ -1,6 +1,6 @@
-//! The web page: its files, compiled in, and their headers. It uses only the public API, loads
-//! nothing from other hosts, and unchanged files are not sent again. A debug build reads the files
-//! from the source folder, so that a change shows after a reload.
+//! The web page and the API reference: their files, compiled in, and their headers. They use only
+//! the public API and load nothing from other hosts; unchanged files are not sent again. A debug
+//! build reads the files from the source folder, so that a change shows after a reload.
 
 use std::borrow::Cow;
 
@@ -74,6 +74,10 @@ const FILES: &[File] = files![
     "workbench.js" JS,
     "workbench-parts.js" JS,
     "super-prompt.js" JS,
+    "docs.html" HTML,
+    "docs.css" CSS,
+    "docs.js" JS,
+    "docs-schema.js" JS,
     "sample.json" JSON,
 ];
 

@@ -72,6 +72,7 @@ STEPS = [
     whole.everything_is_reachable_by_keyboard,
     whole.every_view_is_readable_at_every_width_in_both_schemes,
     whole.the_page_is_small_and_fast,
+    whole.the_api_reference_describes_operations_and_sends_requests,
     whole.no_request_goes_to_another_host,
 ]
 

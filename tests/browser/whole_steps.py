@@ -1,5 +1,6 @@
 """The page as a whole: spaces, problems, colours, keyboard, widths, accessibility, size, other hosts."""
 
+import json
 import os
 import time
 
@@ -123,6 +124,18 @@ def the_page_is_small_and_fast():
     # On a busy machine the time says nothing about the page.
     if os.getloadavg()[0] < os.cpu_count():
         assert min(paints) < MAX_PAINT_MS, paints
+
+
+def the_api_reference_describes_operations_and_sends_requests():
+    b.open("docs#count_tokens")
+    b.click(".operation[open] .schema details summary", "Content")
+    b.write(".operation[open] textarea.body", '{"text": "one two"}')
+    b.click(".operation[open] form button.primary", "Send")
+    b.one(".operation[open] .sample", '"tokens"')
+    b.js("for (const operation of document.querySelectorAll('.operation')) operation.open = true")
+    b.until("every operation", lambda: not b.js("return document.querySelectorAll('.operation:not(:has(form))').length"))
+    bodies = b.js("return [...document.querySelectorAll('textarea.body')].map((body) => body.value)")
+    assert len(bodies) > 20 and all(json.loads(body) for body in bodies), bodies
 
 
 def no_request_goes_to_another_host():

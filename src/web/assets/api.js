@@ -31,7 +31,8 @@ export class Problem extends Error {
   }
 }
 
-function headersWith(more) {
+/** The headers of a request, with the space and the key. */
+export function headersWith(more) {
   const headers = new Headers(more);
   if (access.space) headers.set("X-Memoir-Space", access.space);
   if (access.key) headers.set("Authorization", `Bearer ${access.key}`);
@@ -39,14 +40,14 @@ function headersWith(more) {
 }
 
 /** URLs are relative, so that the page works behind a proxy under any path. */
-const address = (path) => new URL(path.replace(/^\//, ""), document.baseURI.split("#")[0]);
+export const addressOf = (path) => new URL(path.replace(/^\//, ""), document.baseURI.split("#")[0]);
 
 async function send(method, path, { body, form, headers, signal } = {}) {
   const all = headersWith(headers);
   if (body !== undefined) all.set("Content-Type", "application/json");
   let response;
   try {
-    response = await fetch(address(path), {
+    response = await fetch(addressOf(path), {
       method, headers: all, signal, body: form ?? (body === undefined ? undefined : JSON.stringify(body)),
     });
   } catch (error) {

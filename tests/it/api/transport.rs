@@ -222,7 +222,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
     ])
     .await;
 
-    let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(50);
+    let request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(50);
     let _greedy = open(&app, &request).await;
     let began = Instant::now();
 
