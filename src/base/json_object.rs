@@ -52,7 +52,7 @@ pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(list.map(|list| list.into_iter().map(|Object(one)| one).collect()))
 }
 
-/// The same, or null.
+/// An object, or null.
 pub fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

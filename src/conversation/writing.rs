@@ -76,7 +76,7 @@ impl Conversation {
         })
     }
 
-    /// The same, with vectors even if the model is remote.
+    /// Prepares memories with vectors even if the model is remote.
     pub(super) async fn prepare_fully(
         &self,
         session: &Session,

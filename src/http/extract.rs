@@ -232,7 +232,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     parse_but(bytes, "")
 }
 
-/// The same, but one top-level field may contain NUL.
+/// Parses strictly, but one top-level field may contain NUL.
 pub fn parse_but<T: DeserializeOwned>(bytes: &[u8], nul_in: &str) -> Result<T, ApiError> {
     let value = parse_object(bytes)?;
     strict::check(bytes, nul_in)?;

@@ -26,7 +26,7 @@ use crate::config::Server;
 use connection_service::Attended;
 use connection_slots::{ConnectionSlot, ConnectionSlots};
 use problem_bodies::Explained;
-use write_timeout::Patient;
+use write_timeout::TimedStream;
 
 /// A request head of this size is rejected; because bytes are read in blocks, some heads of up to
 /// twice the size pass.
@@ -84,7 +84,7 @@ pub async fn run(
         };
 
         let _ = stream.set_nodelay(true);
-        let stream = Explained::new(Patient::new(
+        let stream = Explained::new(TimedStream::new(
             stream,
             patience,
             Arc::clone(&slot.signals.unread),

@@ -77,7 +77,7 @@ pub struct HttpSettings {
     pub testing: crate::config::Testing,
     /// The response of `GET /v1/info`: without and with required keys.
     pub info_json: [Bytes; 2],
-    /// The same, once models were noticed on this machine.
+    /// The response of `GET /v1/info` once models were noticed on this machine.
     pub info_with_local_models: OnceLock<[Bytes; 2]>,
     /// Renders the metrics of this process.
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,

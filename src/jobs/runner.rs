@@ -1,7 +1,7 @@
 //! Claims jobs, runs them, renews their leases, and hands them back on shutdown.
 
 mod ending;
-mod hold;
+mod leases;
 mod waiting;
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::base::fail_point::fail_point;
 use crate::base::ids;
 use crate::model::job::{ClaimedJob, FIRST_FENCE};
 use crate::store::{Store, count_retries};
-use hold::{Holds, Stopped};
+use leases::{Holds, Stopped};
 use waiting::Waited;
 
 /// How often an idle process polls for jobs that another one has queued.

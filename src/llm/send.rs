@@ -185,7 +185,7 @@ impl Llm {
             if matches!(error, ProviderError::TimedOut) && !learnt.bounded {
                 target.profile.learn_to_bound(&target.model);
                 if !T::DIVISIBLE && target.profile.can_be_bounded() && count < tries {
-                    // The same request would take as long.
+                    // A repeated request would take as long.
                     measure::retried(&target.profile.settings.name, error.reason());
                     return Err(SendError::Endless { tried: count });
                 }

@@ -93,7 +93,7 @@ impl Counted {
         spaces.insert(space.clone(), sum);
     }
 
-    /// The same for Prometheus, over all spaces.
+    /// Adds a call to the metrics for Prometheus, which cover all spaces.
     fn publish(call: &RetrievalMetrics) {
         metrics::histogram!(names::RETRIEVAL_DURATION_SECONDS).record(call.latency_ms / 1000.0);
         metrics::counter!(names::RETRIEVAL_RESULTS_TOTAL).increment(call.results);

@@ -201,7 +201,7 @@ impl QuerySettings {
         }
     }
 
-    /// The same query with another strategy and that strategy's own numbers.
+    /// This query with another strategy and that strategy's own numbers.
     #[must_use]
     pub fn with_strategy(&self, name: StrategyName) -> Self {
         Self {

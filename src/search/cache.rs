@@ -3,7 +3,7 @@
 //! of their own, so that nobody waits for the memories of others to be loaded.
 
 mod loading;
-mod room;
+mod memory_limit;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use memoir_index::{Index, Merged, OwnerKind, SearchSize, VectorModel};
-use room::WholeSize;
+use memory_limit::WholeSize;
 
 use crate::base::ids::Space;
 use crate::store::{Store, StoreError};
@@ -217,7 +217,7 @@ impl IndexCache {
         space: &Space,
         vectors: bool,
     ) -> Result<(Location, Location), StoreError> {
-        // The same writes count for both.
+        // Both count the same writes.
         let writes = self.store.list_entry_writes(space).await?;
         let key = |kind| IndexKey {
             space: space.clone(),

@@ -163,7 +163,7 @@ impl Dialect {
             .persistent(rows <= KEPT_ROWS)
     }
 
-    /// The same; a row whose key exists is skipped.
+    /// An insert of several rows that skips a row whose key exists.
     pub fn insert_rows_if_absent(&self, sql: &str, rows: usize) -> Statement {
         let sql = for_rows(sql, rows);
         let text = match self.engine {
@@ -297,7 +297,8 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// The same as a shared lock: others may share it, but can neither delete nor change the row.
+    /// The suffix of a `SELECT` with a shared lock: others may share it, but can neither delete nor
+    /// change the row.
     pub fn query_unchanged(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),
@@ -307,7 +308,7 @@ impl Dialect {
         sqlx::query(AssertSqlSafe(text))
     }
 
-    /// The same for a row whose key matters: PostgreSQL lets others change its other columns.
+    /// A shared lock on a row whose key matters: PostgreSQL lets others change its other columns.
     pub fn query_for_share(&self, sql: &str) -> Statement {
         let text = match self.engine {
             Engine::Sqlite => sql.to_owned(),

@@ -15,12 +15,12 @@ use crate::base::ids::Space;
 use crate::config::{Config, Origin};
 
 /// A store with its own file.
-struct Place {
+struct Disk {
     folder: TempDir,
     store: Store,
 }
 
-impl Place {
+impl Disk {
     async fn new(synchronous: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}/memoir.db", folder.path().display());
@@ -100,42 +100,38 @@ async fn write(store: &Store, key: &str) -> Result<(), StoreError> {
 
 #[tokio::test]
 async fn commits_survive_a_power_cut() {
-    let place = Place::new("full").await;
+    let disk = Disk::new("full").await;
     for n in 0..20 {
-        write(&place.store, &format!("alone{n}")).await.unwrap();
-        assert!(place.survives(&format!("alone{n}")).await, "{n}");
+        write(&disk.store, &format!("alone{n}")).await.unwrap();
+        assert!(disk.survives(&format!("alone{n}")).await, "{n}");
     }
 
     let statement = "INSERT INTO idempotency_keys (space, idempotency_key, route, body_hash, created_at) \
                      VALUES ('s', 'single', 'r', 'h', 1)";
-    place
-        .store
-        .execute(place.store.sql(statement))
-        .await
-        .unwrap();
+    disk.store.execute(disk.store.sql(statement)).await.unwrap();
 
-    assert!(place.survives("single").await);
+    assert!(disk.survives("single").await);
 
     let together = (0..40).map(|n| {
-        let place = &place;
+        let disk = &disk;
         async move {
-            write(&place.store, &format!("together{n}")).await.unwrap();
-            assert!(place.survives(&format!("together{n}")).await, "{n}");
+            write(&disk.store, &format!("together{n}")).await.unwrap();
+            assert!(disk.survives(&format!("together{n}")).await, "{n}");
         }
     });
 
     futures_util::future::join_all(together).await;
 }
 
-/// The same cut must lose something if no commit waits for the disk; otherwise the test proves
+/// This power cut must lose something if no commit waits for the disk; otherwise the test proves
 /// nothing.
 #[tokio::test]
 async fn with_normal_a_power_cut_loses_commits() {
-    let place = Place::new("normal").await;
-    write(&place.store, "lost").await.unwrap();
-    assert!(!place.survives("lost").await);
+    let disk = Disk::new("normal").await;
+    write(&disk.store, "lost").await.unwrap();
+    assert!(!disk.survives("lost").await);
     assert_eq!(
-        count_keys(&place.database(), "lost").await,
+        count_keys(&disk.database(), "lost").await,
         Some(1),
         "without a cut it is there"
     );
@@ -143,13 +139,13 @@ async fn with_normal_a_power_cut_loses_commits() {
 
 #[tokio::test]
 async fn concurrent_commits_share_a_flush() {
-    let place = Place::new("full").await;
-    seam::with(&place.log(), |flushes| {
+    let disk = Disk::new("full").await;
+    seam::with(&disk.log(), |flushes| {
         (flushes.count, flushes.delay) = (0, Duration::from_millis(200));
     });
 
     let commits = (0..50).map(|n| {
-        let store = place.store.clone();
+        let store = disk.store.clone();
         async move { write(&store, &format!("k{n}")).await }
     });
 
@@ -157,7 +153,7 @@ async fn concurrent_commits_share_a_flush() {
         done.unwrap();
     }
 
-    let flushes = seam::with(&place.log(), |flushes| flushes.count);
+    let flushes = seam::with(&disk.log(), |flushes| flushes.count);
     assert!(
         (1..=10).contains(&flushes),
         "{flushes} flushes for 50 commits"
@@ -167,34 +163,33 @@ async fn concurrent_commits_share_a_flush() {
 /// SQLite copies its log into the database file and flushes that, which is equally durable.
 #[tokio::test]
 async fn a_failed_flush_is_replaced_by_a_checkpoint() {
-    let place = Place::new("full").await;
-    seam::with(&place.log(), |flushes| flushes.fails = true);
+    let disk = Disk::new("full").await;
+    seam::with(&disk.log(), |flushes| flushes.fails = true);
     for key in ["a", "b"] {
-        write(&place.store, key).await.unwrap();
+        write(&disk.store, key).await.unwrap();
         let after = tempfile::tempdir().unwrap();
         let copy = after.path().join("memoir.db");
-        std::fs::copy(place.database(), &copy).unwrap();
+        std::fs::copy(disk.database(), &copy).unwrap();
 
         assert_eq!(count_keys(&copy, key).await, Some(1), "without the log");
     }
 
-    seam::with(&place.log(), |flushes| flushes.fails = false);
-    write(&place.store, "c").await.unwrap();
-    assert!(place.survives("c").await);
+    seam::with(&disk.log(), |flushes| flushes.fails = false);
+    write(&disk.store, "c").await.unwrap();
+    assert!(disk.survives("c").await);
 }
 
 #[tokio::test]
 async fn a_failed_flush_and_checkpoint_make_the_outcome_unknown_until_one_succeeds() {
-    let place = Place::new("full").await;
-    write(&place.store, "before").await.unwrap();
-    place
-        .store
-        .execute(place.store.sql("PRAGMA busy_timeout = 100"))
+    let disk = Disk::new("full").await;
+    write(&disk.store, "before").await.unwrap();
+    disk.store
+        .execute(disk.store.sql("PRAGMA busy_timeout = 100"))
         .await
         .unwrap();
 
     // A reader of an old snapshot keeps SQLite from emptying the log.
-    let mut reader = AnyConnection::connect(&format!("sqlite://{}", place.database().display()))
+    let mut reader = AnyConnection::connect(&format!("sqlite://{}", disk.database().display()))
         .await
         .unwrap();
     reader.execute("BEGIN").await.unwrap();
@@ -203,10 +198,10 @@ async fn a_failed_flush_and_checkpoint_make_the_outcome_unknown_until_one_succee
         .await
         .unwrap();
 
-    seam::with(&place.log(), |flushes| flushes.fails = true);
-    let error = write(&place.store, "a").await.unwrap_err();
+    seam::with(&disk.log(), |flushes| flushes.fails = true);
+    let error = write(&disk.store, "a").await.unwrap_err();
     assert!(matches!(error, StoreError::Uncertain { .. }), "{error}");
-    let error = place
+    let error = disk
         .store
         .check_writable(Duration::from_mins(1))
         .await
@@ -218,14 +213,14 @@ async fn a_failed_flush_and_checkpoint_make_the_outcome_unknown_until_one_succee
     );
 
     // The disk now reports success, though data was lost: that alone must not end the failure.
-    seam::with(&place.log(), |flushes| flushes.fails = false);
-    let error = write(&place.store, "b").await.unwrap_err();
+    seam::with(&disk.log(), |flushes| flushes.fails = false);
+    let error = write(&disk.store, "b").await.unwrap_err();
     assert!(matches!(error, StoreError::Uncertain { .. }), "{error}");
 
     reader.close().await.unwrap();
-    write(&place.store, "c").await.unwrap();
+    write(&disk.store, "c").await.unwrap();
     for key in ["a", "b", "c"] {
-        assert_eq!(count_keys(&place.database(), key).await, Some(1));
+        assert_eq!(count_keys(&disk.database(), key).await, Some(1));
     }
 }
 
@@ -233,16 +228,16 @@ async fn a_failed_flush_and_checkpoint_make_the_outcome_unknown_until_one_succee
 /// in a transaction.
 #[tokio::test]
 async fn a_full_database_rejects_writes_and_recovers() {
-    let place = Place::new("full").await;
+    let disk = Disk::new("full").await;
     for round in 0..3 {
         // One connection, because the wrong count belongs to a connection.
-        let limit = place.store.sql("PRAGMA max_page_count = 1");
-        place.store.execute(limit).await.unwrap();
+        let limit = disk.store.sql("PRAGMA max_page_count = 1");
+        disk.store.execute(limit).await.unwrap();
         let mut refused = None;
 
         for n in 0..5_000 {
             if let Err(error) =
-                write(&place.store, &format!("{round}-{n}-{}", "x".repeat(200))).await
+                write(&disk.store, &format!("{round}-{n}-{}", "x".repeat(200))).await
             {
                 refused = Some(error);
                 break;
@@ -254,9 +249,8 @@ async fn a_full_database_rejects_writes_and_recovers() {
             "{refused:?}"
         );
 
-        write(&place.store, &format!("{round}")).await.unwrap();
-        place
-            .store
+        write(&disk.store, &format!("{round}")).await.unwrap();
+        disk.store
             .check_writable(Duration::from_secs(30))
             .await
             .unwrap();

@@ -78,8 +78,7 @@ impl Store {
         .await
     }
 
-    /// The same for the chunks of a scope, each with its source; limited to the given chunks, if
-    /// any.
+    /// Vectors of the chunks of a scope, each with its source; limited to the given chunks, if any.
     pub async fn list_placed_vectors(
         &self,
         space: &Space,
@@ -315,8 +314,8 @@ impl Tx {
         self.read_embedding_model(find, space).await
     }
 
-    /// The same for a transaction that may switch the space to another model; all other users of
-    /// the model wait.
+    /// Locks the model for a transaction that may switch the space to another one; all other users
+    /// of the model wait.
     pub async fn lock_embedding_model(
         &mut self,
         space: &Space,

@@ -186,7 +186,7 @@ impl StoreError {
         }
     }
 
-    /// The same error during a commit: if the connection broke, the outcome is unknown.
+    /// This error during a commit: if the connection broke, the outcome is unknown.
     pub(super) fn during_commit(self) -> Self {
         match self {
             Self::Unavailable { place, cause } => Self::Uncertain { place, cause },

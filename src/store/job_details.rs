@@ -51,7 +51,8 @@ impl Tx {
         Ok(self.add_job_records(&[made]).await?.contains(&true))
     }
 
-    /// The same for several jobs, with as many statements as for one, except for their progress.
+    /// Writes the records of several jobs, with as many statements as for one, except for their
+    /// progress.
     pub async fn add_job_records(&mut self, all: &[&JobRecord]) -> Result<Vec<bool>, StoreError> {
         // Locked until the commit, so that no process can take over a job between the check and the
         // write.

@@ -112,8 +112,8 @@ impl Journal {
         waiting.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// The same, and writes in the same transaction what a job derived from its calls; `false` if
-    /// the job is no longer ours.
+    /// Flushes, and writes in the same transaction what a job derived from its calls; `false` if the
+    /// job is no longer ours.
     ///
     /// # Errors
     /// As for [`Journal::flush`]; the record itself is not kept.

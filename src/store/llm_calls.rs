@@ -71,7 +71,7 @@ impl Store {
         .await
     }
 
-    /// The same, together with the records of jobs, all or nothing. Returns for each job whether
+    /// Writes calls together with the records of jobs, all or nothing. Returns for each job whether
     /// the claim still held; if not, none of its record was written.
     pub async fn add_paid_records(
         &self,
@@ -96,7 +96,7 @@ impl Store {
         .await
     }
 
-    /// The same if some exist already, or belong to a deleted job.
+    /// Writes calls of which some exist already, or belong to a deleted job.
     async fn add_llm_calls_singly(&self, rows: &[Row<'_>]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let mut new = Vec::with_capacity(rows.len());

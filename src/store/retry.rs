@@ -50,7 +50,7 @@ impl Store {
         self.retry_as(name, operation).await
     }
 
-    /// The same for an operation with its own error type, some of whose errors come from the store.
+    /// Retries an operation with its own error type, some of whose errors come from the store.
     pub async fn retry_as<T, E, F>(
         &self,
         name: &'static str,

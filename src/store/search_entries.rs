@@ -255,7 +255,7 @@ impl Tx {
         Ok(())
     }
 
-    /// The same; returns the id of each entry by its owner.
+    /// Stores entries as [`Tx::add_entries`] does, and returns the id of each by its owner.
     pub async fn add_entries_for_ids(
         &mut self,
         space: &Space,

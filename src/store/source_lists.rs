@@ -110,7 +110,7 @@ impl Store {
         self.list_selected(space, &statement, 1).await
     }
 
-    /// The same sources with the newest version of each.
+    /// A page of sources with the newest version of each.
     pub async fn list_manifest(
         &self,
         space: &Space,

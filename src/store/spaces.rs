@@ -57,7 +57,8 @@ pub const SPACE_TABLES: &[&str] = &[
 const VECTORS: &str = "embedding_vectors";
 /// Rows that one transaction deletes.
 const PART: i64 = 1000;
-/// The same for rows that may contain a whole text: a statement must end within its deadline.
+/// Rows that may contain a whole text and that one transaction deletes: a statement must end within
+/// its deadline.
 const PART_OF_TEXTS: i64 = 20;
 const TABLES_OF_TEXTS: &[&str] = &[
     "source_versions",

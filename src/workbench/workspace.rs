@@ -62,7 +62,7 @@ macro_rules! group {
         pub struct $input { $($(#[$field_doc])* pub $field: Option<$type>,)* }
 
         impl $name {
-            /// The same settings with the given values.
+            /// These settings with the given values.
             #[must_use]
             pub fn with(self, given: Option<$input>) -> Self {
                 let given = given.unwrap_or_default();
@@ -197,7 +197,7 @@ impl Workspace {
         }
     }
 
-    /// The same settings with the given values.
+    /// These settings with the given values.
     #[must_use]
     pub fn with(self, given: WorkspaceInput) -> Self {
         Self {

@@ -24,7 +24,7 @@ const CLOSE_ITEM: f32 = 0.6;
 /// Share of the question's words, rare ones counting more, that a further sentence of another chunk
 /// needs, compared with the best sentence: one common word in both is chance.
 const CLOSE_ELSEWHERE: f32 = 0.6;
-/// The same for its whole chunk: "baked at 240 degrees" is about bread if the cake is elsewhere.
+/// Share that its whole chunk needs: "baked at 240 degrees" is about bread if the cake is elsewhere.
 const AS_COVERED: f32 = 0.8;
 /// How much a sentence of another kind than the question asks for counts.
 const OTHER_KIND: f32 = 0.8;
@@ -40,8 +40,8 @@ const SURE: f32 = 0.8;
 /// contain to answer it, or else their whole chunk.
 const CARRIED: f32 = 0.33;
 const CARRIED_BY_CHUNK: f32 = 0.5;
-/// The same if other words of the question are in none of the chunks: then what is asked about is
-/// probably not stored.
+/// Share that is needed if other words of the question are in none of the chunks: then what is asked
+/// about is probably not stored.
 const CARRIED_OF_ALL: f32 = 0.55;
 /// Sentences below which it cannot be told which words are rare.
 const MIN_JUDGED: usize = 20;

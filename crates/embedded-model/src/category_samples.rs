@@ -31,7 +31,7 @@ pub struct SampledCategory {
     cohesion: f32,
     /// The mean of the samples, of length 1.
     middle: Vector,
-    /// The same with what all siblings have in common.
+    /// The mean with what all siblings have in common.
     whole: Vector,
 }
 

@@ -18,16 +18,16 @@ const BRIEF: usize = 80;
 /// Below this similarity to every topic, the chunk is named by its own words.
 const FAMILIAR: f32 = 0.2;
 
-/// The same for a text that is not short, and whose domain is not known yet.
+/// The limit for a text that is not short, and whose domain is not known yet.
 const CLEAR: f32 = 0.26;
-/// The same for its subject, if no domain fitted.
+/// The limit for its subject, if no domain fitted.
 const CLEARER: f32 = 0.34;
 
 /// How much worse than a new category an existing one may fit and still be chosen.
 pub const PATIENCE: f32 = 0.1;
-/// The same for a short text, whose groups are finer.
+/// [`PATIENCE`] for a short text, whose groups are finer.
 const SHORT_PATIENCE: f32 = 0.06;
-/// The same for a short text and a new domain, because few words are weak evidence.
+/// [`PATIENCE`] for a short text and a new domain, because few words are weak evidence.
 const DOMAIN_PATIENCE: f32 = 0.04;
 /// Distances from the mean of a store of one subject, in spreads: normal up to the first, and not
 /// part of the subject above the second.

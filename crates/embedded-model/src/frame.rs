@@ -94,7 +94,7 @@ impl Reading {
         self.likeness_with(wording.likeness(&other.sketch), other)
     }
 
-    /// The same with a known similarity of their words.
+    /// The likeness with a known similarity of their words.
     pub fn likeness_with(&self, words: f32, other: &Self) -> f32 {
         let words = (words - IDLE) / (1.0 - IDLE);
         let like = f32::midpoint(table::dot(&self.apart, &other.apart), words);

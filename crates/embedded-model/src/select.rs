@@ -18,7 +18,7 @@ const KEPT: usize = 2048;
 
 /// Weight of the name of a category compared with its samples.
 const NAME: f32 = 0.5;
-/// The same compared with what a search found in it.
+/// Weight of the name compared with what a search found in the category.
 const NAME_BESIDE_FOUND: f32 = 0.03;
 
 /// The best options as (label, relevance); the relevance starts at the number of allowed options

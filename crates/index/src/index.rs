@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::entry::{EntryRow, OwnerKind, SearchGroup, SearchSize, VectorRow};
 
-mod few;
+mod few_groups;
 mod finding;
 mod rows;
 mod scoring;

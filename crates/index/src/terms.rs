@@ -85,8 +85,8 @@ impl Analyzer {
         self.chunk_under(text, "")
     }
 
-    /// The same with the words of the headings above the chunk: each counts once, unless the chunk
-    /// has it too, and none makes the chunk longer.
+    /// The terms of a chunk and of the headings above it: each word of these counts once, unless the
+    /// chunk has it too, and none makes the chunk longer.
     pub fn chunk_under(&mut self, text: &str, headings: &str) -> ChunkTerms {
         if self.words.len() > MAX_KEPT {
             *self = Self::default();

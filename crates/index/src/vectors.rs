@@ -99,7 +99,7 @@ impl Matrix {
         self.push_bytes(&to_bytes(vector))
     }
 
-    /// The same with a vector as it is stored.
+    /// Adds a vector as it is stored.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> bool {
         let Some((scale, numbers)) = integers(bytes).filter(|(_, all)| all.len() == self.dims)
         else {
@@ -389,7 +389,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     total(sums) + more.iter().zip(others).map(|(x, y)| x * y).sum::<f32>()
 }
 
-/// The same with the integers of a row.
+/// The dot product with the integers of a row.
 fn dot_whole(a: &[f32], upper: &[i8], lower: &[u8]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (a, more) = a.as_chunks::<LANES>();

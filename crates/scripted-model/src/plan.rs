@@ -87,7 +87,7 @@ pub(super) fn rejection(script: &Script, seen: &Seen) -> Option<Fault> {
 }
 
 pub(super) fn plan(script: &Script, seen: &Seen, fault: Option<Fault>) -> Plan {
-    let mut desk = Desk {
+    let mut planner = Planner {
         script,
         seen,
         wait: Duration::from_millis(script.latency_ms),
@@ -95,26 +95,26 @@ pub(super) fn plan(script: &Script, seen: &Seen, fault: Option<Fault>) -> Plan {
     };
 
     let act = match fault {
-        Some(fault) => desk.play(fault, None),
-        None => desk.answer(),
+        Some(fault) => planner.play(fault, None),
+        None => planner.answer(),
     };
 
     Plan {
-        wait: desk.wait,
+        wait: planner.wait,
         act,
-        usage: desk.usage,
+        usage: planner.usage,
     }
 }
 
 /// A request and its decision in progress.
-struct Desk<'a> {
+struct Planner<'a> {
     script: &'a Script,
     seen: &'a Seen,
     wait: Duration,
     usage: Option<Usage>,
 }
 
-impl Desk<'_> {
+impl Planner<'_> {
     fn answer(&mut self) -> Act {
         if self.seen.protocol == Protocol::Embeddings {
             return Act::Send(self.right(None));
@@ -275,7 +275,7 @@ impl Desk<'_> {
         })
     }
 
-    /// The same for embeddings, where only the body can be changed.
+    /// Applies a fault to embeddings, where only the body can be changed.
     fn altered_vectors(&mut self, fault: Fault) -> Message {
         let (mut body, usage) = embed::answer(self.seen, self.script);
         self.usage = Some(usage);

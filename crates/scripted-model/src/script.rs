@@ -30,7 +30,7 @@ pub struct Script {
     /// This provider has no native mode: it returns 400 with this body ("" for the protocol's own
     /// format).
     pub reject_native: Option<String>,
-    /// The same for tools.
+    /// This provider has no tools: it returns 400 with this body.
     pub reject_tool: Option<String>,
     /// Parameters that this provider rejects with 400.
     pub reject_parameters: Vec<String>,
@@ -100,7 +100,7 @@ pub enum Rule {
     },
     /// These answers by stage; other stages use the sensible rule.
     ByStage { answers: BTreeMap<String, Value> },
-    /// The same text for everything.
+    /// One text for everything.
     Text { text: String },
     #[serde(skip)]
     Closure(RuleFn),

@@ -30,7 +30,7 @@ impl Idempotency {
         self.queue_and(state, caller, new, answer).await
     }
 
-    /// The same for several jobs, all or none, in one transaction; the response has no `Location`.
+    /// Queues several jobs, all or none, in one transaction; the response has no `Location`.
     pub async fn queue_all<B: Serialize>(
         &self,
         state: &AppState,

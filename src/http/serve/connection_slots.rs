@@ -28,7 +28,8 @@ const RESERVE: usize = 64;
 /// send its own.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// The same for a reserved slot: a probe sends its request at once, and another one may need it.
+/// A connection in a reserved slot is evicted earlier: a probe sends its request at once, and another
+/// one may need the slot.
 const SETTLED_IN_RESERVE: Duration = Duration::from_millis(100);
 
 pub struct ConnectionSlots {

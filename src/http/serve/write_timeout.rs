@@ -12,17 +12,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-pub struct Patient {
+pub struct TimedStream {
     stream: TcpStream,
     patience: Duration,
     /// The deadline; only checked while a write waits.
     end: Pin<Box<Sleep>>,
     waiting: bool,
-    /// The same, visible to others.
+    /// Whether a write waits, for others to read.
     unread: Arc<AtomicBool>,
 }
 
-impl Patient {
+impl TimedStream {
     pub fn new(stream: TcpStream, patience: Duration, unread: Arc<AtomicBool>) -> Self {
         Self {
             stream,
@@ -61,7 +61,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -71,7 +71,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -4,7 +4,7 @@
 //! the statement costs about the same however large the library is. The results are ordered
 //! together and cut.
 
-mod ways;
+mod candidate_sets;
 
 use crate::base::ids::Space;
 use crate::model::source::FILE_INGEST;

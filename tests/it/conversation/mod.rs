@@ -2,18 +2,18 @@
 
 mod analyzing;
 mod auto;
-mod borders;
 mod context;
 mod correcting;
+mod edge_cases;
 mod enrichment;
 mod extracting;
 mod fading;
 mod importing;
-mod keeping;
 mod kills;
 mod layers;
 mod plans;
 mod presets;
+mod retention;
 mod searching;
 mod storing;
 mod summarising;

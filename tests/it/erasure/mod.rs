@@ -1,8 +1,8 @@
 //! Deleting a source, a thread, a memory, a user or a space leaves nothing of its text, and a receipt.
 
 mod categories;
+mod concurrency;
 mod conversations;
-mod meanwhile;
 mod planted;
 mod planting;
 mod receipts;

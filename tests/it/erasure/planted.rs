@@ -148,7 +148,7 @@ async fn nothing_of_a_deleted_user_is_left() {
     }
 }
 
-/// The same with work in progress: jobs that wait for a model, and jobs behind them.
+/// A deletion with work in progress: jobs that wait for a model, and jobs behind them.
 #[tokio::test]
 async fn nothing_of_a_user_is_left_who_is_deleted_while_jobs_run() {
     for database in TestDatabase::each().await {

@@ -408,7 +408,7 @@ async fn accepts_five_file_types_as_forms() {
     assert_eq!(ingest.count("jobs").await, 5);
 }
 
-/// The same text again shares the chunks; any other text is filed again, and counts follow the
+/// A repeated text shares the chunks; any other text is filed again, and counts follow the
 /// latest version.
 #[tokio::test]
 async fn versions_with_the_same_text_share_chunks() {

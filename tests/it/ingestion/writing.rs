@@ -644,7 +644,7 @@ async fn a_source_can_be_deleted_while_it_is_filed() {
     assert_eq!(counts(&ingest).await, [0_i64; 0]);
 }
 
-/// The same for a version that would share the deleted chunks: it is filed instead.
+/// A version that would share the deleted chunks is filed instead.
 #[tokio::test]
 async fn deleted_chunks_are_not_shared() {
     let ingest = Ingest::with(FLAT).await;

@@ -3,8 +3,8 @@
 mod engine;
 mod kills;
 mod lanes;
-mod losses;
 mod order;
 mod outages;
+mod process_deaths;
 mod processes;
 mod providers;

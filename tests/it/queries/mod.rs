@@ -1,9 +1,9 @@
 //! Queries with a scripted model: the walk, the chunks read, the budget, receipts.
 
-mod at_once;
 mod auto;
 mod budget;
 mod command;
+mod concurrency;
 mod engines;
 mod evaluating;
 mod failures;

@@ -53,7 +53,7 @@ impl Setup {
         job["source_id"].as_str().unwrap().to_owned()
     }
 
-    /// The same for a file of the default user, by path.
+    /// Adds a file of the default user, by path.
     pub async fn file_at(&self, at: &str, path: &str, text: &str) -> String {
         self.put_at(at, json!({"path": path, "text": text})).await
     }

@@ -1,4 +1,4 @@
-//! The same ranking on three databases, in memory and with the engine's own full-text index.
+//! One ranking on three databases, in memory and with the engine's own full-text index.
 
 use memoir::base::ids::random_fraction;
 use serde_json::{Value, json};

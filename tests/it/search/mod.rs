@@ -34,7 +34,7 @@ impl Setup {
         self.bring_as(json!({"path": path, "text": text})).await
     }
 
-    /// The same with more fields.
+    /// Ingests a text with more fields and returns the id of its source.
     pub async fn bring_as(&self, mut body: Value) -> String {
         body["wait"] = true.into();
         if body["options"].is_null() {

@@ -61,13 +61,13 @@ impl Binary {
         running
     }
 
-    /// The same for a service that may die as soon as it claims a job.
+    /// Serves, but the service may die as soon as it claims a job.
     pub fn serve_or_die(&self) -> Running {
         let log = std::fs::File::create(self.folder.path().join("stderr.log")).unwrap();
         self.serve_logging_to(log)
     }
 
-    /// The same for a service whose log goes elsewhere.
+    /// Serves with its log sent elsewhere.
     pub fn serve_logging_to(&self, log: impl Into<Stdio>) -> Running {
         let address = free_address();
         let mut command = self.command(&[]);

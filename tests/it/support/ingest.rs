@@ -91,14 +91,14 @@ impl Ingest {
         self.finished(&id).await
     }
 
-    /// The same; the job must succeed.
+    /// Ingests; the job must succeed.
     pub async fn succeed(&self, body: &Value) -> Value {
         let job = self.run(body).await;
         assert_eq!(job["state"], "succeeded", "{job:#}");
         job
     }
 
-    /// The same; the job must fail with this code and a remedy.
+    /// Ingests; the job must fail with this code and a remedy.
     pub async fn fail(&self, body: &Value, code: &str) -> Value {
         let job = self.run(body).await;
         assert_failed(&job, code);

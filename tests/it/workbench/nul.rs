@@ -12,7 +12,7 @@ use crate::support::database::TestDatabase;
 use crate::support::events::{EventReader, named};
 use crate::support::library::Desk;
 
-/// The same value with a NUL in each text.
+/// A value with a NUL in each text.
 fn with_nul(value: Value) -> Value {
     match value {
         Value::String(text) => format!("{text}\0").into(),

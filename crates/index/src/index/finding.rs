@@ -62,7 +62,7 @@ enum Sieve {
     All,
     /// The visible version of some groups, by their numbers in the segment.
     Few(HashMap<u32, i64>),
-    /// The same of many.
+    /// The visible version of many groups, by their numbers.
     Many(Vec<Option<i64>>),
 }
 

@@ -168,7 +168,7 @@ impl Rows {
             .into_iter()
     }
 
-    /// The same for the number of a group.
+    /// The rows of the group with this number, last first.
     pub fn rows_in(&self, group: u32) -> impl Iterator<Item = usize> + '_ {
         let row = |row: u32| (row != NONE).then_some(row as usize);
         let last = row(self.group_ends[group as usize]);

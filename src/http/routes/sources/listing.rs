@@ -48,7 +48,7 @@ pub struct Listing {
 }
 
 /// Where a page ends: the value that the list is sorted by, the id, and the length of the list.
-type Place = (SortValue, String, Option<i64>);
+type ListPosition = (SortValue, String, Option<i64>);
 
 impl ListSourcesQuery {
     /// The request for a page of the list `name`.
@@ -66,7 +66,7 @@ impl ListSourcesQuery {
 
         let fingerprint = format!("{name}{order:?}{filter:?}");
         let requested = Page::new(self.limit, self.cursor, fingerprint)?;
-        let (after, total) = match requested.after::<Place>()? {
+        let (after, total) = match requested.after::<ListPosition>()? {
             // A forged cursor may contain characters that a database rejects.
             Some((SortValue::Text(text), _, _)) if has_control(&text) => {
                 return Err(page::invalid());
@@ -140,7 +140,7 @@ impl Listing {
         total: Option<i64>,
         entry: impl Fn(&T) -> (&Source, Option<i64>),
     ) -> (Vec<T>, Option<String>) {
-        let place = |item: &T| -> Place {
+        let place = |item: &T| -> ListPosition {
             let (source, size) = entry(item);
             let value = self.page.order.by.value(source, size);
             (value, source.id.to_string(), total)
