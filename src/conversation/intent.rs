@@ -7,6 +7,8 @@ use std::time::Instant;
 use memoir_text::stop_words;
 use memoir_text::text::char_count;
 use memoir_text::words;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{Conversation, ConversationError};
 use crate::base::clock::{Timestamp, milliseconds_since};
@@ -21,12 +23,18 @@ pub const MAX_QUERY_CHARS: usize = 4000;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// What a question is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = IntentResponse)]
 pub struct Intent {
+    /// Topics of the vocabulary that the question is about.
     pub topics: Vec<String>,
+    /// The category of the vocabulary that the question belongs to, if it is clear.
     pub category: Option<String>,
+    /// `today`, `yesterday`, `last_week`, `last_month` or `all`.
     pub time_scope: String,
+    /// Names, numbers and amounts in the question.
     pub entities: Vec<Entity>,
+    /// Whether the question is about the current thread only.
     pub search_current_thread_only: bool,
 }
 

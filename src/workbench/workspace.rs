@@ -151,7 +151,9 @@ group!(
 /// A workspace with every value.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Workspace {
+    /// The first block of every prompt.
     pub hard_rules: String,
+    /// The second block of every prompt.
     pub project_memory: String,
     pub agents: Agents,
     pub settings: RunSettings,

@@ -22,7 +22,6 @@ use crate::http::extract::JsonBody;
 use crate::llm::Session;
 use crate::model::call::CallContext;
 use crate::model::llm_call::{LlmCall, Payer};
-use crate::model::memory::Entity;
 
 /// The longest `thread_context`.
 const MAX_CONTEXT_CHARS: usize = 100_000;
@@ -98,7 +97,7 @@ pub struct ContextResponse {
     pub estimated_tokens: usize,
     /// Whether the end of the text was cut off.
     pub truncated: bool,
-    pub intent: IntentResponse,
+    pub intent: Intent,
     /// Whether the intent is neutral because no model could analyse the question.
     pub intent_fallback: bool,
     /// The reason for the fallback; null if there was none.
@@ -117,25 +116,10 @@ pub struct ContextResponse {
     pub responses: Vec<LlmCall>,
 }
 
-/// What a question is about.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct IntentResponse {
-    /// Topics of the vocabulary that the question is about.
-    pub topics: Vec<String>,
-    /// The category of the vocabulary that the question belongs to, if it is clear.
-    pub category: Option<String>,
-    /// `today`, `yesterday`, `last_week`, `last_month` or `all`.
-    pub time_scope: String,
-    /// Names, numbers and amounts in the question.
-    pub entities: Vec<Entity>,
-    /// Whether the question is about the current thread only.
-    pub search_current_thread_only: bool,
-}
-
 /// A question's intent, and how it was found.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AnalyzeResponse {
-    pub intent: IntentResponse,
+    pub intent: Intent,
     /// Whether the intent is neutral because no model could analyse the question.
     pub intent_fallback: bool,
     /// The reason for the fallback; null if there was none.
@@ -296,7 +280,7 @@ pub async fn analyze_context(
             own_ms: (analyzed.total_ms - analyzed.provider_ms).max(0.0),
             parse_ms: analyzed.parse_ms,
         },
-        intent: IntentResponse::from(&analyzed.intent),
+        intent: analyzed.intent,
         intent_fallback: analyzed.fallback.is_some(),
         intent_fallback_reason: analyzed.fallback,
         vocabulary_version: analyzed.vocabulary_version,
@@ -337,7 +321,7 @@ impl ContextResponse {
             token_count: context.token_count,
             estimated_tokens: context.estimated_tokens,
             truncated: context.truncated,
-            intent: IntentResponse::from(&context.analyzed.intent),
+            intent: context.analyzed.intent,
             intent_fallback: context.analyzed.fallback.is_some(),
             intent_fallback_reason: context.analyzed.fallback,
             vocabulary_version: context.analyzed.vocabulary_version,
@@ -359,18 +343,6 @@ impl ContextMemoryResponse {
             score: scores.score,
             score_parts: scores.parts,
             included: one.is_kept(),
-        }
-    }
-}
-
-impl From<&Intent> for IntentResponse {
-    fn from(intent: &Intent) -> Self {
-        Self {
-            topics: intent.topics.clone(),
-            category: intent.category.clone(),
-            time_scope: intent.time_scope.clone(),
-            entities: intent.entities.clone(),
-            search_current_thread_only: intent.search_current_thread_only,
         }
     }
 }

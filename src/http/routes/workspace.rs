@@ -12,9 +12,7 @@ use crate::http::error::ApiError;
 use crate::http::etag;
 use crate::http::extract::JsonBody;
 use crate::workbench::Workbench;
-use crate::workbench::workspace::{
-    Agents, Ceilings, RunSettings, StoredWorkspace, Timeouts, Workspace, WorkspaceInput,
-};
+use crate::workbench::workspace::{StoredWorkspace, Workspace, WorkspaceInput};
 
 /// The workspace of a space.
 #[derive(Debug, Serialize, ToSchema)]
@@ -23,35 +21,16 @@ pub struct WorkspaceResponse {
     pub version: i64,
     /// Null until the first change.
     pub created_at: Option<String>,
-    /// The first block of every prompt.
-    pub hard_rules: String,
-    /// The second block of every prompt.
-    pub project_memory: String,
-    pub agents: Agents,
-    pub settings: RunSettings,
-    pub ceilings: Ceilings,
-    pub timeouts: Timeouts,
+    #[serde(flatten)]
+    pub workspace: Workspace,
 }
 
 impl From<StoredWorkspace> for WorkspaceResponse {
     fn from(stored: StoredWorkspace) -> Self {
-        let Workspace {
-            hard_rules,
-            project_memory,
-            agents,
-            settings,
-            ceilings,
-            timeouts,
-        } = stored.workspace;
         Self {
             version: stored.version,
             created_at: stored.created_at.map(|time| time.to_string()),
-            hard_rules,
-            project_memory,
-            agents,
-            settings,
-            ceilings,
-            timeouts,
+            workspace: stored.workspace,
         }
     }
 }
