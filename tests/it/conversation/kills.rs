@@ -12,8 +12,9 @@ use super::{answering, classified, intent};
 use crate::support::binary::{Binary, Running};
 use crate::support::client::client;
 use crate::support::database::{TestDatabase, variable};
+use crate::support::dice::Dice;
 use crate::support::ingest::count;
-use crate::support::probes::{Api, Dice};
+use crate::support::probes::Api;
 
 const USER: &str = "ann";
 

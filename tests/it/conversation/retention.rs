@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Desk;
 use crate::support::app::send;
 use crate::support::database::TestDatabase;
-use crate::support::ingest::count;
+use crate::support::ingest::{count, until};
 
 #[tokio::test]
 async fn redaction_on_writing_changes_what_is_stored_and_says_so() {
@@ -223,15 +223,11 @@ async fn a_deleted_user_leaves_no_calls_on_any_engine() {
         }
 
         let sql = "SELECT COUNT(*) FROM llm_calls WHERE payer_kind = 'context'";
-        for _ in 0..100 {
-            if count(&desk.app.database, sql).await == 2 {
-                break;
-            }
+        until("both contexts are recorded", || async {
+            count(&desk.app.database, sql).await == 2
+        })
+        .await;
 
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-
-        assert_eq!(count(&desk.app.database, sql).await, 2);
         desk.delete("/v1/users/ann").await;
         assert_eq!(count(&desk.app.database, sql).await, 1);
         desk.delete("/v1/users/bob").await;

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use crate::support::binary::{Binary, Running};
 use crate::support::client::client;
 use crate::support::database::{TestDatabase, variable};
+use crate::support::dice::Dice;
 use crate::support::ingest::{chunk, count, line, request};
-use crate::support::probes::{Api, Dice};
+use crate::support::probes::Api;
 
 const CONCURRENCY: usize = 3;
 

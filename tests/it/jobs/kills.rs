@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::support::binary::{Binary, Running};
 use crate::support::database::{TestDatabase, variable};
-use crate::support::probes::{Api, Dice, check_log};
+use crate::support::dice::Dice;
+use crate::support::probes::{Api, check_log};
 
 /// Each fail point, and the hit at which the process dies.
 const FAIL_POINTS: &[&str] = &[

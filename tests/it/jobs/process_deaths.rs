@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::support::binary::Binary;
 use crate::support::database::{TestDatabase, variable};
-use crate::support::probes::{Api, Dice, check_log};
+use crate::support::dice::Dice;
+use crate::support::probes::{Api, check_log};
 
 /// The default settings, except for the lease: the test would wait a minute after each kill.
 fn memoir(database: &TestDatabase) -> Binary {

@@ -1,28 +1,13 @@
 //! `memoir ask`, run as a user runs it.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::three_by_three;
+use crate::support::binary::run_on;
 use crate::support::library::Desk;
 
 fn ask(arguments: &[&str], url: &str) -> (bool, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
-        .arg("ask")
-        .args(arguments)
-        .env_clear()
-        .env("DATABASE_URL", url)
-        .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
-        .output()
-        .unwrap();
-
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        output.status.success(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    run_on(url, "ask", arguments)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@ use memoir::model::llm_call::Payer;
 use serde_json::{Value, json};
 
 use super::{each, texts, three_by_three};
+use crate::support::ingest::until;
 use crate::support::library::{Desk, choosing};
 
 fn id(result: &Value) -> String {
@@ -383,14 +384,7 @@ async fn without_audit_nothing_is_stored() {
             .unwrap()
     };
 
-    for _ in 0..1000 {
-        if calls().await.is_empty() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-
-    assert!(calls().await.is_empty());
+    until("the calls are gone", || async { calls().await.is_empty() }).await;
     desk.close().await;
 }
 

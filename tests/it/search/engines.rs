@@ -5,19 +5,9 @@ use serde_json::{Value, json};
 
 use super::Setup;
 use crate::support::database::TestDatabase;
-
-/// A small random generator with a seed, so that a failure can be reproduced.
-pub struct Dice(pub u64);
+use crate::support::dice::Dice;
 
 impl Dice {
-    pub fn below(&mut self, most: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((self.0 >> 33) % most as u64).unwrap()
-    }
-
     /// Words with the frequencies of a language: the first often, the last rarely.
     pub fn text(&mut self, words: usize) -> String {
         const WORDS: [&str; 40] = [
@@ -65,7 +55,7 @@ impl Dice {
 
         let mut text = String::new();
         for _ in 0..words {
-            let place = self.below(WORDS.len()) * self.below(WORDS.len()) / WORDS.len();
+            let place = self.index(WORDS.len()) * self.index(WORDS.len()) / WORDS.len();
             text.push_str(WORDS[place]);
             text.push(' ');
         }
@@ -116,7 +106,7 @@ async fn every_engine_gives_the_same_order_in_memory_and_in_the_database() {
         let setup = Setup::on(database, &settings).await;
         let mut dice = Dice(seed);
         for number in 0..30 {
-            let words = 20 + dice.below(400);
+            let words = 20 + dice.index(400);
             setup
                 .bring(&format!("/{number}.md"), &dice.text(words))
                 .await;

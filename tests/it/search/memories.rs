@@ -18,14 +18,14 @@ use crate::support::door::call;
 
 const MODEL: &str = "local:embedded";
 
-struct Desk {
+struct SearchedStore {
     store: Store,
     search: Search,
     space: Space,
     session: Session,
 }
 
-impl Desk {
+impl SearchedStore {
     async fn at(database: &TestDatabase, memory_mb: &str) -> Self {
         let config = load(&database.url, &[("VECTOR__MEMORY_MB", memory_mb)]);
         let store = Store::connect(&config.database).await.unwrap();
@@ -109,13 +109,14 @@ impl Desk {
 #[tokio::test]
 async fn writers_for_two_users_do_not_wait_for_each_other() {
     for database in TestDatabase::each().await {
-        let desk = Desk::at(&database, "64").await;
-        desk.write(1, "ann", "an early zeppelin")
+        let searched = SearchedStore::at(&database, "64").await;
+        searched
+            .write(1, "ann", "an early zeppelin")
             .await
             .commit()
             .await
             .unwrap();
-        let found = async |user: &str| desk.found(user, Kind::Keyword, "zeppelin").await;
+        let found = async |user: &str| searched.found(user, Kind::Keyword, "zeppelin").await;
         assert_eq!(found("ann").await, [1]);
 
         if database.engine == Engine::Sqlite {
@@ -123,9 +124,11 @@ async fn writers_for_two_users_do_not_wait_for_each_other() {
             continue;
         }
 
-        let slow = desk.write(2, "ann", "a slow zeppelin").await;
-        let quick =
-            tokio::time::timeout(Duration::from_secs(10), desk.write(3, "bob", "a zeppelin"));
+        let slow = searched.write(2, "ann", "a slow zeppelin").await;
+        let quick = tokio::time::timeout(
+            Duration::from_secs(10),
+            searched.write(3, "bob", "a zeppelin"),
+        );
         quick.await.unwrap().commit().await.unwrap();
         assert_eq!((found("ann").await, found("bob").await), (vec![1], vec![3]));
 
@@ -146,16 +149,16 @@ async fn memories_are_found_in_memory_and_in_the_database() {
         ];
 
         let (roomy, small) = (
-            Desk::at(&database, "64").await,
-            Desk::at(&database, "0").await,
+            SearchedStore::at(&database, "64").await,
+            SearchedStore::at(&database, "0").await,
         );
         for (id, user, text) in texts {
             roomy.write(id, user, text).await.commit().await.unwrap();
         }
 
         let both = async |user: &str, kind, text: &str, wanted: &[i64]| {
-            for desk in [&roomy, &small] {
-                let found = desk.found(user, kind, text).await;
+            for searched in [&roomy, &small] {
+                let found = searched.found(user, kind, text).await;
                 assert_eq!(found, wanted, "{:?} {user} {text}", database.engine);
             }
         };
@@ -196,13 +199,13 @@ async fn memories_are_found_in_memory_and_in_the_database() {
 }
 
 /// Stores many memories of a user, each with a word of its own.
-async fn write_many(desk: &Desk, user: &str, ids: std::ops::Range<i64>) {
+async fn write_many(searched: &SearchedStore, user: &str, ids: std::ops::Range<i64>) {
     let group = memory_group(user);
     let (kind, now) = (OwnerKind::Memory, Timestamp::from_micros(1));
     let tokens: Vec<(i64, String)> = ids
         .map(|id| (id, terms::of_chunk(&word(id)).tokens))
         .collect();
-    let mut tx = desk.store.begin().await.unwrap();
+    let mut tx = searched.store.begin().await.unwrap();
     let entries: Vec<NewEntry<'_>> = tokens
         .iter()
         .map(|(id, tokens)| NewEntry {
@@ -213,9 +216,9 @@ async fn write_many(desk: &Desk, user: &str, ids: std::ops::Range<i64>) {
             tokens,
         })
         .collect();
-    let ids = tx.add_entries_for_ids(&desk.space, kind, &entries, now);
+    let ids = tx.add_entries_for_ids(&searched.space, kind, &entries, now);
     assert_eq!(ids.await.unwrap().len(), entries.len());
-    tx.count_entry_write(&desk.space, &group).await.unwrap();
+    tx.count_entry_write(&searched.space, &group).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -226,17 +229,17 @@ fn word(id: i64) -> String {
 #[tokio::test]
 async fn all_memories_of_a_user_with_very_many_are_found() {
     for database in TestDatabase::each().await {
-        let desk = Desk::at(&database, "64").await;
+        let searched = SearchedStore::at(&database, "64").await;
         // More than are read at once.
-        write_many(&desk, "ann", 1..20_101).await;
+        write_many(&searched, "ann", 1..20_101).await;
         for id in [1, 4_000, 4_001, 20_000, 20_001, 20_100] {
-            let found = desk.found("ann", Kind::Keyword, &word(id)).await;
+            let found = searched.found("ann", Kind::Keyword, &word(id)).await;
             assert_eq!(found, [id], "{:?}", database.engine);
         }
 
-        write_many(&desk, "ann", 20_101..20_103).await;
+        write_many(&searched, "ann", 20_101..20_103).await;
         for id in [1, 20_100, 20_102] {
-            let found = desk.found("ann", Kind::Keyword, &word(id)).await;
+            let found = searched.found("ann", Kind::Keyword, &word(id)).await;
             assert_eq!(found, [id], "{:?}", database.engine);
         }
     }
@@ -245,11 +248,11 @@ async fn all_memories_of_a_user_with_very_many_are_found() {
 #[tokio::test]
 async fn users_are_found_again_after_their_index_was_evicted() {
     let database = TestDatabase::sqlite();
-    let desk = Desk::at(&database, "1").await;
+    let searched = SearchedStore::at(&database, "1").await;
     // Ten times as much as fits.
     for user in 0..60 {
         write_many(
-            &desk,
+            &searched,
             &format!("u{user}"),
             user * 1_000 + 1..user * 1_000 + 1_001,
         )
@@ -259,15 +262,16 @@ async fn users_are_found_again_after_their_index_was_evicted() {
     for _ in 0..2 {
         for user in 0..60 {
             let (name, own) = (format!("u{user}"), user * 1_000 + 500);
-            let found = desk.found(&name, Kind::Keyword, &word(own)).await;
+            let found = searched.found(&name, Kind::Keyword, &word(own)).await;
             assert_eq!(found, [own]);
             assert!(
-                desk.found(&name, Kind::Keyword, &word(own + 1_000))
+                searched
+                    .found(&name, Kind::Keyword, &word(own + 1_000))
                     .await
                     .is_empty()
             );
         }
     }
 
-    assert!(desk.search.index_bytes() <= 1024 * 1024);
+    assert!(searched.search.index_bytes() <= 1024 * 1024);
 }

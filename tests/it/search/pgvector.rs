@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::engines::{Dice, told};
+use super::engines::told;
 use super::{Setup, each};
 use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
+use crate::support::dice::Dice;
 use crate::support::ingest::{count, until};
 
 const VECTORS: &str = "SELECT COUNT(*) FROM embeddings";
@@ -27,7 +28,7 @@ async fn pgvector_finds_what_memory_finds() {
     let setup = Setup::on(database, &cut).await;
     let mut dice = Dice(7);
     for number in 0..20 {
-        let words = 20 + dice.below(400);
+        let words = 20 + dice.index(400);
         setup
             .bring(&format!("/{number}.md"), &dice.text(words))
             .await;

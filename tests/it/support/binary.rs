@@ -197,3 +197,21 @@ pub fn text(bytes: &[u8]) -> String {
     bytes.read_to_string(&mut text).unwrap();
     text
 }
+
+/// Runs a command on a database: whether it succeeded, its output, and its errors.
+pub fn run_on(url: &str, command: &str, arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .arg(command)
+        .args(arguments)
+        .env_clear()
+        .env("DATABASE_URL", url)
+        .env("MEMOIR__TELEMETRY__LOG_LEVEL", "error")
+        .output()
+        .unwrap();
+
+    (
+        output.status.success(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}

@@ -5,6 +5,7 @@ pub mod binary;
 pub mod client;
 pub mod clock;
 pub mod database;
+pub mod dice;
 pub mod door;
 pub mod dump;
 pub mod events;

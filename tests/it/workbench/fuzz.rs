@@ -6,21 +6,11 @@ use memoir::scripted_model::Reply as ModelReply;
 use serde_json::{Value, json};
 
 use super::{BELL, BOAT, Bench, LAMP, answer, chunk_ids};
+use crate::support::dice::Dice;
 
 const RUNS: usize = 500;
 
-/// A small generator, the same on every machine.
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % most
-    }
-
     fn citations(&mut self, ids: &[i64]) -> Value {
         match self.below(8) {
             0 => json!([]),
@@ -29,7 +19,7 @@ impl Dice {
             3 => json!("all"),
             4 => json!([ids[0].to_string()]),
             5 => Value::Null,
-            _ => json!([ids[self.below(ids.len())], ids[0]]),
+            _ => json!([ids[self.index(ids.len())], ids[0]]),
         }
     }
 
