@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jsonschema::Validator;
 use serde_json::Value;
 
+use super::schema::{Mismatch, Validator};
 use super::task::{Fault, Items, Task};
 
 /// Maximum characters of an invalid value that are quoted back to the model.
@@ -94,9 +94,10 @@ fn bad<O>(faults: Vec<Fault>) -> Verdict<O> {
 fn judge_whole<T: Task>(task: &T, validator: &Validator, mut value: Value) -> Verdict<T::Output> {
     task.complete(&mut value);
     let faults: Vec<Fault> = validator
-        .iter_errors(&value)
+        .mismatches(&value)
+        .iter()
         .take(MAX_FAULTS)
-        .map(|error| Fault::whole(explain(&error)))
+        .map(|mismatch| Fault::whole(explain(mismatch)))
         .collect();
 
     if !faults.is_empty() {
@@ -131,17 +132,16 @@ fn judge_items<T: Task>(
     let mut broken: BTreeSet<usize> = BTreeSet::new();
 
     // All errors, because an invalid item that is overlooked would invalidate the others.
-    for error in validator.iter_errors(&value) {
-        let pointer = error.instance_path().to_string();
-        let Some(place) = place_in_list(&pointer, items.list) else {
-            return bad(vec![Fault::whole(explain(&error))]);
+    for mismatch in validator.mismatches(&value) {
+        let Some(place) = place_in_list(&mismatch.pointer, items.list) else {
+            return bad(vec![Fault::whole(explain(&mismatch))]);
         };
         broken.insert(place);
         if let Some(id) = value[items.list][place][items.id]
             .as_i64()
             .filter(|id| asked.contains(id))
         {
-            wrong.entry(id).or_insert_with(|| explain(&error));
+            wrong.entry(id).or_insert_with(|| explain(&mismatch));
         }
     }
 
@@ -264,13 +264,12 @@ fn place_in_list(pointer: &str, list: &str) -> Option<usize> {
         .ok()
 }
 
-fn explain(error: &jsonschema::ValidationError<'_>) -> String {
-    let place = error.instance_path().to_string();
-    let message: String = error.to_string().chars().take(MAX_QUOTED * 2).collect();
-    if place.is_empty() {
+fn explain(mismatch: &Mismatch) -> String {
+    let message: String = mismatch.message.chars().take(MAX_QUOTED * 2).collect();
+    if mismatch.pointer.is_empty() {
         message
     } else {
-        format!("at {place}: {message}")
+        format!("at {}: {message}", mismatch.pointer)
     }
 }
 

@@ -43,7 +43,6 @@ pub mod tasks;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jsonschema::Validator;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -58,6 +57,7 @@ pub use scoring::{ScoringError, ScoringServer};
 pub use session::Session;
 pub use task::{Fault, Items, Task};
 
+use self::schema::Validator;
 use crate::base::clock::{Clock, Timestamp};
 use crate::base::ids::JobId;
 use crate::config;
@@ -295,7 +295,7 @@ impl Llm {
     fn forms_of<T: Task>(&self, task: &T) -> Arc<Forms> {
         match task.own_schema() {
             Some(schema) => Arc::new(Forms {
-                validator: schema::exact_validator(&schema),
+                validator: Validator::new(schema.clone()),
                 schema,
             }),
             None => self.forms::<T>(),

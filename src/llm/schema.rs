@@ -5,8 +5,11 @@
 //! nothing else allowed, no lengths and ranges (each task checks those itself). A closed choice
 //! becomes an `enum` while it is small enough for the providers' limits.
 
-use jsonschema::Validator;
+mod validator;
+
 use serde_json::Value;
+
+pub use validator::{Mismatch, Validator};
 
 use super::task::Task;
 
@@ -32,28 +35,21 @@ pub fn of<T: Task>() -> Value {
     schema
 }
 
-/// The compiled schema for validation. The schema that providers receive requires every field; an
+/// The schema for validation. The one that providers receive requires every field; an
 /// answer may still omit a nullable field.
 pub fn validator(schema: &Value) -> Validator {
     let mut schema = schema.clone();
     relax(&mut schema);
-    jsonschema::validator_for(&schema)
-        .unwrap_or_else(|error| unreachable!("the schemas are checked by a test: {error}"))
+    Validator::new(schema)
 }
 
-/// The compiled schema of a task whose answers may have more fields.
+/// The schema for the validation of a task whose answers may have more fields.
 pub fn lenient_validator(schema: &Value) -> Validator {
     let mut schema = schema.clone();
     if let Some(fields) = schema.as_object_mut() {
         fields.shift_remove("additionalProperties");
     }
     validator(&schema)
-}
-
-/// The compiled form of a schema that is used as it is.
-pub fn exact_validator(schema: &Value) -> Validator {
-    jsonschema::validator_for(schema)
-        .unwrap_or_else(|error| unreachable!("the schemas are checked by tests: {error}"))
 }
 
 /// Restricts the string at `pointer` to these options, if providers support that many.
