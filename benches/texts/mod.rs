@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
+use memoir_embedded_model::{EmbeddedModel, Vocabulary};
 use memoir_index::highlight::Highlighter;
 use memoir_policy::built_in::BuiltIn;
 use memoir_policy::patterns::{CompiledPatterns, compile};
@@ -13,7 +14,7 @@ use memoir_policy::settings::Clipping;
 use memoir_policy::steps::{clip, deduplicate};
 use memoir_policy::time_limit::TimeLimit;
 use memoir_policy::{Candidate, Entry, MemoryType};
-use memoir_text::{framing, headings, sentences};
+use memoir_text::{framing, headings, presets, sentences};
 use strum::VariantArray as _;
 
 /// A kind of text of about so many bytes.
@@ -107,6 +108,11 @@ pub const FUNCTIONS: &[Function] = &[
         run: |text| Claims::new(text).contradicted_by(text).map_or(0, str::len),
         shapes: &[SENTENCES],
     },
+    Function {
+        name: "classification of a message",
+        run: classified,
+        shapes: &[NAMES],
+    },
 ];
 
 /// Texts of one kind of character.
@@ -121,6 +127,23 @@ pub const PLAIN: &[Shape] = &[
     ("only spaces", |size| " ".repeat(size)),
     ("only line breaks", |size| "\n".repeat(size)),
     ("only full stops", |size| ".".repeat(size)),
+];
+
+/// What a message may name or deny, again and again.
+pub const NAMES: &[Shape] = &[
+    ("names", |size| "Anna ".repeat(size / 5)),
+    ("particles of names", |size| {
+        format!("Anna {}", "de ".repeat(size / 3))
+    }),
+    ("denials", |size| "it isn't the lamp ".repeat(size / 18)),
+    ("words before numbers", |size| {
+        "order number is 5678 ".repeat(size / 21)
+    }),
+    ("ids", |size| {
+        (0..size / 7)
+            .map(|number| format!("#{number:05} "))
+            .collect()
+    }),
 ];
 
 /// Many ends of sentences, and what looks like them.
@@ -266,4 +289,22 @@ fn differing(text: &str, change: fn(usize, &str) -> String) -> usize {
     let other: Vec<String> = lines.map(|(place, line)| change(place, line)).collect();
     let names = ["a".to_owned(), "b".to_owned()];
     difference::unified(text, &other.join("\n"), &names).len()
+}
+
+/// The entities and topics of a message, with the terms of a preset.
+fn classified(text: &str) -> usize {
+    let preset = presets::built_in();
+    let list = |terms: &[presets::Term]| -> Vec<String> {
+        terms.iter().map(|term| term.name.to_owned()).collect()
+    };
+    let found = EmbeddedModel::enrich(
+        text,
+        &Vocabulary {
+            topics: &list(&preset.topics),
+            categories: &list(&preset.categories),
+            message_types: &list(&preset.message_types),
+            entity_types: &list(&preset.entity_types),
+        },
+    );
+    found.entities.len() + found.topics.len()
 }

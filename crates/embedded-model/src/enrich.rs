@@ -1,14 +1,20 @@
-//! Classifies messages by comparing their meaning with the words of the vocabulary. A clause in which
-//! the speaker rejects something ("I don't want a refund") does not count for what it rejects; one
-//! that reports that something has not happened ("It has not been shipped") does. Guarantees terms of the vocabulary only, and
-//! a confidence that says how near the best term is.
+//! Classifies messages by comparing their meaning with the words of the vocabulary: the names of its
+//! terms and, for terms of a preset, the words by which it is recognised. A clause that the speaker
+//! rejects does not count for what it rejects (`denials.rs`). Guarantees terms of the vocabulary only,
+//! and a confidence that says how near the best term is.
+
+use std::collections::HashSet;
 
 use memoir_text::catch_all::{CATCH_ALL, is_catch_all};
-use memoir_text::sentences;
+use memoir_text::presets::{Preset, Term};
 
 use super::Vocabulary;
+use super::denials;
+use super::entities::{self, Entity};
 use super::profile;
+use super::rank;
 use super::table::{self, Vector};
+use super::term_words::{Meaning, said_in};
 
 /// Similarity from which a term fits, and from which it surely does.
 const FITS: f32 = 0.42;
@@ -16,43 +22,6 @@ const SURE: f32 = 0.6;
 /// A further topic is not much farther than the best.
 const NEAR_BEST: f32 = 0.9;
 const MAX_TOPICS: usize = 3;
-/// Words that deny what follows in their clause.
-const DENIALS: [&str; 9] = [
-    "not", "no", "never", "without", "neither", "nor", "cannot", "isn", "none",
-];
-
-/// What a speaker wants or is there for; denied, the speaker rejects it. Everything else that is
-/// denied is an event or a state, and the message is about it.
-const WISHES: [&str; 22] = [
-    "want",
-    "wanted",
-    "wanting",
-    "wish",
-    "need",
-    "needed",
-    "require",
-    "ask",
-    "asking",
-    "asked",
-    "request",
-    "requesting",
-    "looking",
-    "seeking",
-    "interested",
-    "here",
-    "calling",
-    "writing",
-    "talking",
-    "intend",
-    "planning",
-    "trying",
-];
-/// Words that name the purpose of a message, directly after a denial.
-const PURPOSES: [&str; 3] = ["about", "for", "regarding"];
-/// A wish comes so many words after its denial: "not really here".
-const WISH_REACH: usize = 2;
-/// Speakers who name themselves.
-const SPEAKERS: [&str; 2] = ["i", "we"];
 
 /// What a message is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,21 +42,16 @@ pub struct Analyzed {
     pub time_scope: &'static str,
 }
 
-/// Something named in a message, with its type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entity {
-    pub kind: String,
-    pub value: String,
-}
-
+/// A clause with its meaning.
 struct Clause {
     vector: Vector,
+    stems: HashSet<String>,
     /// Whether the speaker rejects what it names.
     denied: bool,
 }
 
 pub fn classify(text: &str, terms: &Vocabulary<'_>) -> Classified {
-    let clauses = clauses(text);
+    let clauses = clauses(text, terms.topics);
     let found = topics(&clauses, terms);
     let best = found.first().map_or(0.0, |(_, like)| *like);
     let mut topics: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
@@ -96,24 +60,30 @@ pub fn classify(text: &str, terms: &Vocabulary<'_>) -> Classified {
     }
 
     let asks = text.trim_end().ends_with(['?', '？']);
-    let entities = entities(text, terms.entity_types);
+    let entities = entities::find(text, terms.entity_types);
     let importance = match (entities.is_empty(), text.split_whitespace().count()) {
         (false, _) => 0.6,
         (true, ..4) => 0.2,
         (true, _) => 0.5,
     };
 
+    // A question about a plan is no plan.
+    let said = |names: &[String], list: fn(&Preset) -> &[Term]| {
+        said_in(text, names, list).filter(|_| !asks).cloned()
+    };
+    let usual = if asks { "inquiry" } else { "conversation" };
+    let category = said(terms.categories, |preset| &preset.categories)
+        .unwrap_or_else(|| choose(&clauses, terms.categories, usual));
+    let message_type = if asks {
+        usual_term(&clauses, terms.message_types, "question")
+    } else {
+        said(terms.message_types, |preset| &preset.message_types)
+            .unwrap_or_else(|| choose(&clauses, terms.message_types, "statement"))
+    };
+
     Classified {
-        category: choose(
-            &clauses,
-            terms.categories,
-            if asks { "inquiry" } else { "conversation" },
-        ),
-        message_type: if asks {
-            usual_term(&clauses, terms.message_types, "question")
-        } else {
-            choose(&clauses, terms.message_types, "statement")
-        },
+        category,
+        message_type,
         topics,
         entities,
         importance,
@@ -125,15 +95,21 @@ pub fn classify(text: &str, terms: &Vocabulary<'_>) -> Classified {
     }
 }
 
+/// Whether a topic fits, and not only the one for everything else.
+pub fn fits(text: &str, terms: &Vocabulary<'_>) -> bool {
+    let found = topics(&clauses(text, terms.topics), terms);
+    found.iter().any(|(name, _)| !is_catch_all(name))
+}
+
 pub fn analyze(query: &str, terms: &Vocabulary<'_>) -> Analyzed {
-    let found = topics(&clauses(query), terms);
+    let found = topics(&clauses(query, terms.topics), terms);
     let topics = found.into_iter().filter(|(_, like)| *like >= SURE);
     Analyzed {
         topics: topics
             .map(|(name, _)| name)
             .filter(|name| name != CATCH_ALL)
             .collect(),
-        entities: entities(query, terms.entity_types),
+        entities: entities::find(query, terms.entity_types),
         time_scope: time_scope(query),
     }
 }
@@ -142,11 +118,11 @@ pub fn analyze(query: &str, terms: &Vocabulary<'_>) -> Analyzed {
 fn topics(clauses: &[Clause], terms: &Vocabulary<'_>) -> Vec<(String, f32)> {
     let mut found: Vec<(String, f32)> = Vec::new();
     for name in terms.topics {
-        let own = meaning(name);
+        let own = Meaning::of_topic(name);
         let nearest = |denied: bool| {
             let those = clauses.iter().filter(|clause| clause.denied == denied);
             those
-                .map(|clause| table::dot(&own, &clause.vector))
+                .map(|clause| own.likeness(&clause.vector, &clause.stems))
                 .fold(0.0, f32::max)
         };
 
@@ -173,11 +149,11 @@ fn choose(clauses: &[Clause], terms: &[String], usual: &str) -> String {
 
 /// The term that what the speaker does not reject is most similar to.
 fn nearest<'t>(clauses: &[Clause], terms: &'t [String]) -> Option<(f32, &'t String)> {
+    let meanings: Vec<(Vector, &String)> = terms.iter().map(|name| (meaning(name), name)).collect();
     let said = clauses.iter().filter(|clause| !clause.denied);
     let near = said.flat_map(|clause| {
-        terms
-            .iter()
-            .map(|name| (table::dot(&meaning(name), &clause.vector), name))
+        let each = meanings.iter();
+        each.map(|(own, name)| (table::dot(own, &clause.vector), *name))
     });
 
     near.reduce(|best, next| if next.0 > best.0 { next } else { best })
@@ -197,103 +173,17 @@ fn meaning(name: &str) -> Vector {
     profile::vector_of(&name.replace(['_', '-'], " "))
 }
 
-/// The clauses of a text, each with its meaning and whether it rejects what it names.
-fn clauses(text: &str) -> Vec<Clause> {
-    let parts = sentences::split(text)
-        .into_iter()
-        .flat_map(|sentence| sentence.split([',', ';', ':', '—', '–']))
-        .flat_map(|part| part.split(" but "))
-        .filter(|part| !part.trim().is_empty());
-
-    parts
-        .map(|part| Clause {
-            vector: profile::vector_of(part),
-            denied: rejects(part),
-        })
-        .collect()
-}
-
-/// Whether the speaker of a clause rejects what it names: it begins with a denial ("No refund"),
-/// denies a purpose ("This is not about the refund"), or denies a wish of the speaker.
-fn rejects(part: &str) -> bool {
-    let lower = part.to_lowercase().replace('’', "'");
-    let words: Vec<&str> = lower
-        .split(|c: char| !c.is_alphanumeric() && c != '\'')
-        .filter(|word| !word.is_empty())
-        .collect();
-    let Some(at) = words.iter().position(|word| is_denial(word)) else {
-        return false;
-    };
-
-    let (before, after) = (&words[..at], &words[at + 1..]);
-    let has_purpose = after.first().is_some_and(|word| PURPOSES.contains(word));
-    let speaks = before.iter().any(|word| {
-        let subject = word.split('\'').next().unwrap_or_default();
-        SPEAKERS.contains(&subject)
-    });
-    let mut near = after.iter().take(WISH_REACH);
-
-    before.is_empty() || has_purpose || speaks && near.any(|word| WISHES.contains(word))
-}
-
-fn is_denial(word: &str) -> bool {
-    DENIALS.contains(&word) || word.ends_with("n't")
-}
-
-/// Things that a text names by their form.
-fn entities(text: &str, types: &[String]) -> Vec<Entity> {
-    let mut found: Vec<Entity> = Vec::new();
-    let offered = |kind: &str| types.iter().any(|one| one == kind);
-    for word in text.split_whitespace() {
-        let word = word
-            .trim_matches(|c: char| ",;:!?()[]\"'“”".contains(c))
-            .trim_end_matches('.');
-        let kind = kind_of(word).filter(|kind| offered(kind));
-        if let Some(kind) = kind
-            && !found.iter().any(|entity| entity.value == word)
-        {
-            found.push(Entity {
-                kind: kind.to_owned(),
-                value: word.to_owned(),
-            });
-        }
-    }
-
-    found
-}
-
-fn kind_of(word: &str) -> Option<&'static str> {
-    let digits = word.chars().filter(char::is_ascii_digit).count();
-    let rest = |first: char| word.strip_prefix(first);
-    if rest('#').is_some_and(|rest| {
-        digits > 0 && rest.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-    }) {
-        return Some("order_id");
-    }
-
-    if word.starts_with(['$', '€', '£', '¥']) && digits > 0 {
-        return Some("amount");
-    }
-
-    let mail = word
-        .split_once('@')
-        .is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
-    if mail {
-        return Some("email");
-    }
-
-    let parts: Vec<&str> = word.split('-').collect();
-    if let [year, month, day] = parts.as_slice()
-        && (year.len(), month.len(), day.len()) == (4, 2, 2)
-        && digits == 8
-    {
-        return Some("date");
-    }
-
-    let dials = word
-        .chars()
-        .all(|c| c.is_ascii_digit() || "+-()".contains(c));
-    (dials && digits >= 9 && word.starts_with('+')).then_some("phone")
+/// The clauses of a text, each with its meaning and whether it is rejected.
+fn clauses(text: &str, topics: &[String]) -> Vec<Clause> {
+    let stems: HashSet<String> = topics.iter().flat_map(|name| rank::stems(name)).collect();
+    let is_topic = |word: &str| stems.contains(&rank::stem(word));
+    let all = denials::clauses(text, is_topic).into_iter();
+    all.map(|clause| Clause {
+        vector: profile::vector_of(clause.text),
+        stems: rank::stems(clause.text),
+        denied: clause.denied,
+    })
+    .collect()
 }
 
 /// The time that a question names.
@@ -384,36 +274,6 @@ mod tests {
             (found.topics, found.confidence),
             (vec!["ships".to_owned()], "low")
         );
-    }
-
-    #[test]
-    fn a_speaker_rejects_what_they_do_not_want() {
-        for clause in [
-            "I don't want a refund",
-            "I'm not here about the refund",
-            "we are not really looking for a refund",
-            "I never asked for a refund",
-            "this is not about billing",
-            "No refund please",
-            "not a return",
-            "don’t cancel my order",
-        ] {
-            assert!(rejects(clause), "{clause}");
-        }
-
-        for clause in [
-            "My parcel has not been shipped yet",
-            "I cannot log in to my account",
-            "I have not received my refund",
-            "The payment didn't go through",
-            "I have no access to my account",
-            "I need to know why it was never delivered",
-            "it won't let me request a return",
-            "the lamp doesn't work after the update",
-            "I want a refund",
-        ] {
-            assert!(!rejects(clause), "{clause}");
-        }
     }
 
     #[test]

@@ -16,8 +16,12 @@ mod clean;
 mod collection;
 mod contents;
 mod dates;
+mod denials;
 mod distinctive_nouns;
 mod enrich;
+mod entities;
+mod entity_names;
+mod entity_values;
 mod facts;
 mod fits;
 mod frame;
@@ -30,10 +34,13 @@ mod names;
 mod outline;
 mod phrase_words;
 mod phrases;
+#[cfg(test)]
+mod preset_tests;
 mod profile;
 mod question;
 mod quotation;
 mod rank;
+mod recurring_words;
 mod rename;
 mod sample_pairs;
 mod sections;
@@ -43,6 +50,7 @@ mod siblings;
 mod sketch;
 mod summarize;
 mod table;
+mod term_words;
 mod title;
 mod tokens;
 mod topics;
@@ -52,7 +60,8 @@ mod words;
 
 pub use answer::NOTHING as NOT_FOUND;
 pub use contents::{CategoryContents, SampleText};
-pub use enrich::{Analyzed, Classified, Entity};
+pub use enrich::{Analyzed, Classified};
+pub use entities::Entity;
 pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
 
@@ -221,6 +230,19 @@ impl EmbeddedModel {
     #[must_use]
     pub fn enrich(text: &str, terms: &Vocabulary<'_>) -> Classified {
         enrich::classify(text, terms)
+    }
+
+    /// Whether a topic of a vocabulary fits a message, and not only the one for everything else.
+    #[must_use]
+    pub fn fits(text: &str, terms: &Vocabulary<'_>) -> bool {
+        enrich::fits(text, terms)
+    }
+
+    /// For each message a term that it has in common with others and that the vocabulary lacks, if
+    /// there is one.
+    #[must_use]
+    pub fn propose_terms(messages: &[&str], known: &[String]) -> Vec<Option<String>> {
+        recurring_words::propose(messages, known)
     }
 
     /// What a question is about, in the words of a vocabulary.

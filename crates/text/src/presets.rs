@@ -1,6 +1,7 @@
 //! Vocabularies to choose from, one text file each: a line that says for whom, the names of the
-//! lists, and below each its terms, with the words by which the embedded model recognises them. A
-//! language model needs no such words.
+//! lists, and below each its terms, with the words by which the embedded model recognises topics, and
+//! phrases, separated by commas, by which it recognises other terms. A language model needs neither.
+//! What lists share is recognised alike in all presets.
 
 use std::sync::LazyLock;
 
@@ -16,7 +17,7 @@ pub struct Preset {
     pub entity_types: Vec<Term>,
 }
 
-/// A term, and words that show that a text is about it.
+/// A term, and words or phrases that show that it fits a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
     pub name: &'static str,
