@@ -11,14 +11,14 @@ use serde_json::json;
 use super::Conversation;
 use super::messages_per_call::MessagesPerCall;
 use crate::base::ids::memory_group;
-use crate::config::llm::LOCAL;
+use crate::config::llm::{EMBEDDED, LOCAL};
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::llm::tasks::enrich::{ClassifiedMessage, EnrichMany, EnrichOne, NamedEntity};
 use crate::llm::{LlmError, Session};
 use crate::model::call::CallContext;
 use crate::model::job::{Lane, NewJob, Record};
 use crate::model::llm_call::LlmCall;
-use crate::model::memory::{Classification, EnrichmentState, Memory};
+use crate::model::memory::{Classification, EnrichmentState, LOW_CONFIDENCE, Memory};
 use crate::model::vocabulary::Vocabulary;
 
 /// The name of this kind of job.
@@ -98,6 +98,8 @@ impl Conversation {
             .job_session(context.call_now(), context.id(), context.is_first_run())
             .await?;
         let (mut done, mut failed) = (0, 0);
+        // The user for whom the embedded model found messages that fit no topic.
+        let mut unfit: Option<String> = None;
         // So many of the next messages were left out of an answer and are asked about one by one.
         let mut alone = left_out_before(context);
         loop {
@@ -130,6 +132,10 @@ impl Conversation {
                 Err(Unclassified::TooSlow(error)) => return Err(error.into()),
                 Err(Unclassified::Job(error)) => return Err(error),
             };
+            if found.model == EMBEDDED && found.has_unfit() {
+                unfit = messages.first().map(|message| message.user_id.clone());
+            }
+
             let left_out = found.left_out();
             if alone > 0 {
                 alone -= 1;
@@ -143,6 +149,11 @@ impl Conversation {
             done += ok;
             failed += bad;
             context.report("enriching", json!({"messages": done, "failed": failed}));
+        }
+
+        if let Some(user_id) = unfit {
+            let vocabulary = self.vocabulary(&context.call_now()).await?;
+            self.propose_topics(context, &user_id, &vocabulary).await?;
         }
 
         // Its calls must be recorded before it ends.
@@ -357,6 +368,12 @@ impl Found {
             model: String::new(),
             messages: vec![None],
         }
+    }
+
+    /// Whether no topic fits one of them.
+    fn has_unfit(&self) -> bool {
+        let mut found = self.messages.iter().flatten();
+        found.any(|one| one.confidence == LOW_CONFIDENCE)
     }
 
     /// How many messages have no usable answer, if others have one: the model can classify, but not

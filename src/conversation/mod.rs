@@ -3,7 +3,7 @@
 //!
 //! `threads` and `messages` store what is said, `memories` what is known about a user, and
 //! `correcting` lets a user correct how either was classified. `vocabulary` holds the closed lists
-//! that `enrichment` classifies with and `intent` asks with; after a change of preset, `reclassifying`
+//! that `enrichment` classifies with and `intent` asks with, and `proposing` finds terms that they lack; after a change of preset, `reclassifying`
 //! has stored messages classified again. `context` finds memories by search and by
 //! what lasts (`context_auto`) and writes them as text that fills its budget (`context_text`), and says
 //! which of them contradict each other (`conflicts`). By request it runs the `stages` or a search
@@ -29,6 +29,7 @@ pub mod lexicon;
 pub mod memories;
 pub mod messages;
 mod messages_per_call;
+mod proposing;
 mod reader_jobs;
 mod reclassifying;
 mod redacting;

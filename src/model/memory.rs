@@ -13,6 +13,9 @@ use memoir_text::hash::sha256_hex;
 /// The category of preferences. It is reserved: no model is offered it.
 pub const USER_PREFERENCE: &str = "user_preference";
 
+/// The confidence of a classification that found no fitting term.
+pub const LOW_CONFIDENCE: &str = "low";
+
 /// Seconds until a memory is no longer short-term, and until it is long-term.
 const SHORT_SECONDS: i64 = 24 * 60 * 60;
 const MID_SECONDS: i64 = 30 * SHORT_SECONDS;

@@ -4,7 +4,7 @@ use sqlx::Row as _;
 
 use super::dialect::BindAll as _;
 use super::memories::COLUMNS;
-use super::rows::{Stored as _, row};
+use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
@@ -28,7 +28,43 @@ row! {
     ClassifiedBefore as "m." { seq, id, user_id }
 }
 
+/// What a user said, and how it was classified.
+#[derive(Debug)]
+pub struct Said {
+    pub id: String,
+    /// Its beginning.
+    pub content: String,
+    pub confidence: Option<String>,
+    pub suggested_topic: Option<String>,
+    pub vocabulary_version: Option<String>,
+    pub enrichment_model: Option<String>,
+}
+
+row! {
+    Said as "m." { id, confidence, suggested_topic, vocabulary_version, enrichment_model }
+    from row "SUBSTR(m.content, 1, 2000) AS content" { content: get(row, "content")? }
+}
+
 impl Store {
+    /// The last messages of a user's own, newest first.
+    pub async fn list_said(
+        &self,
+        space: &Space,
+        user_id: &str,
+        limit: usize,
+    ) -> Result<Vec<Said>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM memories m WHERE m.space = ? AND m.user_id = ? AND m.type = 'message' AND m.role = 'user' \
+             ORDER BY m.created_at DESC, m.seq DESC LIMIT {limit}",
+            Said::COLUMNS
+        );
+        self.read_all("list_said", || {
+            let query = self.composed(&sql);
+            query.bind(space.as_str()).bind(user_id.to_owned())
+        })
+        .await
+    }
+
     /// The frequent suggestions of a space, most frequent first.
     pub async fn list_suggestions(
         &self,

@@ -204,10 +204,19 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "workbench",
         ],
     ),
-    // The outline of a source and the name of a category are computed without a call.
+    // The outline of a source, the name of a category and terms that a vocabulary lacks are computed
+    // without a call; the command line tells which preset fits an import.
     (
         "memoir_embedded_model",
-        &["categories", "erasure", "ingestion", "llm", "search"],
+        &[
+            "categories",
+            "cli",
+            "conversation",
+            "erasure",
+            "ingestion",
+            "llm",
+            "search",
+        ],
     ),
     (
         "memoir_index",

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::framed;
 use crate::llm::{Fault, Items, Task, schema};
-use crate::model::memory::Entity;
+use crate::model::memory::{Entity, LOW_CONFIDENCE};
 use crate::model::vocabulary::Terms;
 
 /// Messages of one call.
@@ -21,7 +21,7 @@ const MAX_ENTITIES: usize = 50;
 /// Entities of one message for a model whose lists must be limited.
 const MAX_BOUND_ENTITIES: usize = 5;
 const MAX_VALUE_CHARS: usize = 300;
-const CONFIDENCES: [&str; 3] = ["high", "medium", "low"];
+const CONFIDENCES: [&str; 3] = ["high", "medium", LOW_CONFIDENCE];
 
 const TOOL: &str = "classify_message";
 const DESCRIPTION: &str = "Classify a message with topics, category, and entities. \
@@ -228,7 +228,7 @@ fn settle(mut found: ClassifiedMessage) -> ClassifiedMessage {
         new
     });
 
-    let low = found.confidence == "low";
+    let low = found.confidence == LOW_CONFIDENCE;
     let usable = |name: Option<String>| {
         let name = name.map(|name| name.trim().to_owned()).filter(|_| low)?;
         let fits = !name.is_empty() && name.chars().count() <= MAX_SUGGESTION_CHARS;

@@ -36,7 +36,7 @@ async function suggestionList(place, kind, changed, signal) {
     [["topic", "topics"], ["category", "categories"]].map(([value, label]) => h("option", { value, selected: value === kind }, label)));
   const out = h("div");
   put(place, h("div.row.between", h("h2", "Suggestions"), pick), h("p.muted", "Terms that models suggested because the lists lack them. Approving one adds it to the list and to those messages."), out);
-  await load(out, get(query("/v1/vocabulary/suggestions", { kind }), { signal }), ({ items }) => (items.length === 0 ? h("p.empty", "No term is missing. Only language models suggest terms; the embedded model does not.")
+  await load(out, get(query("/v1/vocabulary/suggestions", { kind }), { signal }), ({ items }) => (items.length === 0 ? h("p.empty", "No term is missing. The embedded model suggests words that recur, if a third of a user’s messages fit no topic.")
     : h("ol.plain.suggestions", items.map((item) => suggestionItem(item, changed, signal)))));
 }
 

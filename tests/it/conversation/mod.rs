@@ -13,6 +13,7 @@ mod kills;
 mod layers;
 mod plans;
 mod presets;
+mod proposing;
 mod retention;
 mod searching;
 mod storing;
