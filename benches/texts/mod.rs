@@ -140,9 +140,8 @@ pub const NAMES: &[Shape] = &[
         "order number is 5678 ".repeat(size / 21)
     }),
     ("ids", |size| {
-        (0..size / 7)
-            .map(|number| format!("#{number:05} "))
-            .collect()
+        let one = |number| format!("#{number:05} ");
+        (0..size / 7).map(one).collect()
     }),
 ];
 

@@ -1,5 +1,6 @@
 //! `memoir chat`: imports conversations from files.
 
+mod fitting;
 mod formats;
 mod times;
 mod whatsapp;
@@ -9,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use memoir_text::hash::sha256_hex;
+use memoir_text::presets;
 use serde_json::{Value, json};
 
+use self::fitting::{Better, better_than_built_in};
 use self::formats::{Chat, ChatMessage, Format, KNOWN};
 use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime};
@@ -73,6 +76,8 @@ struct Imported {
     stored: u64,
     duplicates: u64,
     skipped: usize,
+    /// A preset that fits the messages better than the built-in vocabulary, if that is in force.
+    better: Option<Better>,
 }
 
 pub fn run(command: &Command, origin: &Origin) -> Result<(), CommandError> {
@@ -90,16 +95,19 @@ pub fn run(command: &Command, origin: &Origin) -> Result<(), CommandError> {
         stored,
         duplicates,
         skipped,
+        better,
     } = imported;
     print(&if arguments.json {
         let result = json!({
             "threads": threads, "stored": stored, "duplicates": duplicates, "skipped": skipped,
+            "suggested_preset": better.map(|better| better.preset),
         });
         format!("{result}\n")
     } else {
+        let advice = better.map(|better| advice(&better)).unwrap_or_default();
         format!(
             "{threads} thread(s): {stored} message(s) stored, {duplicates} already there, \
-             {skipped} skipped\n"
+             {skipped} skipped\n{advice}"
         )
     });
     Ok(())
@@ -141,7 +149,10 @@ async fn import(
 ) -> anyhow::Result<Imported> {
     let user = arguments.user.as_deref().unwrap_or("default");
     let undated = modified(&arguments.file);
-    let mut imported = Imported::default();
+    let mut imported = Imported {
+        better: better_preset(client, arguments, &chats).await?,
+        ..Imported::default()
+    };
     let count = chats.len();
     for (number, chat) in (1..).zip(chats) {
         let thread = open_thread(client, user, &chat).await?;
@@ -167,6 +178,42 @@ async fn import(
 
     progress("");
     Ok(imported)
+}
+
+/// A preset that fits what the user says in the chats better than the vocabulary in force, if that is
+/// the built-in one.
+async fn better_preset(
+    client: &Client,
+    arguments: &Arguments,
+    chats: &[Chat],
+) -> anyhow::Result<Option<Better>> {
+    if arguments.no_enrich {
+        return Ok(None);
+    }
+
+    let messages = chats.iter().flat_map(|chat| &chat.messages);
+    let own = messages.filter(|message| role(message, arguments.me.as_deref()) == "user");
+    let own: Vec<&str> = own.map(|message| message.content.as_str()).collect();
+    let Some(better) = better_than_built_in(&own) else {
+        return Ok(None);
+    };
+
+    let vocabulary = client.get("/v1/vocabulary").await?;
+    let is_built_in = vocabulary["preset"] == presets::built_in().name;
+    Ok(is_built_in.then_some(better))
+}
+
+/// How to choose a better preset.
+fn advice(better: &Better) -> String {
+    let Better {
+        preset,
+        fitting,
+        read,
+    } = better;
+    format!(
+        "The built-in vocabulary is for customer support and fits {fitting} of {read} messages. The preset {preset} fits \
+         more:\n  POST /v1/admin/vocabulary/preset {{\"name\": \"{preset}\"}}, or \"Choose a preset\" on the page Vocabulary\n"
+    )
 }
 
 /// The thread of a chat. Its id comes from the user and the chat, so that a second import finds it.

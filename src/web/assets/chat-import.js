@@ -2,9 +2,9 @@
 // browser; what it contains is shown first and stored when you say so. Messages with a time are stored once, so an
 // import can be repeated.
 
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { count, h, number, put } from "./dom.js";
-import { field, problem, toast, whileBusy } from "./parts.js";
+import { failed, field, problem, toast, whileBusy } from "./parts.js";
 
 const AT_ONCE = 500;
 const KNOWN = "memoir imports JSON Lines or JSON with role and content, exports of ChatGPT and Claude, and WhatsApp text. Unpack a ZIP file first.";
@@ -156,6 +156,7 @@ export function importPanel(user, after) {
       if (!chats.length) throw unreadable(`${file.name} contains no messages that memoir understands.`);
       put(out, offer(chats, user, () => {
         put(out);
+        presetNote().then((note) => out.childElementCount === 0 && put(out, note), failed);
         panel.querySelector("button").focus();
         after();
       }));
@@ -185,6 +186,12 @@ export function importPanel(user, after) {
     panel.scrollIntoView({ block: "nearest" });
   });
   return panel;
+}
+
+/** Where to choose a vocabulary that fits better, if the built-in one is in use. */
+async function presetNote() {
+  const { preset } = await get("/v1/vocabulary");
+  return preset === "support" && h("p.muted", "Messages are classified with the vocabulary for customer support. If that does not fit them, ", h("a", { href: "#/vocabulary" }, "choose a preset"), ".");
 }
 
 /** What the file contains, and the button that stores it. */

@@ -7,15 +7,21 @@ use memoir::scripted_model::Reply as ModelReply;
 use serde_json::{Value, json};
 
 use super::Desk;
+use crate::support::app::TestApp;
 use crate::support::database::TestDatabase;
 use crate::support::ingest::count;
 
 fn import(desk: &Desk, file: &std::path::Path, more: &[&str]) -> (bool, String, String) {
-    let server = format!("http://{}", desk.app.address);
+    let more: Vec<&str> = ["--no-enrich"].iter().chain(more).copied().collect();
+    import_into(&desk.app, file, &more)
+}
+
+fn import_into(app: &TestApp, file: &std::path::Path, more: &[&str]) -> (bool, String, String) {
+    let server = format!("http://{}", app.address);
     let output = Command::new(env!("CARGO_BIN_EXE_memoir"))
         .args(["chat", "import"])
         .arg(file)
-        .args(["--user", "ann", "--no-enrich", "--server", &server])
+        .args(["--user", "ann", "--server", &server])
         .args(more)
         .env_clear()
         .output()
@@ -105,6 +111,59 @@ async fn a_chat_between_people_keeps_who_spoke() {
         assert!(problem.contains(word), "{problem}");
     }
     desk.app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_suggests_the_preset_that_fits_better_than_the_built_in_vocabulary() {
+    let app = TestApp::on(TestDatabase::sqlite(), &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let import = |name: &str, texts: &[&str], more: &[&str]| {
+        let file = folder.path().join(name);
+        let lines = texts
+            .iter()
+            .map(|text| json!({"role": "user", "content": text}).to_string());
+        std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+        let (succeeded, told, problem) = import_into(&app, &file, more);
+        assert!(succeeded, "{problem}");
+        told
+    };
+    let life = [
+        "My grandson lost his first tooth.",
+        "I boiled twelve jars of plum jam.",
+        "The doctor changed my blood pressure pills.",
+        "Our dog is afraid of thunderstorms.",
+        "We hiked across the moor on Saturday.",
+        "I am reading a novel about Vikings.",
+    ];
+    let told = import("life.jsonl", &life, &[]);
+    let call = r#"POST /v1/admin/vocabulary/preset {"name": "personal"}"#;
+    assert!(
+        told.contains(call) && told.contains("of 6 messages"),
+        "{told}"
+    );
+    let told = import("again.jsonl", &life, &["--json"]);
+    let result: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(result["suggested_preset"], "personal", "{told}");
+
+    let customers = [
+        "I want a refund for the lamp.",
+        "When is the shipping of my order?",
+        "My payment failed.",
+        "How do I cancel the subscription?",
+        "Where do I find my billing address?",
+    ];
+    let told = import("customers.jsonl", &customers, &[]);
+    assert!(!told.contains("preset"), "{told}");
+    let told = import("quiet.jsonl", &life, &["--no-enrich"]);
+    assert!(!told.contains("preset"), "{told}");
+
+    // A vocabulary that was chosen is not questioned.
+    let chosen = json!({"name": "project"});
+    app.post("/v1/admin/vocabulary/preset", &chosen).await;
+    let told = import("later.jsonl", &life, &["--json"]);
+    let result: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(result["suggested_preset"], Value::Null, "{told}");
+    app.finish().await;
 }
 
 #[tokio::test]
