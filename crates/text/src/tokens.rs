@@ -11,6 +11,7 @@
 //! in a quarter of the time, and knows more vocabularies, but it is young.
 
 mod known_words;
+mod vocabulary;
 
 use std::sync::LazyLock;
 
@@ -111,10 +112,10 @@ impl TokenCounter {
     /// Encodings that differ only in their special tokens share a vocabulary.
     fn encoder(self) -> &'static CoreBPE {
         match self.encoding {
-            Tokenizer::O200kBase | Tokenizer::O200kHarmony => tiktoken_rs::o200k_base_singleton(),
-            Tokenizer::Cl100kBase => tiktoken_rs::cl100k_base_singleton(),
-            Tokenizer::P50kBase | Tokenizer::P50kEdit => tiktoken_rs::p50k_base_singleton(),
-            Tokenizer::R50kBase | Tokenizer::Gpt2 => tiktoken_rs::r50k_base_singleton(),
+            Tokenizer::O200kBase | Tokenizer::O200kHarmony => &vocabulary::O200K_BASE,
+            Tokenizer::Cl100kBase => &vocabulary::CL100K_BASE,
+            Tokenizer::P50kBase | Tokenizer::P50kEdit => &vocabulary::P50K_BASE,
+            Tokenizer::R50kBase | Tokenizer::Gpt2 => &vocabulary::R50K_BASE,
         }
     }
 
