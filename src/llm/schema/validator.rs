@@ -193,14 +193,11 @@ impl Check {
         let properties = rules.get("properties").and_then(Value::as_object);
         let mut unexpected = Vec::new();
         for (name, value) in fields {
-            match (
-                properties.and_then(|properties| properties.get(name)),
-                rules.get("additionalProperties"),
-            ) {
-                (Some(schema), _) => self.part(name, schema, value),
-                (None, Some(Value::Bool(false))) => unexpected.push(format!("'{name}'")),
-                (None, Some(schema)) => self.part(name, schema, value),
-                (None, None) => {}
+            let own = properties.and_then(|properties| properties.get(name));
+            match own.or_else(|| rules.get("additionalProperties")) {
+                Some(Value::Bool(false)) if own.is_none() => unexpected.push(format!("'{name}'")),
+                Some(schema) => self.part(name, schema, value),
+                None => {}
             }
         }
 
