@@ -15,11 +15,13 @@ use crate::base::ids::Space;
 use crate::model::call::CallContext;
 use crate::store::{PolicyRow, Store, StoreError};
 
-/// The policy that `/v1/admin/memory-settings` changes.
+/// The policy that is used, read and changed if a request names no other.
 pub const RETRIEVAL: &str = "retrieval";
 /// Its versions before any change, which no row holds: as it was first published, and the defaults.
 const PUBLISHED: i64 = 0;
 const DEFAULT: i64 = 1;
+/// The version of any other policy before its first change.
+const BEFORE_FIRST: i64 = 0;
 /// Compiled policies that are kept.
 const MAX_COMPILED: usize = 256;
 
@@ -179,15 +181,25 @@ impl MemoryPolicies {
     }
 
     /// The current settings, without their patterns: what is stored may have become invalid, and
-    /// must still be replaceable.
-    async fn uncompiled(&self, space: &Space) -> Result<PolicyVersion, PolicyError> {
-        match self.store.find_policy(space, RETRIEVAL, None).await? {
-            Some(row) => Ok(version(row)?),
-            None => Ok(built_in(DEFAULT)?.into()),
+    /// must still be replaceable. A policy that does not exist yet begins with the defaults.
+    async fn uncompiled(&self, space: &Space, name: &str) -> Result<PolicyVersion, PolicyError> {
+        if let Some(row) = self.store.find_policy(space, name, None).await? {
+            return Ok(version(row)?);
         }
+
+        let defaults = PolicyVersion::from(built_in(DEFAULT)?);
+        Ok(if name == RETRIEVAL {
+            defaults
+        } else {
+            PolicyVersion {
+                name: name.to_owned(),
+                version: BEFORE_FIRST,
+                ..defaults
+            }
+        })
     }
 
-    /// Stores changed settings as the next version of the retrieval policy. `edit` makes them of the
+    /// Stores changed settings as the next version of a policy. `edit` makes them of the
     /// current ones; it is called again if somebody else was faster. The condition on the current
     /// ones is checked last: invalid settings are invalid, whatever the condition says.
     ///
@@ -196,11 +208,12 @@ impl MemoryPolicies {
     pub async fn change(
         &self,
         call: &CallContext,
+        name: &str,
         condition: impl Fn(&PolicyVersion) -> bool,
         edit: impl Fn(&PolicyVersion) -> Result<Settings, PolicyError>,
     ) -> Result<StoredPolicy, PolicyError> {
         loop {
-            let current = self.uncompiled(&call.space).await?;
+            let current = self.uncompiled(&call.space, name).await?;
             let settings = edit(&current)?;
             let body = serde_json::to_string(&settings).map_err(|error| StoreError::Broken {
                 cause: error.to_string(),
@@ -212,17 +225,11 @@ impl MemoryPolicies {
 
             let added = self
                 .store
-                .add_policy_version(
-                    &call.space,
-                    (RETRIEVAL, version),
-                    RETRIEVAL,
-                    &body,
-                    call.now,
-                )
+                .add_policy_version(&call.space, (name, version), RETRIEVAL, &body, call.now)
                 .await?;
             if added {
                 return Ok(StoredPolicy {
-                    name: RETRIEVAL.to_owned(),
+                    name: name.to_owned(),
                     version,
                     policy,
                     created_at: Some(call.now),

@@ -234,6 +234,47 @@ async fn single_settings_change_alone_and_only_if_nobody_was_faster() {
 }
 
 #[tokio::test]
+async fn a_space_has_policies_of_other_names() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let named = format!("{PATH}?policy=short-answers");
+        app.get(&named).await.assert_problem(404, "not_found");
+        for (version, top_k) in [(1, 2), (2, 3)] {
+            let body = json!({"retrieval": {"topK": top_k}});
+            let changed = send(app.request(Method::PATCH, &named).json(&body)).await;
+            assert_eq!(changed.status, 200, "{}", changed.text);
+            let changed = changed.json();
+            let seen = [&changed["name"], &changed["version"]];
+            assert_eq!(seen, [&json!("short-answers"), &json!(version)]);
+            assert_eq!(app.get(&named).await.json(), changed);
+        }
+
+        // The one that requests use without a name is not touched, and both are listed.
+        assert_eq!(app.get(PATH).await.json()["version"], 1);
+        let listed = app.get("/v1/policies").await.json();
+        let mut names: Vec<&str> = listed["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, ["retrieval", "short-answers"]);
+        let ask = json!({"policy": "short-answers@1", "query": "tea", "candidates": []});
+        let tried = app.post("/v1/policies/try", &ask).await;
+        assert_eq!(tried.json()["policy"], "short-answers@1", "{}", tried.text);
+
+        for wrong in ["", "Short", "retrieval@1", "a/b"] {
+            let path = format!("{PATH}?policy={wrong}");
+            let body = json!({"retrieval": {"topK": 2}});
+            let refused = send(app.request(Method::PATCH, &path).json(&body)).await;
+            refused.assert_problem(422, "invalid_request");
+        }
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn stored_settings_that_are_no_longer_valid_can_be_replaced() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;

@@ -8,14 +8,14 @@ use memoir_policy::settings::{Interleaving, Redaction, Retrieval};
 use memoir_text::field_error::FieldError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::http::auth::{Admin, Caller};
 use crate::http::error::ApiError;
 use crate::http::etag;
-use crate::http::extract::JsonBody;
+use crate::http::extract::{JsonBody, QueryParams};
 use crate::http::routes::policies::PolicyResponse;
-use crate::memory_retrieval::{MemoryPolicies, PolicyError, PolicyVersion};
+use crate::memory_retrieval::{MemoryPolicies, PolicyError, PolicyName, PolicyVersion, RETRIEVAL};
 
 /// New settings; a section or field that is omitted gets its default.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -34,38 +34,63 @@ pub struct MemorySettingsRequest {
     pub created_at: Option<String>,
 }
 
+/// Which policy is meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct MemorySettingsQuery {
+    /// The policy; `retrieval` if omitted, which every request uses that names no other. The first
+    /// change of a new name creates a policy from the defaults.
+    #[param(min_length = 1, max_length = 64, pattern = "^[a-z0-9_-]+$")]
+    policy: Option<String>,
+}
+
+impl MemorySettingsQuery {
+    fn name(self) -> Result<PolicyName, ApiError> {
+        let name = self.policy.unwrap_or_else(|| RETRIEVAL.to_owned());
+        let parsed = name.parse().ok();
+        parsed
+            .filter(|name: &PolicyName| name.version.is_none())
+            .ok_or_else(|| {
+                let rule = "must be 1 to 64 characters of a-z, 0-9, _ and -, without a version";
+                ApiError::invalid_field("policy", rule)
+            })
+    }
+}
+
 /// Get the memory settings
 ///
-/// Returns the current version of the policy `retrieval`, which `POST /v1/memory/retrieve` uses
-/// unless the request names another version.
+/// Returns the current version of a policy: of `retrieval`, which `POST /v1/memory/retrieve` uses
+/// unless the request names another, or of the one named.
 #[utoipa::path(
     get, path = "/v1/admin/memory-settings", tag = "memory", operation_id = "get_memory_settings",
-    params(("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
+    params(MemorySettingsQuery, ("If-None-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
         (status = 200, description = "The settings and their version.", body = PolicyResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 304, description = "The settings have not changed."),
+        (status = 404, response = crate::http::openapi::ProblemResponse),
     )
 )]
 pub async fn get_memory_settings(
     Admin(caller): Admin,
     State(policies): State<MemoryPolicies>,
+    QueryParams(query): QueryParams<MemorySettingsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let current = policies.current(&caller.call).await?;
+    let current = policies.find(&caller.call, &query.name()?).await?;
     let shown = PolicyResponse::from(PolicyVersion::from(current));
     Ok(etag::respond(&headers, &shown))
 }
 
 /// Replace the memory settings
 ///
-/// Stores the settings as a new version of the policy `retrieval`, which every process uses from
-/// then on. Every omitted field gets its default: to change single fields, use `PATCH`. Older
+/// Stores the settings as a new version of the policy, which every process uses from then on. Every omitted field gets its default: to change single fields, use `PATCH`. Older
 /// versions stay available: to use one, name it in the request (`policy: "retrieval@2"`). With
 /// `If-Match`, returns 412 if the settings have changed since you read them.
 #[utoipa::path(
     put, path = "/v1/admin/memory-settings", tag = "memory", operation_id = "update_memory_settings",
     request_body = MemorySettingsRequest,
-    params(("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
+    params(MemorySettingsQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
         (status = 200, description = "The new version.", body = PolicyResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 412, response = crate::http::openapi::ProblemResponse),
@@ -74,6 +99,7 @@ pub async fn get_memory_settings(
 pub async fn update_memory_settings(
     Admin(caller): Admin,
     State(policies): State<MemoryPolicies>,
+    QueryParams(query): QueryParams<MemorySettingsQuery>,
     headers: HeaderMap,
     JsonBody { value: request, .. }: JsonBody<MemorySettingsRequest>,
 ) -> Result<Response, ApiError> {
@@ -82,18 +108,18 @@ pub async fn update_memory_settings(
         interleaving: request.interleaving,
         redaction: request.redaction,
     };
-    change(&caller, &policies, &headers, |_| Ok(settings.clone())).await
+    let edit = |_: &PolicyVersion| Ok(settings.clone());
+    change(&caller, &policies, (query.name()?, &headers), edit).await
 }
 
 /// Change single memory settings
 ///
-/// Stores the current settings with these fields changed as a new version of the policy
-/// `retrieval`; fields that are omitted stay as they are, and `null` gives a field its default. With
+/// Stores the current settings with these fields changed as a new version of the policy; fields that are omitted stay as they are, and `null` gives a field its default. With
 /// `If-Match`, returns 412 if the settings have changed since you read them.
 #[utoipa::path(
     patch, path = "/v1/admin/memory-settings", tag = "memory", operation_id = "patch_memory_settings",
     request_body(content = MemorySettingsRequest, example = json!({"retrieval": {"minScore": 0.2}})),
-    params(("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
+    params(MemorySettingsQuery, ("If-Match" = Option<String>, Header, description = "The ETag from an earlier response.")),
     responses(
         (status = 200, description = "The new version.", body = PolicyResponse, headers(("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 412, response = crate::http::openapi::ProblemResponse),
@@ -102,6 +128,7 @@ pub async fn update_memory_settings(
 pub async fn patch_memory_settings(
     Admin(caller): Admin,
     State(policies): State<MemoryPolicies>,
+    QueryParams(query): QueryParams<MemorySettingsQuery>,
     headers: HeaderMap,
     JsonBody { value: given, .. }: JsonBody<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
@@ -122,19 +149,21 @@ pub async fn patch_memory_settings(
             redaction: request.redaction,
         })
     };
-    change(&caller, &policies, &headers, edit).await
+    change(&caller, &policies, (query.name()?, &headers), edit).await
 }
 
 async fn change(
     caller: &Caller,
     policies: &MemoryPolicies,
-    headers: &HeaderMap,
+    (policy, headers): (PolicyName, &HeaderMap),
     edit: impl Fn(&PolicyVersion) -> Result<Settings, PolicyError>,
 ) -> Result<Response, ApiError> {
     let unchanged = etag::condition_on(headers, |current: &PolicyVersion| {
         PolicyResponse::from(current.clone())
     });
-    let changed = policies.change(&caller.call, unchanged, edit).await?;
+    let changed = policies
+        .change(&caller.call, &policy.name, unchanged, edit)
+        .await?;
     let shown = PolicyResponse::from(PolicyVersion::from(changed));
     Ok(etag::changed(&shown))
 }
