@@ -179,7 +179,8 @@ impl Search {
     }
 
     /// The sources of an end user that contain any of the words, in any version: in their texts, or
-    /// in what is said about them. Best first, with their scores.
+    /// in what is said about them. Best first, with their scores. If vectors are computed in this
+    /// process, those whose texts are near the words in meaning follow, with a score of 0.
     ///
     /// # Errors
     /// The store's.
@@ -197,11 +198,11 @@ impl Search {
             ..QueryScope::default()
         };
 
-        let find = |owner_kind: OwnerKind| {
+        let find = |owner_kind: OwnerKind, kind: Kind| {
             let query = EntryQuery {
                 owner_kind,
                 text: words,
-                kind: Kind::Keyword,
+                kind,
                 k: most,
                 min_score: None,
                 by_group: true,
@@ -218,9 +219,17 @@ impl Search {
             self.find(&session, query, filter)
         };
 
-        let (texts, names) = tokio::try_join!(find(OwnerKind::Chunk), find(OwnerKind::Source))?;
+        let (texts, names) = tokio::try_join!(
+            find(OwnerKind::Chunk, Kind::Keyword),
+            find(OwnerKind::Source, Kind::Keyword)
+        )?;
+        let near = if self.inner.llm.embeds_here(&self.inner.settings.model) {
+            find(OwnerKind::Chunk, Kind::Semantic).await?.hits
+        } else {
+            Vec::new()
+        };
         let hits: Vec<Hit> = texts.hits.into_iter().chain(names.hits).collect();
-        let ids: Vec<i64> = hits.iter().map(|hit| hit.entry_id).collect();
+        let ids: Vec<i64> = hits.iter().chain(&near).map(|hit| hit.entry_id).collect();
         let groups = self
             .inner
             .store
@@ -234,13 +243,20 @@ impl Search {
         }
 
         let mut found: Vec<(SourceId, f64)> = scores
-            .into_iter()
-            .map(|(id, score)| (SourceId::from_stored(id.to_owned()), score))
+            .iter()
+            .map(|(id, score)| (SourceId::from_stored((*id).to_owned()), *score))
             .collect();
         found.sort_by(|a, b| {
             b.1.total_cmp(&a.1)
                 .then_with(|| a.0.as_str().cmp(b.0.as_str()))
         });
+        for hit in &near {
+            if let Some(group) = groups.get(&hit.entry_id)
+                && !scores.contains_key(group.as_str())
+            {
+                found.push((SourceId::from_stored(group.clone()), 0.0));
+            }
+        }
         found.truncate(most);
         Ok(found)
     }

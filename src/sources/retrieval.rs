@@ -168,7 +168,7 @@ impl DocumentRetrieval {
 
         let no_word_matches = words_decide && decided.score.is_none_or(|score| score <= 0.0);
         if no_word_matches && input.strict {
-            let filter = Some("any word of the query");
+            let filter = Some("any word of the query or its meaning");
             return Err(RetrievalError::NotFound { filter });
         }
 

@@ -204,8 +204,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "workbench",
         ],
     ),
-    // The outline of a source, the name of a category and terms that a vocabulary lacks are computed
-    // without a call; the command line tells which preset fits an import.
+    // The outline of a source, the name of a category, the meaning of a version and terms that a
+    // vocabulary lacks are computed without a call; the command line tells which preset fits an import.
     (
         "memoir_embedded_model",
         &[
@@ -216,6 +216,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "ingestion",
             "llm",
             "search",
+            "sources",
         ],
     ),
     (

@@ -267,3 +267,29 @@ async fn fill(store: &Store, sources: i64, versions: i64) {
 
     tx.commit().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_source_is_found_by_meaning_if_no_word_matches() {
+    for setup in Setup::each().await {
+        let bread =
+            "Sourdough bread: knead flour, water and salt, let it rise, and put it in the oven.";
+        setup.file_at("08:00", "/bread.md", bread).await;
+        for number in 10..16 {
+            let text = format!("Minutes of meeting number {number}, about the annual budget.");
+            setup
+                .file_at(&format!("09:{number}"), &format!("/m{number}.md"), &text)
+                .await;
+        }
+
+        // Three versions are scored, and six are newer.
+        let meta = json!({"query": "loaf baking"});
+        for k in [3, 50] {
+            let body = json!({"meta": meta, "strategy": "score", "strict": true, "k": k});
+            let found = setup.find(body).await;
+            assert_eq!(found["metadata"]["path"], "/bread.md", "{found}");
+            assert!(found["score"].as_f64().unwrap() > 0.0);
+        }
+
+        setup.app.finish().await;
+    }
+}

@@ -114,7 +114,8 @@ pub struct DocumentResponse {
     pub metadata: DocumentMetadata,
     /// The current tags of the source.
     pub tags: Vec<String>,
-    /// How well the text matches, from 0 to 1; null if it was not scored.
+    /// How well the text matches, from 0 to 1: by the words that it contains, and by meaning for the
+    /// others; null if it was not scored.
     pub score: Option<f64>,
     /// The current state of the source.
     pub source: Source,
@@ -275,9 +276,10 @@ pub fn warnings(retrieved: &Retrieved) -> Vec<DocumentWarning> {
 
     let unmatched = retrieved.no_word_matches.then(|| DocumentWarning {
         code: "no_word_matches".to_owned(),
-        message: "no source contains any word of the query; set strict to get 404 instead of an \
-                  unrelated source"
-            .to_owned(),
+        message:
+            "no source contains any word of the query or is near it in meaning; set strict to \
+                  get 404 instead of an unrelated source"
+                .to_owned(),
     });
 
     ignored.into_iter().chain(unmatched).collect()
