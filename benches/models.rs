@@ -148,6 +148,7 @@ async fn main() {
         let evidence = |(chunk_id, text): (i64, &&str)| Evidence {
             chunk_id,
             path: "News".into(),
+            about: "".into(),
             text: (**text).into(),
         };
 

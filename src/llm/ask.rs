@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::answer::{self, MAX_FAULTS, Verdict};
 use super::attempt::Sent;
 use super::listener::Listener;
-use super::provider::Finish;
+use super::provider::{Finish, Mode};
 use super::record::Attempts;
 use super::send::{Target, TaskRequest};
 use super::task::{Fault, Task};
@@ -39,6 +39,12 @@ impl<O> Answered<O> {
     /// The model that answered, as `provider:model`.
     pub fn model(&self) -> String {
         last_model(&self.calls)
+    }
+
+    /// Whether the embedded model answered, which quotes sentences and writes none.
+    pub fn quotes(&self) -> bool {
+        let embedded = Mode::Embedded.into_str();
+        self.calls.last().is_some_and(|call| call.mode == embedded)
     }
 }
 

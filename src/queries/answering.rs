@@ -1,5 +1,6 @@
 //! Asks the model for the answer, and resolves the numbers that it cites.
 
+use super::auto::decide;
 use super::budget::count_prompt;
 use super::budget::draft::Draft;
 use super::citations::{Citation, resolve};
@@ -57,6 +58,7 @@ async fn send(
 
     task.note_room = usize::try_from(budget - tokens).ok();
     let llm = &query.inner.llm;
+    let evidence = task.chunks.clone();
     let answered = if query.events.are_watched() {
         let listener = MemberListener::new("answer", |written| {
             query.events.send(|| QueryEvent::Answer(written));
@@ -71,6 +73,15 @@ async fn send(
         rendering::show_as_nearest(&mut progress.result);
     } else {
         cite(query, progress, &answered.value.answer);
+        // A language model says itself that chunks do not hold the answer.
+        if answered.quotes() {
+            let support = answered.value.support(&query.text(), &evidence);
+            let confidence = &mut progress.result.confidence;
+            *confidence = confidence
+                .take()
+                .map(|known| decide::supported(&known, support).into_str().to_owned());
+        }
+
         progress.result.answer = Some(answered.value.answer);
     }
 

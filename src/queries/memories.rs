@@ -138,6 +138,7 @@ pub fn add_evidence(progress: &mut Progress, evidence: &mut Vec<Evidence>) {
         evidence.push(Evidence {
             chunk_id: number,
             path: label(memory).into(),
+            about: "".into(),
             text: memory.text_content.as_str().into(),
         });
     }

@@ -34,7 +34,9 @@ pub struct QueryResult {
     #[serde(default = "yes")]
     pub found: bool,
     /// With `auto`, how sure memoir is that the chunks answer the query: `high`, `medium` or `low`;
-    /// null for the other strategies.
+    /// null for the other strategies. If the embedded model answers, how sure memoir is of the
+    /// answer: `high` only if a quoted sentence has what is asked for (a number, a date, a name, a
+    /// place) and is about what is asked.
     #[serde(default)]
     #[schema(example = "high")]
     pub confidence: Option<String>,

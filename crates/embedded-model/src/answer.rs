@@ -1,12 +1,15 @@
 //! Answers a query with matching sentences from the given chunks. Guarantees that every sentence is
 //! quoted from a chunk, with its number, and that the answer says so if nothing matches.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use memoir_text::sentences;
 
 use super::AnswerChunk;
 use super::answer_section;
+use super::answer_sentences::{Asked, Found};
+use super::fitting::Fit;
+use super::profile;
 use super::question::{self, Kind};
 use super::quotation::{LONGEST, quote, spoken_words, without_marks};
 use super::rank::{self, Rarity, Terms};
@@ -26,8 +29,9 @@ const CLOSE_ITEM: f32 = 0.6;
 const CLOSE_ELSEWHERE: f32 = 0.6;
 /// Share that its whole chunk needs: "baked at 240 degrees" is about bread if the cake is elsewhere.
 const AS_COVERED: f32 = 0.8;
-/// How much a sentence of another kind than the question asks for counts.
-const OTHER_KIND: f32 = 0.8;
+/// How much a sentence of another kind than the question asks for counts, and one that may be of it.
+const OTHER_KIND: f32 = 0.6;
+const SOME_KIND: f32 = 0.9;
 /// How much a title counts: it names what is asked about, and says nothing of it.
 const TITLE: f32 = 0.4;
 /// Most words of a title.
@@ -46,21 +50,10 @@ const CARRIED_OF_ALL: f32 = 0.55;
 /// Sentences below which it cannot be told which words are rare.
 const MIN_JUDGED: usize = 20;
 
-struct Found<'a> {
-    chunk_id: i64,
-    text: &'a str,
-    /// The sentence before it, if this one cannot be understood without it.
-    before: Option<&'a str>,
-    /// The sentence after it.
-    after: Option<&'a str>,
-    terms: Terms,
-}
-
 /// The answering sentences, best first, each with the number of its chunk in brackets.
 pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
-    let question = Terms::of(query);
     let asked = Asked::of(query);
-    let (kind, code) = (asked.kind, question::wants_code(query));
+    let (kind, question) = (asked.kind, &asked.terms);
     if let Some(section) = answer_section::named(query, kind, chunks) {
         let quotes = section
             .items
@@ -69,22 +62,19 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         return listed(&quotes.collect::<Vec<_>>());
     }
 
-    let found: Vec<Found<'_>> = chunks
-        .iter()
-        .flat_map(|chunk| sentences_of(chunk, code))
-        .collect();
-    let rarity = Rarity::of(found.iter().map(|f| &f.terms));
+    let found = asked.sentences(chunks);
+    let rarity = Rarity::of(found.iter().map(|f| &f.stems));
     let mut scored: Vec<(f32, usize)> = found
         .iter()
         .enumerate()
-        .map(|(at, f)| (score(&rarity, &question, &asked, f), at))
+        .map(|(at, f)| (score(&rarity, &asked, f), at))
         .collect();
 
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     let Some(&(best, first)) = scored.first().filter(|(score, _)| *score >= ENOUGH) else {
         return NOTHING.to_string();
     };
-    if !is_carried(&rarity, &question, chunks, &found, first) {
+    if !is_carried(&rarity, question, chunks, &found, first) {
         return NOTHING.to_string();
     }
     let first = &found[first];
@@ -93,11 +83,11 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         Kind::List => (ITEMS, CLOSE_ITEM),
         _ => (SENTENCES, CLOSE),
     };
-    let carried = rarity.shared(&question, &first.terms);
-    let covered = coverage(&rarity, &question, chunks, &found);
+    let carried = first.shared(&rarity, question);
+    let covered = coverage(&rarity, question, chunks, &found);
     let is_chance = |sentence: &Found<'_>| {
         sentence.chunk_id != first.chunk_id
-            && (rarity.shared(&question, &sentence.terms) < carried * CLOSE_ELSEWHERE
+            && (sentence.shared(&rarity, question) < carried * CLOSE_ELSEWHERE
                 || covered(sentence.chunk_id) < covered(first.chunk_id) * AS_COVERED)
     };
     let (mut said, mut spoken) = (Vec::new(), Vec::<String>::new());
@@ -108,14 +98,19 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         let sentence = &found[*at];
         let words = spoken_words(sentence.text);
         let repeats = |before: &String| before.contains(&words) || words.contains(before);
-        if said.len() == most || spoken.iter().any(repeats) || is_chance(sentence) {
+        if said.len() == most
+            || spoken.iter().any(repeats)
+            || is_chance(sentence)
+            || sentence.kind_of_answer(&asked) < first.kind_of_answer(&asked)
+        {
             continue;
         }
 
         let next = found.get(at + 1).filter(|next| {
-            let wanted = !asked.is_in(sentence.text) && asked.is_in(next.text);
-            let adds = || rarity.added(&question, &sentence.terms, &next.terms) >= ADDS;
-            next.chunk_id == sentence.chunk_id && (wanted || adds())
+            let wanted = sentence.fit < Fit::Full && next.fit > sentence.fit;
+            let adds = || rarity.added(question, &sentence.stems, &next.stems) >= ADDS;
+            let is_new = || !spoken.contains(&spoken_words(next.text));
+            next.chunk_id == sentence.chunk_id && (wanted || adds()) && is_new()
         });
         match next.filter(|_| kind != Kind::List && sentence.before.is_none()) {
             Some(next) => {
@@ -132,7 +127,7 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     }
 
     let said = said.join(" ");
-    let sure = kind == Kind::YesOrNo && rarity.shared(&question, &first.terms) >= SURE;
+    let sure = kind == Kind::YesOrNo && rarity.shared(question, &first.stems) >= SURE;
     match (sure, question::denies(first.text)) {
         (true, denies) if denies != question::denies(query) => format!("No. {said}"),
         (true, _) => format!("Yes. {said}"),
@@ -152,26 +147,6 @@ fn listed(said: &[String]) -> String {
     }
 }
 
-/// What a question asks for.
-struct Asked {
-    kind: Kind,
-    /// Its words, in lower case.
-    words: HashSet<String>,
-}
-
-impl Asked {
-    fn of(query: &str) -> Self {
-        Self {
-            kind: Kind::of(query),
-            words: question::words_of(query),
-        }
-    }
-
-    fn is_in(&self, sentence: &str) -> bool {
-        self.kind.is_in(sentence, &self.words)
-    }
-}
-
 /// The share of the question's words that each chunk contains, in its path or its sentences.
 fn coverage(
     rarity: &Rarity,
@@ -181,9 +156,9 @@ fn coverage(
 ) -> impl Fn(i64) -> f32 + use<> {
     let mut shares = HashMap::new();
     for chunk in chunks {
-        let mut union = Terms::of(chunk.path);
+        let mut union = rank::stems(chunk.path);
         for sentence in found.iter().filter(|f| f.chunk_id == chunk.chunk_id) {
-            union.stems.extend(sentence.terms.stems.iter().cloned());
+            union.extend(sentence.stems.union(&sentence.above).cloned());
         }
 
         shares.insert(chunk.chunk_id, rarity.shared(question, &union));
@@ -207,11 +182,11 @@ fn is_carried(
 
     let id = found[first].chunk_id;
     let path = chunks.iter().find(|chunk| chunk.chunk_id == id);
-    let path = Terms::of(path.map_or("", |chunk| chunk.path));
+    let path = rank::stems(path.map_or("", |chunk| chunk.path));
     let carried = |places: &mut dyn Iterator<Item = usize>| {
         let mut union = path.clone();
         for at in places {
-            union.stems.extend(found[at].terms.stems.iter().cloned());
+            union.extend(found[at].stems.union(&found[at].above).cloned());
         }
 
         rarity.shared(question, &union)
@@ -238,7 +213,7 @@ fn told(found: &Found<'_>, asked: &Asked) -> String {
     }
 
     match found.after {
-        Some(after) if !asked.is_in(found.text) && asked.is_in(after) => both(found, after),
+        Some(after) if asked.fit(after) > found.fit => both(found, after),
         _ => quoted,
     }
 }
@@ -249,43 +224,8 @@ fn both(found: &Found<'_>, after: &str) -> String {
     format!("{first} {}", quote(after, found.chunk_id))
 }
 
-/// The sentences of a chunk; those of code and data only if they are asked for.
-fn sentences_of<'a>(chunk: &AnswerChunk<'a>, code: bool) -> Vec<Found<'a>> {
-    let id = chunk.chunk_id;
-    let pieces: Vec<&str> = sentences::split(chunk.text)
-        .into_iter()
-        .filter(|piece| code || !is_code(piece))
-        .filter(|piece| !sentences::is_heading(piece))
-        .collect();
-
-    (0..pieces.len())
-        .map(|at| {
-            let text = pieces[at];
-            let before = at.checked_sub(1).map(|before| pieces[before]);
-            let after = pieces.get(at + 1).copied();
-            Found {
-                chunk_id: id,
-                text,
-                before: before.filter(|_| question::refers_back(text)),
-                after: after.filter(|after| question::refers_back(after)),
-                terms: Terms::of(text),
-            }
-        })
-        .collect()
-}
-
-/// Whether this is a code fence, JSON or a row of a table rather than a sentence.
-fn is_code(piece: &str) -> bool {
-    let bare = piece.trim_start();
-    let symbols = piece
-        .chars()
-        .filter(|c| "{}[]();=<>|\\\"".contains(*c))
-        .count();
-    bare.starts_with(['{', '[', '|', '}']) || piece.contains("```") || symbols * 8 > piece.len()
-}
-
 /// A question is not an answer, and a heading or an exclamation says little.
-fn score(rarity: &Rarity, question: &Terms, asked: &Asked, found: &Found<'_>) -> f32 {
+fn score(rarity: &Rarity, asked: &Asked, found: &Found<'_>) -> f32 {
     let asks = if found.text.contains(['?', '？']) {
         0.6
     } else {
@@ -303,10 +243,15 @@ fn score(rarity: &Rarity, question: &Terms, asked: &Asked, found: &Found<'_>) ->
         1.0
     };
 
-    let of_kind = asked.is_in(found.text) || found.after.is_some_and(|after| asked.is_in(after));
-    let fitting = if of_kind { 1.0 } else { OTHER_KIND };
+    let fitting = match found.kind_of_answer(asked) {
+        Fit::Full => 1.0,
+        Fit::Some => SOME_KIND,
+        Fit::None => OTHER_KIND,
+    };
+    let shared = found.shared(rarity, &asked.terms);
+    let meaning = profile::vector_of(found.text);
 
-    asks * brief * fitting * rank::relevance(rarity, question, &found.terms)
+    asks * brief * fitting * rank::relevance(shared, &asked.terms, &meaning)
 }
 
 /// Whether a line is rather a title than a sentence: short, without an end, a value or a mark.
@@ -329,6 +274,7 @@ mod tests {
         AnswerChunk {
             chunk_id,
             path: "",
+            about: "",
             text,
         }
     }
@@ -344,11 +290,13 @@ mod tests {
             AnswerChunk {
                 chunk_id: 12,
                 path: "Shop",
+                about: "",
                 text: SHOP,
             },
             AnswerChunk {
                 chunk_id: 7,
                 path: "Novels",
+                about: "",
                 text: WHALE,
             },
         ];

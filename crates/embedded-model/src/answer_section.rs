@@ -39,7 +39,7 @@ pub fn named(query: &str, kind: Kind, chunks: &[AnswerChunk<'_>]) -> Option<Sect
                 continue;
             }
 
-            let around = Terms::of(&format!("{} {}", chunk.path, chunk.text)).stems;
+            let around = Terms::of(&format!("{} {} {}", chunk.path, chunk.about, chunk.text)).stems;
             let others: Vec<&String> = question.difference(&named).collect();
             let have = others.iter().filter(|stem| around.contains(**stem)).count();
             let covered = share(have, others.len());
@@ -176,6 +176,7 @@ mod tests {
             .map(|(chunk_id, text)| AnswerChunk {
                 chunk_id,
                 path: "",
+                about: "",
                 text,
             })
             .collect();

@@ -7,6 +7,7 @@
 
 mod answer;
 mod answer_section;
+mod answer_sentences;
 mod by_samples;
 mod category_distance;
 mod category_samples;
@@ -24,11 +25,13 @@ mod entity_names;
 mod entity_values;
 mod facts;
 mod fits;
+mod fitting;
 mod frame;
 mod hash;
 mod headers;
 mod helper;
 mod meaning;
+mod measures;
 mod name_words;
 mod names;
 mod outline;
@@ -49,6 +52,7 @@ mod short_text;
 mod siblings;
 mod sketch;
 mod summarize;
+mod support;
 mod table;
 mod term_words;
 mod title;
@@ -64,6 +68,7 @@ pub use enrich::{Analyzed, Classified};
 pub use entities::Entity;
 pub use facts::Statement;
 pub use outline::{OutlineInput, SourceOutline};
+pub use support::Support;
 
 use std::collections::HashSet;
 
@@ -151,7 +156,10 @@ pub struct Vocabulary<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerChunk<'a> {
     pub chunk_id: i64,
+    /// The names of its categories.
     pub path: &'a str,
+    /// The path of its source, and the headings above it.
+    pub about: &'a str,
     pub text: &'a str,
 }
 
@@ -261,6 +269,12 @@ impl EmbeddedModel {
     #[must_use]
     pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         answer::answer(query, chunks)
+    }
+
+    /// How well the quoted sentences of an answer of this model answer the query.
+    #[must_use]
+    pub fn support(query: &str, answer: &str, chunks: &[AnswerChunk<'_>]) -> Support {
+        support::support(query, answer, chunks)
     }
 
     /// Where the chunks of a source belong, by its title and headings.

@@ -11,6 +11,9 @@ use super::table::{self, Vector};
 use super::tokens;
 use super::words::{self, Kind};
 
+/// How much a word counts that says little, such as "kind" or "best".
+const GENERIC: f32 = 0.5;
+
 /// Words and meaning of one sentence or query.
 #[derive(Debug, Clone)]
 pub struct Terms {
@@ -38,21 +41,42 @@ pub fn stems(text: &str) -> HashSet<String> {
         }
     });
 
+    stems.extend(versions(text));
     stems
+}
+
+/// The dotted numbers of a text, and what they begin with: whoever asks for 1.11 means 1.11.0 too.
+fn versions(text: &str) -> impl Iterator<Item = String> {
+    let tokens = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
+    tokens.flat_map(|token| {
+        let number = token.trim_start_matches(['v', 'V']).trim_matches('.');
+        let is_dotted = number.starts_with(|c: char| c.is_ascii_digit()) && number.contains('.');
+        let ends = number.match_indices('.').skip(1).map(|(at, _)| at);
+        let ends = ends.chain([number.len()]).filter(move |_| is_dotted);
+        ends.map(|end| number[..end].to_owned()).collect::<Vec<_>>()
+    })
 }
 
 fn is_telling(word: &str) -> bool {
     let known = tokens::whole_word(word);
-    let grammar = known.is_some_and(|row| words::kind(row) == Kind::Stop);
+    let grammar = known.is_some_and(|row| words::kind(row) == Kind::Stop) && !is_of_mail(word);
     word.chars().any(char::is_alphanumeric)
         && (!grammar || word.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// Whether a word is boilerplate of mails, and a verb or a noun in a question.
+fn is_of_mail(word: &str) -> bool {
+    matches!(
+        word,
+        "writes" | "wrote" | "article" | "subject" | "organization" | "lines"
+    )
 }
 
 /// A rough English stem, enough for "refunded" to match "refunds".
 pub fn stem(word: &str) -> String {
     let word = words::singular(word);
-    for ending in ["ing", "ed", "ly"] {
-        if word.is_ascii() && word.len() >= ending.len() + 4 && word.ends_with(ending) {
+    for (ending, shortest) in [("ing", 4), ("ed", 3), ("ly", 4)] {
+        if word.is_ascii() && word.len() >= ending.len() + shortest && word.ends_with(ending) {
             return word[..word.len() - ending.len()]
                 .trim_end_matches('e')
                 .to_string();
@@ -70,15 +94,15 @@ pub struct Rarity {
 }
 
 impl Rarity {
-    pub fn of<'t>(all: impl Iterator<Item = &'t Terms>) -> Self {
+    pub fn of<'t>(all: impl Iterator<Item = &'t HashSet<String>>) -> Self {
         let mut rarity = Self {
             counts: HashMap::new(),
             total: 0,
         };
 
-        for terms in all {
+        for stems in all {
             rarity.total += 1;
-            for stem in &terms.stems {
+            for stem in stems {
                 *rarity.counts.entry(stem.clone()).or_default() += 1;
             }
         }
@@ -88,11 +112,11 @@ impl Rarity {
 
     fn weight(&self, stem: &str) -> f32 {
         let seen = self.counts.get(stem).copied().unwrap_or(0);
-        rarity(seen, self.total)
+        weight(stem, seen, self.total)
     }
 
     /// Weighted share of the query's words that the other text contains.
-    pub fn shared(&self, question: &Terms, other: &Terms) -> f32 {
+    pub fn shared(&self, question: &Terms, other: &HashSet<String>) -> f32 {
         let (mut have, mut all) = (0.0, 0.0);
         let mut stems: Vec<&String> = question.stems.iter().collect();
         stems.sort();
@@ -100,36 +124,35 @@ impl Rarity {
         for stem in stems {
             let weight = self.weight(stem);
             all += weight;
-            have += if other.stems.contains(stem) {
-                weight
-            } else {
-                0.0
-            };
+            have += if other.contains(stem) { weight } else { 0.0 };
         }
 
         if all > 0.0 { have / all } else { 0.0 }
     }
 
     /// Weighted share of the query's words that `next` contains and `first` does not.
-    pub fn added(&self, question: &Terms, first: &Terms, next: &Terms) -> f32 {
-        let only_next = Terms {
-            stems: next.stems.difference(&first.stems).cloned().collect(),
-            vector: next.vector,
-        };
+    pub fn added(&self, question: &Terms, first: &HashSet<String>, next: &HashSet<String>) -> f32 {
+        let only_next = next.difference(first).cloned().collect();
         self.shared(question, &only_next)
     }
 }
 
 /// The weight of a stem that so many of all texts contain.
 #[expect(clippy::cast_precision_loss, reason = "at most thousands of texts")]
-pub fn rarity(seen: usize, total: usize) -> f32 {
-    (1.0 + total as f32 / (1.0 + seen as f32)).ln()
+pub fn weight(stem: &str, seen: usize, total: usize) -> f32 {
+    let known = tokens::whole_word(stem).map(words::kind);
+    let share = if known == Some(Kind::Generic) {
+        GENERIC
+    } else {
+        1.0
+    };
+    share * (1.0 + total as f32 / (1.0 + seen as f32)).ln()
 }
 
-/// Relevance of a sentence to a query, from 0 to 1.
-pub fn relevance(rarity: &Rarity, question: &Terms, sentence: &Terms) -> f32 {
-    let meaning = table::dot(&question.vector, &sentence.vector).max(0.0);
-    0.5 * rarity.shared(question, sentence) + 0.5 * meaning
+/// Relevance of a sentence to a query, from 0 to 1: of one with this share of its words and this meaning.
+pub fn relevance(shared: f32, question: &Terms, sentence: &Vector) -> f32 {
+    let meaning = table::dot(&question.vector, sentence).max(0.0);
+    0.5 * shared + 0.5 * meaning
 }
 
 /// The best sentences of a chunk whose total `cost` is at most `limit`, in text order, joined to
@@ -198,9 +221,21 @@ mod tests {
             ("closing", "closed"),
             ("cards", "card"),
             ("charge", "charges"),
+            ("tunes", "tuned"),
         ] {
             assert_eq!(stem(a), stem(b));
         }
+    }
+
+    #[test]
+    fn a_version_is_one_word_and_what_it_begins_with() {
+        let of = |text: &str| {
+            let mut found: Vec<String> = versions(text).collect();
+            found.sort();
+            found
+        };
+        assert_eq!(of("v1.11.0 (of 2024)"), ["1.11", "1.11.0"]);
+        assert_eq!(of("regex 1.11, 3 apples. The end..."), ["1.11"]);
     }
 
     #[test]
@@ -212,11 +247,11 @@ mod tests {
         ];
 
         let terms: Vec<Terms> = texts.iter().map(|t| Terms::of(t)).collect();
-        let rarity = Rarity::of(terms.iter());
+        let rarity = Rarity::of(terms.iter().map(|terms| &terms.stems));
         let question = Terms::of("How long does a refund take?");
         let scores: Vec<f32> = terms
             .iter()
-            .map(|t| relevance(&rarity, &question, t))
+            .map(|t| relevance(rarity.shared(&question, &t.stems), &question, &t.vector))
             .collect();
 
         assert!(scores[0] > scores[2] && scores[2] > scores[1], "{scores:?}");

@@ -10,7 +10,7 @@ use hashlink::LruCache;
 use super::contents::{CategoryContents, Gist};
 use super::hash;
 use super::meaning::Choice;
-use super::rank::{Rarity, Terms, rarity};
+use super::rank::{Rarity, Terms, weight};
 use super::table::{self, Vector};
 
 /// Labels of options that are kept.
@@ -42,7 +42,7 @@ pub fn select(
     let question = Terms::of(query);
     let names: Vec<&str> = unique.iter().map(|(option, _)| *option).collect();
     let labels = Label::of_each(&names);
-    let rarity = Rarity::of(labels.iter().map(|label| &label.terms));
+    let rarity = Rarity::of(labels.iter().map(|label| &label.terms.stems));
     let insides = insides(&question, &unique);
     let mut scored: Vec<(bool, f32, &str)> = Vec::new();
 
@@ -81,7 +81,7 @@ fn by_name(rarity: &Rarity, question: &Terms, label: &Label) -> f32 {
     let literal = table::dot(&label.terms.vector, &question.vector);
 
     // A label is short, so any of its words in the query is strong evidence.
-    meaning.max(literal) + 0.3 * rarity.shared(&label.terms, question)
+    meaning.max(literal) + 0.3 * rarity.shared(&label.terms, &question.stems)
 }
 
 /// What the label of an option says; kept, because every walk sees the same labels.
@@ -179,10 +179,10 @@ fn weigh(question: &Terms, texts: &[Vec<&Gist>]) -> Vec<(u64, f32)> {
 
     let total: usize = texts.iter().map(Vec::len).sum();
     let weigh = |stem: &String| {
-        let stem = hash::mix(0, stem);
-        let holds = |text: &&&Gist| text.stems.binary_search(&stem).is_ok();
+        let key = hash::mix(0, stem);
+        let holds = |text: &&&Gist| text.stems.binary_search(&key).is_ok();
         let seen = texts.iter().flatten().filter(holds).count();
-        (stem, rarity(seen, total))
+        (key, weight(stem, seen, total))
     };
 
     stems.into_iter().map(weigh).collect()
@@ -355,13 +355,17 @@ mod tests {
 
         let question = Terms::of("How long does a refund take?");
         let terms: Vec<Terms> = texts.iter().map(|text| Terms::of(text)).collect();
-        let all = Rarity::of(terms.iter());
+        let all = Rarity::of(terms.iter().map(|terms| &terms.stems));
         let gists: Vec<Gist> = texts.iter().map(|text| gist(text)).collect();
         let weights = weigh(&question, &[gists.iter().collect()]);
 
         for (terms, gist) in terms.iter().zip(&gists) {
             let (one, other) = (
-                rank::relevance(&all, &question, terms),
+                rank::relevance(
+                    all.shared(&question, &terms.stems),
+                    &question,
+                    &terms.vector,
+                ),
                 relevance(&weights, &question, gist),
             );
             assert_eq!(one.to_bits(), other.to_bits());

@@ -12,7 +12,7 @@ use super::super::provider::{Capabilities, Finish, Provider, Reply, Request, Usa
 use super::super::provider_error::ProviderError;
 use super::super::tasks::AnyTask;
 use super::super::tasks::analyze::{Analyze, SearchParams};
-use super::super::tasks::answer::{Answer, AnswerOutput};
+use super::super::tasks::answer::{Answer, AnswerOutput, chunks};
 use super::super::tasks::classify::{ClassifiedChunk, Classify, ClassifyOutput};
 use super::super::tasks::enrich::{
     ClassifiedMessage, ClassifiedMessages, EnrichMany, NamedEntity, NumberedMessage,
@@ -252,18 +252,8 @@ fn summarize(task: &Summarize) -> SummarizeOutput {
 }
 
 fn answer(task: &Answer) -> AnswerOutput {
-    let chunks: Vec<AnswerChunk<'_>> = task
-        .chunks
-        .iter()
-        .map(|chunk| AnswerChunk {
-            chunk_id: chunk.chunk_id,
-            path: &chunk.path,
-            text: &chunk.text,
-        })
-        .collect();
-
     AnswerOutput {
-        answer: EmbeddedModel::answer(&task.query, &chunks),
+        answer: EmbeddedModel::answer(&task.query, &chunks(&task.chunks)),
     }
 }
 
@@ -301,6 +291,7 @@ fn reply_to(task: &SendPrompt) -> String {
         .map(|(chunk_id, text)| AnswerChunk {
             chunk_id,
             path: "",
+            about: "",
             text,
         })
         .collect();
@@ -311,6 +302,7 @@ fn reply_to(task: &SendPrompt) -> String {
             .map(|text| AnswerChunk {
                 chunk_id: NO_CHUNK,
                 path: "",
+                about: "",
                 text,
             }),
     );

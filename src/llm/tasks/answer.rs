@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use memoir_embedded_model::NOT_FOUND;
+pub use memoir_embedded_model::Support;
+use memoir_embedded_model::{AnswerChunk, EmbeddedModel, NOT_FOUND};
 use memoir_text::framing::quoted;
 use memoir_text::text::one_line;
 use schemars::JsonSchema;
@@ -31,6 +32,9 @@ pub struct Evidence {
     pub chunk_id: i64,
     /// Names from level 1 to the leaf, joined with ` / `.
     pub path: Arc<str>,
+    /// The path of its source and the headings above it, which only the embedded model reads apart
+    /// from the text.
+    pub about: Arc<str>,
     /// The chunk, or its summary.
     pub text: Arc<str>,
 }
@@ -56,6 +60,26 @@ impl AnswerOutput {
         let says_more = |text: &str| text.contains(char::is_alphabetic);
         !has_citation(&said) || !(says_more(before) || says_more(after))
     }
+}
+
+impl AnswerOutput {
+    /// How well the sentences that this answer quotes answer the query.
+    pub fn support(&self, query: &str, evidence: &[Evidence]) -> Support {
+        EmbeddedModel::support(query, &self.answer, &chunks(evidence))
+    }
+}
+
+/// The evidence as the embedded model reads it.
+pub fn chunks(evidence: &[Evidence]) -> Vec<AnswerChunk<'_>> {
+    evidence
+        .iter()
+        .map(|one| AnswerChunk {
+            chunk_id: one.chunk_id,
+            path: &one.path,
+            about: &one.about,
+            text: &one.text,
+        })
+        .collect()
 }
 
 /// Whether a text has a number in brackets.
@@ -166,6 +190,7 @@ mod tests {
         let chunk = Evidence {
             chunk_id: 12,
             path: "A / B".into(),
+            about: "notes/a".into(),
             text: "Text.".into(),
         };
 

@@ -3,7 +3,9 @@
 
 use memoir_index::rank::NOTHING;
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr};
+
+use crate::llm::tasks::answer::Support;
 
 /// From this evidence on, the search is enough: no model chooses categories.
 pub const ENOUGH: f64 = 0.46;
@@ -32,7 +34,17 @@ pub const NEAREST: usize = 5;
 
 /// How sure the service is that the chunks answer the query.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
@@ -119,6 +131,17 @@ pub fn confidence(evidence: f64, agreed: bool) -> Confidence {
     }
 }
 
+/// How sure the service is of an answer that quotes sentences: no surer than the search, and less if
+/// a sentence is not of the kind or not about what is asked.
+pub fn supported(found: &str, support: Support) -> Confidence {
+    let most = match support {
+        Support::Full => Confidence::High,
+        Support::Some => Confidence::Medium,
+        Support::Weak => Confidence::Low,
+    };
+    found.parse().unwrap_or(Confidence::Low).min(most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +182,15 @@ mod tests {
         assert_eq!(confident(COVERED), Confidence::High);
         assert_eq!(confident(COVERED - 0.01), Confidence::Medium);
         assert_eq!(confidence(limited(0.2, 0.0), false), Confidence::Low);
+    }
+
+    #[test]
+    fn an_answer_is_no_surer_than_the_search_or_its_sentences() {
+        let high = Confidence::High.into_str();
+        assert_eq!(supported(high, Support::Full), Confidence::High);
+        assert_eq!(supported(high, Support::Some), Confidence::Medium);
+        assert_eq!(supported(high, Support::Weak), Confidence::Low);
+        assert_eq!(supported("medium", Support::Full), Confidence::Medium);
     }
 
     #[test]

@@ -17,6 +17,7 @@ const ANSWER: &str = "It was built in 1843 [7].\nThe \"old\" one, 世界 𝄞, s
 
 fn question() -> Answer {
     let evidence = Evidence {
+        about: "".into(),
         chunk_id: 7,
         path: "A / B".into(),
         text: "The lighthouse was built in 1843.".into(),

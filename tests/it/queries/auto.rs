@@ -154,6 +154,29 @@ async fn answers_from_the_best_chunks() {
 }
 
 #[tokio::test]
+async fn an_answer_is_only_sure_if_it_has_what_is_asked_for() {
+    let app = TestApp::with(&[]).await;
+    notes(&app).await;
+    for (query, of_search, of_answer) in [
+        ("When is rye bread sold?", "high", "high"),
+        ("Who built the lighthouse on the cape?", "high", "high"),
+        // Nobody is named, and no colour.
+        ("Who sells rye bread?", "high", "medium"),
+        ("What colour are the sails of the boat?", "high", "medium"),
+        // A weekday is no amount.
+        ("How much does the rye bread cost?", "medium", "low"),
+    ] {
+        let found = ask(&app, json!({"query": query, "mode": "retrieve"})).await;
+        assert_eq!(found["confidence"], of_search, "{query}");
+        let result = ask(&app, json!({"query": query})).await;
+        assert_eq!(result["confidence"], of_answer, "{result:#}");
+        assert_eq!(replayed(&app, &result).await["identical"], true);
+    }
+
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn says_that_nothing_was_found() {
     let app = TestApp::with(&[]).await;
     let empty = ask(&app, json!({"query": "Is anything here?"})).await;
