@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use memoir_index::highlight::Highlighter;
 use memoir_text::headings::trail_within;
 use memoir_text::sentences;
 use memoir_text::text::char_count;
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::result::{QueryChunk, QueryMemory};
+use crate::retrieval::carrying_sentence;
 
 /// A sentence that an answer is based on: of a chunk, or of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -151,25 +151,6 @@ fn cite_memory(memory: &QueryMemory, number: i64, claim: &str, query: &str) -> C
         start_char,
         end_char: start_char + count(quote),
     }
-}
-
-/// The sentence of a text that shares most words with a claim, then with the query; the first of
-/// equals. Also returns where it begins, in characters.
-fn carrying_sentence<'t>(text: &'t str, claim: &str, query: &str) -> (&'t str, i64) {
-    let (claimed, asked) = (Highlighter::new(claim), Highlighter::new(query));
-    let mut best: Option<((usize, usize), &str)> = None;
-    for sentence in sentences::split(text) {
-        let score = (claimed.shared(sentence), asked.shared(sentence));
-        if best.is_none_or(|(most, _)| score > most) {
-            best = Some((score, sentence));
-        }
-    }
-
-    let sentence = best.map_or(text, |(_, sentence)| sentence);
-    let quote = sentence.trim();
-    // The quote is a part of the text, so its address tells its position.
-    let offset = quote.as_ptr() as usize - text.as_ptr() as usize;
-    (quote, count(&text[..offset]))
 }
 
 fn count(text: &str) -> i64 {

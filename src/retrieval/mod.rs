@@ -7,6 +7,7 @@
 //! memory payloads, older turns, prompts and the search itself (`search`) are lists of such steps;
 //! each renders what is left in its own way.
 
+mod carrying;
 mod find_memories;
 pub mod fit;
 mod hydrate;
@@ -19,6 +20,7 @@ pub mod select;
 use crate::search::Search;
 use crate::store::Store;
 
+pub use carrying::carrying_sentence;
 pub use find_memories::{FoundMemories, MemoryItem};
 pub use hydrate::{Stored, hydrate};
 pub use item::{Decision, Item};
