@@ -307,19 +307,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Counts that memories were part of a context. If this fails, the context is returned anyway.
-    pub(super) async fn count_uses(&self, call: &CallContext, ids: &[String]) {
-        if ids.is_empty() {
-            return;
-        }
-
-        let counted = self.store.retry("count_uses", || async {
-            let mut tx = self.store.begin().await?;
-            tx.count_uses(&call.space, ids, call.now).await?;
-            tx.commit_unflushed().await
-        });
-        if let Err(error) = counted.await {
-            tracing::warn!(%error, "cannot count the uses of memories");
-        }
+    /// Counts that memories were handed to a model.
+    pub async fn count_uses(&self, call: &CallContext, ids: &[String]) {
+        self.retrieval.count_uses(call, ids).await;
     }
 }

@@ -213,6 +213,12 @@ impl MemoryRetrieval {
             }
         }
 
+        if let Some(found) = &retrieved.found {
+            let entries = found.outcome.entries.iter();
+            let ids: Vec<String> = entries.map(|entry| entry.id().to_owned()).collect();
+            self.retrieval.count_uses(call, &ids).await;
+        }
+
         retrieved.total_ms = milliseconds_since(begun);
         self.count(call, &retrieved);
         Ok(retrieved)

@@ -1,17 +1,19 @@
 //! Memories as evidence of a query: found by a search, best first as many as fit, and numbered after
 //! the chunks.
 
+use super::Inner;
 use super::QueryError;
 use super::answering::empty_task;
 use super::budget::count_prompt;
 use super::finder::Live;
 use super::receipt::Receipt;
-use super::result::QueryMemory;
+use super::result::{QueryMemory, QueryResult};
 use super::steps::{Progress, QueryContext};
 use crate::base::ids::Space;
 use crate::llm::Session;
 use crate::llm::tasks::answer::{Evidence, number, place};
 use crate::llm::tasks::{CLOSING, OPENING};
+use crate::model::call::CallContext;
 use crate::model::memory::Memory;
 use crate::retrieval::Retrieval;
 use crate::search::memories::{MemoryQuery, concerns};
@@ -100,6 +102,15 @@ pub async fn search(live: &Live<'_>) -> Result<ScoredMemories, QueryError> {
         items: items.map(|one| (one.found, one.scores.score)).collect(),
         are_related,
     })
+}
+
+/// Counts the memories that the answer cites; without an answer, those that were read.
+pub async fn count_uses(inner: &Inner, call: &CallContext, result: &QueryResult) {
+    let used = result.memories.iter();
+    let used = used.filter(|one| one.cited || result.answer.is_none());
+    let ids: Vec<String> = used.map(|one| one.memory_id.clone()).collect();
+    let retrieval = Retrieval::new(inner.store.clone(), inner.search.clone());
+    retrieval.count_uses(call, &ids).await;
 }
 
 /// The memories that a receipt names.

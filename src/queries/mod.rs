@@ -263,6 +263,7 @@ impl Queries {
             });
         }
 
+        memories::count_uses(inner, call, &result).await;
         if let Some(Reuse { writes, .. }) = reuse {
             inner
                 .recent

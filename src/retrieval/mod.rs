@@ -16,6 +16,7 @@ mod quoted;
 mod search;
 mod search_input;
 pub mod select;
+mod uses;
 
 use crate::search::Search;
 use crate::store::Store;

@@ -14,7 +14,7 @@ use crate::llm::Session;
 use crate::model::memory::Memory;
 use crate::model::scope::ScopeInput;
 use crate::model::source::Source;
-use crate::retrieval::select::drop_each;
+use crate::retrieval::select::{drop_each, kept};
 use crate::store::SourceState;
 
 /// The step that compares older turns with files.
@@ -73,7 +73,11 @@ impl Workbench {
         let pool = eligibility::pool(&tools, scope, off).await?;
 
         let episodes = score(&tools, turns).await?;
-        choose(&tools, turns, episodes, &pool, &injected).await
+        let older = choose(&tools, turns, episodes, &pool, &injected).await?;
+        let used = kept(&older.episodes).map(|one| one.found.id.to_string());
+        let used: Vec<String> = used.collect();
+        self.conversation.count_uses(call, &used).await;
+        Ok(older)
     }
 }
 
