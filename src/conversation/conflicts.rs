@@ -85,7 +85,8 @@ pub struct Conflict {
 }
 
 /// A sentence that says what is.
-enum Claim {
+#[derive(Debug, Clone)]
+pub enum Claim {
     /// Of which only one can be true of the user.
     Single(SingleFact),
     Values {
@@ -159,20 +160,25 @@ fn claims_of(memory: &Memory) -> Vec<Claim> {
 
         let single = single_facts::of(sentence).filter(|_| is_of_user);
         claims.extend(single.map(Claim::Single));
-        let mut all: Vec<String> = Vec::new();
-        words::each(sentence, |word| all.push(word.to_owned()));
-        let state = all.iter().position(|word| STATES.contains(&word.as_str()));
-        claims.extend(match state {
-            Some(place) => Claim::of(&all, place),
-            None if memory.kind.is_statement() && !is_past(&all) => Claim::of(&all, 0),
-            None => None,
-        });
+        claims.extend(Claim::of_sentence(sentence, memory.kind.is_statement()));
     }
 
     claims
 }
 
 impl Claim {
+    /// What a sentence says is, with its values. A statement needs no verb: "Deadline 3 May".
+    pub fn of_sentence(sentence: &str, is_statement: bool) -> Option<Self> {
+        let mut all: Vec<String> = Vec::new();
+        words::each(sentence, |word| all.push(word.to_owned()));
+        let state = all.iter().position(|word| STATES.contains(&word.as_str()));
+        match state {
+            Some(place) => Self::of(&all, place),
+            None if is_statement && !is_past(&all) => Self::of(&all, 0),
+            None => None,
+        }
+    }
+
     /// Of a sentence whose values stand behind a place: before it, a number belongs to the subject,
     /// as in "ticket 4711 is closed".
     fn of(words: &[String], state: usize) -> Option<Self> {
@@ -192,7 +198,7 @@ impl Claim {
     }
 
     /// Whether it speaks about the same, and each of the two names a value that the other does not.
-    fn opposes(&self, other: &Self) -> bool {
+    pub fn opposes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Single(one), Self::Single(other)) => {
                 let (own, others) = (one.value.as_str(), other.value.as_str());

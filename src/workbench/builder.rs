@@ -1,17 +1,16 @@
 //! The prompt builder: five blocks in the order of their authority. A block without content is
 //! omitted; the order never changes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use memoir_text::framing::{body, entry, name};
+use memoir_text::framing::{body, entry, fenced, name, unfenced};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::candidate::Candidate;
-use super::condenser::CondensedContext;
+use super::condenser::{CitedPlace, CondensedContext};
 use super::files::InjectedFile;
 use super::shaper::Headers;
-use crate::model::memory::Memory;
 
 /// One block of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -38,9 +37,8 @@ pub struct Parts<'a> {
     pub project_memory: &'a str,
     pub files: &'a [InjectedFile],
     pub context: &'a CondensedContext,
-    /// The candidates, for the names of what is cited.
-    pub candidates: &'a [Candidate],
-    pub history: &'a [Memory],
+    /// The lines of the conversation.
+    pub history: &'a [String],
     pub headers: &'a Headers,
     pub mode: Option<&'a str>,
     pub task: &'a str,
@@ -62,7 +60,7 @@ pub fn build(parts: &Parts<'_>) -> Vec<Block> {
         block("hard_rules", "[Hard Rules]", rules.into_owned()),
         block("project_memory", "[Project Memory]", memory.into_owned()),
         block("files", "[❖ FILES]", files(parts.files)),
-        block("s_ctx", "[S_ctx]", context(parts.context, parts.candidates)),
+        block("s_ctx", "[S_ctx]", context(parts.context)),
         block(TASK, "[Task/Mode]", task(parts)),
     ];
 
@@ -82,25 +80,33 @@ fn files(files: &[InjectedFile]) -> String {
     each.join("\n\n")
 }
 
-fn context(context: &CondensedContext, candidates: &[Candidate]) -> String {
+fn context(context: &CondensedContext) -> String {
     let mut text = String::new();
     if !context.facts.is_empty() {
         text.push_str("Facts:\n");
         for fact in &context.facts {
-            let _ = writeln!(
-                text,
-                "- {}: {} {}",
-                name(&fact.id),
-                entry(&fact.text),
-                cited(&fact.citations)
-            );
+            let (id, cited) = (name(&fact.id), cited(&fact.citations));
+            let _ = match unfenced(&fact.text) {
+                Some(code) => writeln!(
+                    text,
+                    "- {id}: {cited}{}\n{}",
+                    mark(fact.conflict.as_deref()),
+                    fenced(&body(code))
+                ),
+                None => writeln!(
+                    text,
+                    "- {id}: {} {cited}{}",
+                    entry(&fact.text),
+                    mark(fact.conflict.as_deref())
+                ),
+            };
         }
     }
     if !context.constraints.is_empty() {
         text.push_str("Constraints:\n");
         for one in &context.constraints {
             let line = format!("- {} {}", entry(&one.text), cited(&one.citations));
-            let _ = writeln!(text, "{}", line.trim_end());
+            let _ = writeln!(text, "{}{}", line.trim_end(), mark(one.conflict.as_deref()));
         }
     }
     if !context.open_issues.is_empty() {
@@ -110,24 +116,30 @@ fn context(context: &CondensedContext, candidates: &[Candidate]) -> String {
         }
     }
 
-    let mut used: Vec<&Candidate> = candidates.iter().collect();
-    let ids = context.cited();
-    used.retain(|one| ids.contains(&one.found.id));
-    used.sort_by_key(|one| one.found.id);
-    if !used.is_empty() {
+    let mut chunks: BTreeMap<i64, (&CitedPlace, Vec<&str>)> = BTreeMap::new();
+    for place in context.places() {
+        let (_, headings) = chunks.entry(place.chunk_id).or_insert((place, Vec::new()));
+        let heading = place.heading.as_deref();
+        headings.extend(heading.filter(|one| !headings.contains(one)));
+    }
+    if !chunks.is_empty() {
         text.push_str("Sources:\n");
     }
-    for one in used {
-        let heading = one.found.heading.as_deref();
-        let heading = heading.map_or_else(String::new, |heading| format!(", {}", name(heading)));
-        let (path, version) = (name(&one.found.path), one.found.source_version);
+    for (id, (place, headings)) in chunks {
+        let headings: Vec<_> = headings.into_iter().map(name).collect();
+        let joint = if headings.is_empty() { "" } else { ", " };
+        let (path, version, headings) = (name(&place.path), place.version, headings.join("; "));
         let _ = writeln!(
             text,
-            "[chunk {}] {path} (version {version}{heading})",
-            one.found.id
+            "[chunk {id}] {path} (version {version}{joint}{headings})"
         );
     }
     text.trim_end().to_owned()
+}
+
+/// What contradicts a statement, behind it.
+fn mark(conflict: Option<&str>) -> String {
+    conflict.map_or_else(String::new, |by| format!(" ({})", name(by)))
 }
 
 fn cited(citations: &[i64]) -> String {
@@ -143,8 +155,8 @@ fn task(parts: &Parts<'_>) -> String {
     let mut text = String::new();
     if !parts.history.is_empty() {
         text.push_str("RECENT HISTORY\n");
-        for message in parts.history {
-            let _ = writeln!(text, "{}: {}", message.role, entry(&message.content));
+        for line in parts.history {
+            let _ = writeln!(text, "{line}");
         }
         text.push('\n');
     }

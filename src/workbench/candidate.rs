@@ -32,9 +32,14 @@ pub struct Assessment {
 
 /// The chunks that are still kept, as a model judges them.
 pub fn judged(candidates: &[Candidate]) -> Vec<JudgedChunk> {
-    let judged = |one: &Candidate| JudgedChunk {
-        id: one.found.id,
-        text: Arc::clone(&one.found.text),
+    let judged = |one: &Candidate| {
+        let chunk = &one.found;
+        let heading = chunk.heading.as_deref().unwrap_or_default();
+        JudgedChunk {
+            id: chunk.id,
+            about: format!("{} › {heading}", chunk.path).into(),
+            text: Arc::clone(&chunk.text),
+        }
     };
     kept(candidates).map(judged).collect()
 }

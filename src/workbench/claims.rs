@@ -1,6 +1,6 @@
 //! What a text claims, sentence by sentence, and whether another text claims otherwise. This compares
 //! words, not meaning: two sentences contradict each other if they speak about the same with other
-//! numbers, or if only one of them denies it. No model is asked.
+//! numbers or dates, or if only one of them denies it. No model is asked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,6 +8,7 @@ use memoir_index::terms;
 use memoir_text::text::sentences;
 
 use super::word_overlap::share;
+use crate::conversation::conflicts;
 use crate::conversation::fact_check::denies;
 
 /// Words that two sentences must share to speak about the same, and the share of the words of the
@@ -34,6 +35,8 @@ struct Claim {
     words: HashSet<String>,
     numbers: HashSet<String>,
     denies: bool,
+    /// What it says is, if it names a value.
+    value: Option<conflicts::Claim>,
 }
 
 impl Claims {
@@ -69,7 +72,8 @@ impl Claims {
         places.sort_unstable();
         let own = places.into_iter().find(|(place, shared)| {
             let own = &self.each[*place];
-            is_same_subject(*shared, own, claim) && is_opposed(own, claim)
+            let is_denied = is_same_subject(*shared, own, claim) && is_opposed(own, claim);
+            is_denied || has_other_value(own, claim)
         });
         own.map(|(place, _)| self.each[place].text.as_str())
     }
@@ -86,11 +90,13 @@ fn claims_of(text: &str) -> impl Iterator<Item = Claim> + '_ {
         let terms = terms::of_query(sentence).into_iter().map(|one| one.term);
         let (numbers, words): (HashSet<String>, HashSet<String>) =
             terms.partition(|term| term.chars().any(|c| c.is_ascii_digit()));
-        (words.len() >= MIN_SHARED).then(|| Claim {
+        let value = conflicts::Claim::of_sentence(sentence, false);
+        (words.len() >= MIN_SHARED || value.is_some()).then(|| Claim {
             text: sentence.to_owned(),
             words,
             numbers,
             denies: denies(sentence),
+            value,
         })
     })
 }
@@ -100,6 +106,13 @@ fn is_same_subject(shared: usize, one: &Claim, other: &Claim) -> bool {
     shared >= MIN_SHARED
         && share(shared, one.min(other)) >= OF_SHORTER
         && share(shared, one.max(other)) >= OF_LONGER
+}
+
+fn has_other_value(one: &Claim, other: &Claim) -> bool {
+    let (Some(one), Some(other)) = (&one.value, &other.value) else {
+        return false;
+    };
+    one.opposes(other)
 }
 
 fn is_opposed(one: &Claim, other: &Claim) -> bool {
@@ -123,6 +136,7 @@ mod tests {
             ("The lamp of the lighthouse burns whale oil.", false),
             ("The tower is 30 m above the sea.", false),
             ("The lamp needs a new wick.", false),
+            ("The deadline is 3 May.", false),
             ("The boat does not come on Mondays.", false),
             ("No.", false),
         ] {

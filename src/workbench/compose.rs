@@ -11,9 +11,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::builder::{self, Block, Parts};
-use super::candidate::Candidate;
 use super::ceiling::PromptEstimate;
 use super::condenser::{self, CondensedContext};
+use super::contradictions::{self, Known};
 use super::eligibility::{self, Pool};
 use super::files::{self, InjectedFile};
 use super::history::{self, History, ThreadOf};
@@ -90,6 +90,8 @@ struct Composing<'a> {
     workspace: Workspace,
     files: Vec<InjectedFile>,
     history: History,
+    /// The lines of the conversation in the prompt.
+    spoken: Vec<String>,
     pool: Pool,
     anchors: Arc<Anchors>,
     trace: Trace<'a>,
@@ -136,8 +138,11 @@ impl Workbench {
         let mut shaped = composing.shape().await?;
         composing.trace_files(files_ms);
 
-        let (found, report, reruns, reverted) = composing.find(&mut shaped).await?;
+        let (mut found, report, reruns, reverted) = composing.find(&mut shaped).await?;
+        composing.contradict(&mut found).await?;
+        let used = composing.history.reused();
         let mut composed = composing.build(&shaped, found)?;
+        self.conversation.count_uses(session.call(), &used).await;
         composed.run_id = run.id.to_string();
         composed.workspace_version = stored.version;
         (composed.audit, composed.reruns, composed.reverted) = (report, reruns, reverted);
@@ -192,6 +197,7 @@ impl<'a> Composing<'a> {
             workspace,
             files: injected,
             history: History::default(),
+            spoken: Vec::new(),
             anchors: Arc::default(),
             base_tokens: 0,
         };
@@ -232,18 +238,32 @@ impl<'a> Composing<'a> {
             task: &self.input.task,
             locked: self.input.lock,
             timeout_ms: self.workspace.timeouts.retrieval_ms,
+            shown: self.workspace.settings.include_recent_history,
         };
         let settings = &self.workspace.settings;
         self.history =
             history::read(&self.tools, &thread, settings, &self.pool, &self.files).await?;
+
+        // What was said leaves half of the room to what is found.
+        let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
+        let room = ceiling.saturating_sub(self.base_tokens) / 2;
+        self.history.shorten(room, self.tools.counter);
+        self.speak();
         Ok(())
+    }
+
+    /// Renders the conversation.
+    fn speak(&mut self) {
+        if self.workspace.settings.include_recent_history {
+            self.spoken = self.history.lines();
+        }
     }
 
     /// Rejects a prompt that is over a ceiling even if nothing is found, before any model is
     /// called.
     fn check_base(&mut self) -> Result<(), WorkbenchError> {
         let (context, headers) = (CondensedContext::default(), Headers::default());
-        let blocks = builder::build(&self.parts(&context, &[], &headers));
+        let blocks = builder::build(&self.parts(&context, &headers));
         self.base_tokens = self.tools.counter.count(&builder::text(&blocks));
         self.estimate(self.base_tokens)?.check()?;
         Ok(())
@@ -255,20 +275,13 @@ impl<'a> Composing<'a> {
         PromptEstimate::of(self.tools.llm, model, counted, &self.workspace.ceilings)
     }
 
-    fn parts<'p>(
-        &'p self,
-        context: &'p CondensedContext,
-        candidates: &'p [Candidate],
-        headers: &'p Headers,
-    ) -> Parts<'p> {
-        let shown = self.workspace.settings.include_recent_history;
+    fn parts<'p>(&'p self, context: &'p CondensedContext, headers: &'p Headers) -> Parts<'p> {
         Parts {
             hard_rules: &self.workspace.hard_rules,
             project_memory: &self.workspace.project_memory,
             files: &self.files,
             context,
-            candidates,
-            history: if shown { &self.history.window } else { &[] },
+            history: &self.spoken,
             headers,
             mode: self.input.mode.as_deref(),
             task: &self.input.task,
@@ -383,19 +396,32 @@ impl<'a> Composing<'a> {
         }))
     }
 
+    /// Compares what was found with the files, with itself and with the conversation.
+    async fn contradict(&mut self, found: &mut PassResult) -> Result<(), WorkbenchError> {
+        let changed_at = contradictions::changed_at(&self.tools, &found.context).await?;
+        let known = Known {
+            files: &self.files,
+            changed_at: &changed_at,
+        };
+        let conflicts = contradictions::find(&mut found.context, &mut self.history, &known);
+        found.conflicts.extend(conflicts);
+        self.speak();
+        Ok(())
+    }
+
     /// The blocks of the prompt, its text and its tokens. The last facts give way if it is over the
     /// ceiling; the rules, files and task of the user do not.
     fn fit(&self, found: &mut PassResult, headers: &Headers) -> (Vec<Block>, String, usize) {
         let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
-        let put_together = |context: &CondensedContext, candidates: &[Candidate]| {
-            let blocks = builder::build(&self.parts(context, candidates, headers));
+        let put_together = |context: &CondensedContext| {
+            let blocks = builder::build(&self.parts(context, headers));
             let prompt = builder::text(&blocks);
             let tokens = self.tools.counter.count(&prompt);
             (blocks, prompt, tokens)
         };
 
         let all = found.context.facts.len();
-        let whole = put_together(&found.context, &found.candidates);
+        let whole = put_together(&found.context);
         if whole.2 <= ceiling || all == 0 {
             return whole;
         }
@@ -406,7 +432,7 @@ impl<'a> Composing<'a> {
             let middle = usize::midpoint(fits, exceeds);
             let mut context = found.context.clone();
             context.facts.truncate(middle);
-            if put_together(&context, &found.candidates).2 <= ceiling {
+            if put_together(&context).2 <= ceiling {
                 fits = middle;
             } else {
                 exceeds = middle;
@@ -418,7 +444,7 @@ impl<'a> Composing<'a> {
         found.notes.push(format!(
             "{left_out} of {all} facts were left out: over the token ceiling"
         ));
-        put_together(&found.context, &found.candidates)
+        put_together(&found.context)
     }
 
     /// The prompt, unless it is over a ceiling.
@@ -439,7 +465,7 @@ impl<'a> Composing<'a> {
         notes.extend(self.history.note);
         notes.extend(transparency::neutralised(&found.candidates));
         let mut conflicts = found.conflicts;
-        conflicts.extend(self.history.conflicts);
+        conflicts.append(&mut self.history.conflicts);
         let cited = found.context.cited();
         Ok(ComposedPrompt {
             run_id: String::new(),

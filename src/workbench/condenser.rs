@@ -4,6 +4,9 @@
 
 use std::collections::HashSet;
 
+use memoir_text::framing::{fenced, unfenced};
+use memoir_text::headings::trail_within;
+use memoir_text::text::one_line;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,12 +14,16 @@ use super::WorkbenchError;
 use super::candidate::{Candidate, judged};
 use super::safety::neutralise;
 use super::stage::Tools;
+use crate::base::ids::SourceId;
 use crate::llm::tasks::condense::{Condense, Condensed};
+use crate::retrieval::carrying_sentence;
 use crate::retrieval::fit::{Budget, fit};
 use crate::retrieval::select::kept;
 
 /// Why a chunk is dropped that does not fit.
 const OVER_CEILING: &str = "over the token ceiling";
+/// What is said of a chunk that is kept and of which nothing is in the prompt.
+const UNUSED: &str = "nothing in it was needed for the prompt";
 /// Tokens for the id and the citation of a fact.
 const FRAME_TOKENS: usize = 20;
 
@@ -39,6 +46,10 @@ pub struct CitedFact {
     /// Ids of chunks; at least one.
     #[schema(min_items = 1)]
     pub citations: Vec<i64>,
+    /// Where the cited sentences stand, in the order of `citations`.
+    pub places: Vec<CitedPlace>,
+    /// What contradicts it and counts more, as the prompt says it; null if nothing does.
+    pub conflict: Option<String>,
 }
 
 /// A constraint and the chunks that state it.
@@ -47,6 +58,22 @@ pub struct CitedConstraint {
     pub text: String,
     /// Ids of chunks.
     pub citations: Vec<i64>,
+    /// Where the cited sentences stand, in the order of `citations`.
+    pub places: Vec<CitedPlace>,
+    /// What contradicts it and counts more, as the prompt says it; null if nothing does.
+    pub conflict: Option<String>,
+}
+
+/// Where a cited sentence stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CitedPlace {
+    pub chunk_id: i64,
+    #[schema(value_type = String)]
+    pub source_id: SourceId,
+    pub path: String,
+    pub version: i64,
+    /// The headings above the sentence, highest first, separated by ` › `; null if there is none.
+    pub heading: Option<String>,
 }
 
 /// A question that the chunks leave open.
@@ -62,9 +89,13 @@ impl CondensedContext {
 
     /// The chunks that are cited.
     pub fn cited(&self) -> HashSet<i64> {
-        let facts = self.facts.iter().flat_map(|fact| &fact.citations);
-        let constraints = self.constraints.iter().flat_map(|one| &one.citations);
-        facts.chain(constraints).copied().collect()
+        self.places().map(|place| place.chunk_id).collect()
+    }
+
+    /// Where everything stands that is cited.
+    pub fn places(&self) -> impl Iterator<Item = &CitedPlace> {
+        let facts = self.facts.iter().flat_map(|fact| &fact.places);
+        facts.chain(self.constraints.iter().flat_map(|one| &one.places))
     }
 }
 
@@ -94,23 +125,31 @@ fn checked(condensed: Condensed, candidates: &[Candidate]) -> CondensedContext {
         let only = citations.into_iter().filter(|id| known.contains(id));
         only.collect()
     };
-    let safe = |text: &str| {
-        let safe = neutralise(text).text;
-        safe.split_whitespace().collect::<Vec<_>>().join(" ")
+    let safe = |text: &str| one_line(&neutralise(text).text);
+    let fact_text = |text: &str| match unfenced(text) {
+        Some(code) => fenced(&neutralise(code).text),
+        None => safe(text),
     };
 
-    let facts = condensed.facts.into_iter().map(|fact| CitedFact {
-        id: fact.id.0,
-        text: safe(&fact.text),
-        citations: cited(fact.citations),
+    let facts = condensed.facts.into_iter().map(|fact| {
+        let citations = cited(fact.citations);
+        CitedFact {
+            id: fact.id.0,
+            places: places(&fact.text, &citations, candidates),
+            text: fact_text(&fact.text),
+            citations,
+            conflict: None,
+        }
     });
-    let constraints = condensed
-        .constraints
-        .into_iter()
-        .map(|one| CitedConstraint {
+    let constraints = condensed.constraints.into_iter().map(|one| {
+        let citations = cited(one.citations);
+        CitedConstraint {
+            places: places(&one.text, &citations, candidates),
             text: safe(&one.text),
-            citations: cited(one.citations),
-        });
+            citations,
+            conflict: None,
+        }
+    });
     let open_issues = condensed.open_issues.into_iter().map(|one| OpenIssueText {
         text: safe(&one.text),
     });
@@ -118,6 +157,35 @@ fn checked(condensed: Condensed, candidates: &[Candidate]) -> CondensedContext {
         facts: facts.filter(|fact| !fact.citations.is_empty()).collect(),
         constraints: constraints.collect(),
         open_issues: open_issues.collect(),
+    }
+}
+
+/// Where the sentences stand that carry a statement, one in each cited chunk.
+fn places(text: &str, citations: &[i64], candidates: &[Candidate]) -> Vec<CitedPlace> {
+    let chunk = |id: &i64| candidates.iter().find(|one| one.found.id == *id);
+    let place = |candidate: &Candidate| {
+        let chunk = &candidate.found;
+        let (_, start) = carrying_sentence(&chunk.text, text, "");
+        let start = usize::try_from(start).unwrap_or(0);
+        CitedPlace {
+            chunk_id: chunk.id,
+            source_id: chunk.source_id.clone(),
+            path: chunk.path.clone(),
+            version: chunk.source_version,
+            heading: trail_within(chunk.heading.as_deref(), &chunk.text, start),
+        }
+    };
+    citations.iter().filter_map(chunk).map(place).collect()
+}
+
+/// Says of the chunks of which the context has nothing that they are kept and not used.
+pub fn mark_unused(context: &CondensedContext, candidates: &mut [Candidate]) {
+    let cited = context.cited();
+    let unused = candidates
+        .iter_mut()
+        .filter(|one| !cited.contains(&one.found.id));
+    for candidate in unused.filter(|one| one.is_kept()) {
+        candidate.keep("condense", UNUSED);
     }
 }
 
@@ -140,6 +208,14 @@ pub fn chunks_instead(
         id: format!("F{number}"),
         text: one.found.text.trim().to_owned(),
         citations: vec![one.found.id],
+        places: vec![CitedPlace {
+            chunk_id: one.found.id,
+            source_id: one.found.source_id.clone(),
+            path: one.found.path.clone(),
+            version: one.found.source_version,
+            heading: one.found.heading.clone(),
+        }],
+        conflict: None,
     });
     CondensedContext {
         facts: facts.collect(),

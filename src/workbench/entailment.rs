@@ -33,9 +33,10 @@ pub type Labels = HashMap<i64, (NliLabel, f64)>;
 /// Two texts that contradict each other.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Conflict {
-    /// Both sides; the first is the chunk, or the message that a file contradicts.
+    /// Both sides; the first is the chunk, or the message that a file contradicts; of two chunks, the
+    /// one that is not used.
     pub sides: Vec<ConflictSide>,
-    /// The side that is used: `chunk`, `chat`, `file` or `❖ FILES`.
+    /// The side that counts: `chunk`, `chat`, `file` or `❖ FILES`.
     pub winner: String,
     pub reason: String,
 }

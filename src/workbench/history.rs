@@ -1,8 +1,12 @@
 //! The conversation as a run reads it: the recency window, the pinned summary, and older turns that
-//! matter. Nothing is changed.
+//! matter.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use memoir_text::framing::entry;
+use memoir_text::text::char_count;
+use memoir_text::tokens::TokenCounter;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -33,6 +37,8 @@ pub struct History {
     pub conflicts: Vec<Conflict>,
     /// Why older turns are missing, if they are.
     pub note: Option<String>,
+    /// What contradicts a message and counts more than it, by the id of the message.
+    pub contradicted: HashMap<String, String>,
 }
 
 /// A message of the conversation, kept or dropped.
@@ -40,13 +46,15 @@ pub struct History {
 #[schema(as = HistoryItemResponse)]
 pub struct HistoryItem {
     pub memory_id: String,
-    /// `window` or `episodic`.
+    /// `window`, `episodic` or `pinned`.
     pub layer: String,
     pub role: String,
     pub turn_index: i64,
     /// The score of an older turn; null in the window.
     pub score: Option<f64>,
     pub kept: bool,
+    /// Whether the prompt shows it.
+    pub shown: bool,
     pub reason: String,
 }
 
@@ -76,6 +84,98 @@ impl History {
         })
         .collect()
     }
+
+    /// The lines of the block in the prompt, oldest first.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |label: &str, memory: &Memory| {
+            let against = self.contradicted.get(memory.id.as_str());
+            let against = against.map_or_else(String::new, |by| format!(" ({by})"));
+            format!("{label}: {}{against}", entry(&memory.content))
+        };
+        let mut older: Vec<&Memory> = self.episodes.iter().collect();
+        older.sort_by_key(|memory| (memory.created_at, memory.seq));
+
+        let pinned = self.pinned.iter().map(|memory| line("summary", memory));
+        let older = older.into_iter().map(|memory| {
+            let label = format!("{} (earlier, {})", memory.role, memory.created_at.day());
+            line(&label, memory)
+        });
+        let window = self.window.iter().map(|memory| line(&memory.role, memory));
+        pinned.chain(older).chain(window).collect()
+    }
+
+    /// Shortens the longest messages of the window and the pinned summary until all together have at
+    /// most so many tokens.
+    pub fn shorten(&mut self, most: usize, counter: TokenCounter) {
+        let count = |memory: &Memory| counter.count(&entry(&memory.content));
+        let all = || self.window.iter().chain(&self.pinned);
+        let mut sizes: Vec<usize> = all().map(count).collect();
+        if sizes.iter().sum::<usize>() <= most {
+            return;
+        }
+
+        // The shorter ones stay whole; the others share what they leave.
+        sizes.sort_unstable();
+        let (mut left, mut each) = (most, 0);
+        for (place, size) in sizes.iter().enumerate() {
+            each = left / (sizes.len() - place);
+            if *size > each {
+                break;
+            }
+            left -= size;
+        }
+
+        for memory in self.window.iter_mut().chain(&mut self.pinned) {
+            if counter.count(&entry(&memory.content)) <= each {
+                continue;
+            }
+            memory.content = shortened(&memory.content, each, counter);
+            let tokens = counter.count(&entry(&memory.content));
+            let id = memory.id.to_string();
+            for item in self.items.iter_mut().filter(|item| item.memory_id == id) {
+                item.reason = format!("{}, shortened to {tokens} tokens", item.reason);
+            }
+        }
+    }
+
+    /// The older turns that were found for the task: what keeps its place whatever the task is does
+    /// not count as used.
+    pub fn reused(&self) -> Vec<String> {
+        let each = self.episodes.iter();
+        each.map(|memory| memory.id.to_string()).collect()
+    }
+
+    /// Notes what contradicts a message and counts more.
+    pub fn mark(&mut self, memory_id: &str, by: &str) {
+        for item in self
+            .items
+            .iter_mut()
+            .filter(|item| item.memory_id == memory_id)
+        {
+            item.reason = format!("{}, {by}", item.reason);
+        }
+        self.contradicted
+            .insert(memory_id.to_owned(), by.to_owned());
+    }
+}
+
+/// The beginning and the end of a text, with at most so many tokens.
+fn shortened(text: &str, most: usize, counter: TokenCounter) -> String {
+    let mut room = most;
+    loop {
+        let head = &text[..counter.prefix(text, room * 3 / 4)];
+        let mut from = text.len() - head.len() / 4;
+        while !text.is_char_boundary(from) {
+            from += 1;
+        }
+        let (tail, left_out) = (&text[from..], char_count(&text[head.len()..from]));
+        let (head, tail) = (head.trim_end(), tail.trim_start());
+        let whole = format!("{head} [… {left_out} characters left out …] {tail}");
+        if room == 0 || counter.count(&entry(&whole)) <= most {
+            return whole;
+        }
+        room = room * 4 / 5;
+    }
 }
 
 /// Which conversation to read.
@@ -86,6 +186,8 @@ pub struct ThreadOf<'a> {
     /// With locked files, older turns are not selected.
     pub locked: bool,
     pub timeout_ms: u64,
+    /// Whether the prompt shows the conversation.
+    pub shown: bool,
 }
 
 /// Reads the layers of a thread.
@@ -118,17 +220,16 @@ pub async fn read(
         pinned: window.pinned,
         ..History::default()
     };
-    history.items = history
-        .window
-        .iter()
-        .map(|memory| {
-            item(
-                memory,
-                "window",
-                None,
-                true,
-                "kept: recency window".to_owned(),
-            )
+    let shown = thread.shown;
+    let pinned = history.pinned.iter();
+    let pinned = pinned.map(|memory| (memory, "pinned", "kept: pinned summary"));
+    let window = history.window.iter();
+    let window = window.map(|memory| (memory, "window", "kept: recency window"));
+    let all = pinned.chain(window);
+    history.items = all
+        .map(|(memory, layer, reason)| HistoryItem {
+            shown,
+            ..item(memory, layer, None, true, reason.to_owned())
         })
         .collect();
 
@@ -165,15 +266,20 @@ async fn select(
         }
     };
 
+    // The pinned summary stands in the prompt already.
+    let pinned = history.pinned.as_ref().map(|one| one.id.clone());
+    let mut scored = scored;
+    scored.retain(|one| Some(&one.found.id) != pinned.as_ref());
     let older = older_turns::choose(tools, &turns, scored, pool, files).await?;
     history.conflicts = older.conflicts;
     for episode in older.episodes {
         let score = Some(episode.scores.total());
         let (kept, reason) = (episode.is_kept(), episode.decision.text());
         let memory = episode.found;
-        history
-            .items
-            .push(item(&memory, "episodic", score, kept, reason));
+        history.items.push(HistoryItem {
+            shown: kept && thread.shown,
+            ..item(&memory, "episodic", score, kept, reason)
+        });
         if kept {
             history.episodes.push(memory);
         }
@@ -195,6 +301,7 @@ fn item(
         turn_index: memory.turn_index,
         score,
         kept,
+        shown: false,
         reason,
     }
 }

@@ -18,17 +18,17 @@ use crate::model::scope::ScopeInput;
 const MAX_TASK_CHARS: usize = 100_000;
 const MAX_MODE_CHARS: usize = 500;
 
-/// How chunks are compared with the task: by meaning (`semantic`, the default), by keyword
-/// (`keyword`), or both (`hybrid`).
+/// How chunks are compared with the task: by meaning (`semantic`), by keyword (`keyword`), or both
+/// (`hybrid`, the default).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptSearch {
     /// By meaning: the cosine of their vectors.
-    #[default]
     Semantic,
     /// By words.
     Keyword,
     /// By both.
+    #[default]
     Hybrid,
 }
 

@@ -191,7 +191,10 @@ impl Pass<'_> {
             (None, "cited chunks")
         });
         match condensed.await? {
-            Some(context) => result.context = context,
+            Some(context) => {
+                condenser::mark_unused(&context, &mut result.candidates);
+                result.context = context;
+            }
             None => self.use_chunks(result),
         }
         Ok(())

@@ -304,6 +304,8 @@ mod tests {
                 id: "F1".to_owned(),
                 text: "x".to_owned(),
                 citations: vec![1],
+                places: Vec::new(),
+                conflict: None,
             }],
             ..CondensedContext::default()
         }

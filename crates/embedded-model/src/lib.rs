@@ -23,6 +23,7 @@ mod enrich;
 mod entities;
 mod entity_names;
 mod entity_values;
+mod excerpts;
 mod facts;
 mod fits;
 mod fitting;
@@ -54,6 +55,7 @@ mod sketch;
 mod summarize;
 mod support;
 mod table;
+mod task_parts;
 mod term_words;
 mod title;
 mod tokens;
@@ -161,6 +163,34 @@ pub struct AnswerChunk<'a> {
     /// The path of its source, and the headings above it.
     pub about: &'a str,
     pub text: &'a str,
+}
+
+/// A chunk that may help with a task.
+#[derive(Debug, Clone, Copy)]
+pub struct SupportChunk<'a> {
+    pub chunk_id: i64,
+    /// The path of its source, and the headings above it, separated by ` › `.
+    pub about: &'a str,
+    pub text: &'a str,
+}
+
+/// What an excerpt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExcerptKind {
+    /// A sentence, an item of a list or a row of a table, on one line.
+    Statement,
+    /// Code with its lines.
+    Code,
+}
+
+/// What a chunk says that helps with a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Excerpt {
+    pub chunk_id: i64,
+    pub kind: ExcerptKind,
+    pub text: String,
+    /// How well it fits the task, from 0 to 1.
+    pub relevance: f32,
 }
 
 impl EmbeddedModel {
@@ -275,6 +305,18 @@ impl EmbeddedModel {
     #[must_use]
     pub fn support(query: &str, answer: &str, chunks: &[AnswerChunk<'_>]) -> Support {
         support::support(query, answer, chunks)
+    }
+
+    /// What chunks say that helps with a task, chunk by chunk in the order given.
+    #[must_use]
+    pub fn excerpts(task: &str, chunks: &[SupportChunk<'_>]) -> Vec<Excerpt> {
+        excerpts::find(task, chunks)
+    }
+
+    /// How well the best of each chunk helps with a task, from 0 to 1.
+    #[must_use]
+    pub fn relevances(task: &str, chunks: &[SupportChunk<'_>]) -> Vec<f32> {
+        excerpts::relevances(task, chunks)
     }
 
     /// Where the chunks of a source belong, by its title and headings.

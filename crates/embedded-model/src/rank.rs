@@ -151,8 +151,12 @@ pub fn weight(stem: &str, seen: usize, total: usize) -> f32 {
 
 /// Relevance of a sentence to a query, from 0 to 1: of one with this share of its words and this meaning.
 pub fn relevance(shared: f32, question: &Terms, sentence: &Vector) -> f32 {
-    let meaning = table::dot(&question.vector, sentence).max(0.0);
-    0.5 * shared + 0.5 * meaning
+    0.5 * shared + 0.5 * likeness(&question.vector, sentence)
+}
+
+/// Likeness of two meanings, from 0 to 1.
+pub fn likeness(one: &Vector, other: &Vector) -> f32 {
+    table::dot(one, other).max(0.0)
 }
 
 /// The best sentences of a chunk whose total `cost` is at most `limit`, in text order, joined to

@@ -249,6 +249,22 @@ pub fn fenced(text: &str) -> String {
     format!("{fence}\n{text}\n{fence}")
 }
 
+/// The text between the fences, if the whole is one such block.
+#[must_use]
+pub fn unfenced(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let fence = &text[..text.len() - text.trim_start_matches('`').len()];
+    if fence.len() < 3 {
+        return None;
+    }
+
+    let (language, rest) = text[fence.len()..].split_once('\n')?;
+    let inner = rest.strip_suffix(fence)?.strip_suffix('\n')?;
+    let is_one =
+        !language.contains('`') && !inner.lines().any(|line| line.trim().starts_with(fence));
+    (is_one && !inner.trim().is_empty()).then_some(inner)
+}
+
 /// A text inside a block between lines of three quotes, which its own quotes must not end. Every
 /// quote of a run of three or more is escaped: if a longer run were escaped in threes, the rest
 /// could still end the block together with what follows.
@@ -291,6 +307,25 @@ pub fn quoted(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_whole_block_of_code_is_unfenced() {
+        for code in ["let x = 1;\n    let y = 2;", "a `b`", "``` inner\nx"] {
+            assert_eq!(unfenced(&fenced(code)), Some(code));
+        }
+
+        assert_eq!(unfenced("```rust\nfn f() {}\n```\n"), Some("fn f() {}"));
+        for text in [
+            "plain",
+            "```",
+            "```\n```",
+            "```\na\n```\nb\n```",
+            "```a```",
+            "x\n```\na\n```",
+        ] {
+            assert_eq!(unfenced(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn no_mark_of_ours_survives() {

@@ -1,6 +1,7 @@
 //! What memoir knows about texts: tokens, sentences, headings, words, hashes. Pure functions without
 //! input or output that know nothing of the service.
 
+pub mod blocks;
 pub mod catch_all;
 pub mod field_error;
 pub mod folding;

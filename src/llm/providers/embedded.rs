@@ -25,7 +25,7 @@ use super::super::tasks::rollup::{RolledUp, Rollup};
 use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::send::SendPrompt;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
-use super::embedded_prompts;
+use super::{embedded_headers, embedded_prompts};
 use crate::model::vocabulary::Terms;
 
 /// Without samples it knows little more than the name of a category, and a second look costs only
@@ -132,7 +132,7 @@ fn answer_to(task: &AnyTask) -> String {
         AnyTask::Analyze(task) => written(analyze(task)),
         AnyTask::Rollup(task) => written(roll_up(task)),
         AnyTask::SendPrompt(task) => reply_to(task),
-        AnyTask::Shape(task) => written(embedded_prompts::shape(task)),
+        AnyTask::Shape(task) => written(embedded_headers::shape(task)),
         AnyTask::Rerank(task) => written(embedded_prompts::rerank(task)),
         AnyTask::Nli(task) => written(embedded_prompts::nli(task)),
         AnyTask::Condense(task) => written(embedded_prompts::condense(task)),

@@ -1,100 +1,22 @@
-//! How the embedded model answers the stages of a prompt: by shared words and word vectors, and
-//! with sentences of the chunks themselves.
+//! How the embedded model ranks, judges and condenses the chunks of a prompt: by what they say that
+//! helps with the task, with texts of the chunks themselves.
 
-use std::collections::HashSet;
-
-use memoir_embedded_model::EmbeddedModel;
-use memoir_text::text::{char_count, one_line, sentences};
+use memoir_embedded_model::{EmbeddedModel, Excerpt, ExcerptKind, SupportChunk};
+use memoir_text::framing::fenced;
 use memoir_text::words;
 
 use super::super::tasks::condense::{Condense, Condensed, Constraint, Fact, OpenIssue};
 use super::super::tasks::judge::{
     JudgedChunk, Nli, NliLabel, NliOutput, NliVerdict, Ranked, Rerank, RerankOutput,
 };
-use super::super::tasks::shape::{Anchors, Audit, FactId, Shape, Shaped};
+use super::super::tasks::shape::{Audit, FactId, Shaped};
 
-/// A chunk below this likeness to the task is of no use.
-const USEFUL: f64 = 0.2;
-/// Facts of one chunk, and of all together.
-const FACTS_PER_CHUNK: usize = 2;
-const MAX_FACTS: usize = 24;
+/// Relevance from which on a chunk helps with the task.
+const HELPS: f64 = 0.28;
+/// Constraints, and open issues, of all chunks together.
 const MAX_OTHERS: usize = 8;
-/// A longer sentence is a table or a list.
-const LONGEST_SENTENCE: usize = 600;
-
-/// Words that begin a task, and what they ask for.
-const DELIVERABLES: [(&str, &[&str]); 5] = [
-    (
-        "code",
-        &[
-            "implement",
-            "code",
-            "program",
-            "refactor",
-            "debug",
-            "fix",
-            "function",
-        ],
-    ),
-    (
-        "plan",
-        &["plan", "schedule", "roadmap", "organise", "organize"],
-    ),
-    (
-        "specification",
-        &["specify", "specification", "spec", "design", "requirements"],
-    ),
-    (
-        "summary",
-        &["summarise", "summarize", "summary", "condense", "abstract"],
-    ),
-    (
-        "text",
-        &["write", "draft", "compose", "letter", "email", "translate"],
-    ),
-];
-
-pub fn shape(task: &Shape) -> Shaped {
-    let Anchors { task, files, .. } = &*task.anchors;
-    let said: HashSet<String> = all_words(task).into_iter().collect();
-    let deliverable = DELIVERABLES
-        .iter()
-        .find(|(_, signs)| signs.iter().any(|sign| said.contains(*sign)))
-        .map_or("answer", |(name, _)| name);
-
-    let first = sentences(task).next().unwrap_or_default();
-    let intent: String = one_line(first).chars().take(160).collect();
-    let named = task.split_whitespace().map(|word| {
-        word.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '_' | '.'))
-            .trim_end_matches('.')
-    });
-    let mut artifacts: Vec<String> = named
-        .filter(|word| is_file_name(word))
-        .map(str::to_owned)
-        .chain(files.iter().cloned())
-        .take(20)
-        .collect();
-    let mut seen = HashSet::new();
-    artifacts.retain(|one| seen.insert(one.clone()));
-
-    Shaped {
-        intent,
-        domain: "as the task says".to_owned(),
-        deliverable: deliverable.to_owned(),
-        artifacts,
-        role: "an expert who answers from the given facts only".to_owned(),
-        audience: "the person who asks".to_owned(),
-        tone: "plain and precise".to_owned(),
-        depth: "as deep as the task needs".to_owned(),
-        output_format: if deliverable == "code" {
-            "code with a short explanation"
-        } else {
-            "Markdown"
-        }
-        .to_owned(),
-        ..Shaped::default()
-    }
-}
+/// Characters of code that one fact quotes.
+const MAX_CODE_CHARS: usize = 3500;
 
 /// It has no opinion on what the facts change.
 pub fn audit(task: &Audit) -> Shaped {
@@ -104,25 +26,35 @@ pub fn audit(task: &Audit) -> Shaped {
     }
 }
 
+/// Chunks that say something that helps come first, the others follow by meaning.
 pub fn rerank(task: &Rerank) -> RerankOutput {
-    let measure = Likeness::to(&task.query);
-    let each = task.chunks.iter().map(|chunk| Ranked {
-        id: chunk.id,
-        score: measure.of(&chunk.text),
-    });
+    let query = EmbeddedModel::embed(&task.query);
+    let each = relevances(&task.query, &task.chunks);
+    let ranking = task
+        .chunks
+        .iter()
+        .zip(each)
+        .map(|(chunk, relevance)| Ranked {
+            id: chunk.id,
+            score: if relevance > 0.0 {
+                0.5 + relevance / 2.0
+            } else {
+                likeness(&query, &chunk.text) / 2.0
+            },
+        });
     RerankOutput {
-        ranking: each.collect(),
+        ranking: ranking.collect(),
     }
 }
 
+/// A chunk supports the task if it says something that helps with it.
 pub fn nli(task: &Nli) -> NliOutput {
-    let measure = Likeness::to(&task.query);
-    let each = task.chunks.iter().map(|chunk| {
-        let like = measure.of(&chunk.text);
-        let (label, score) = if like >= USEFUL {
-            (NliLabel::Entailment, 0.5 + like / 2.0)
+    let each = relevances(&task.query, &task.chunks);
+    let verdicts = task.chunks.iter().zip(each).map(|(chunk, relevance)| {
+        let (label, score) = if relevance >= HELPS {
+            (NliLabel::Entailment, 0.5 + relevance / 2.0)
         } else {
-            (NliLabel::Neutral, 1.0 - like)
+            (NliLabel::Neutral, 1.0 - relevance)
         };
         NliVerdict {
             id: chunk.id,
@@ -131,34 +63,32 @@ pub fn nli(task: &Nli) -> NliOutput {
         }
     });
     NliOutput {
-        verdicts: each.collect(),
+        verdicts: verdicts.collect(),
     }
 }
 
-/// The sentences nearest to the query, verbatim; rules become constraints, questions open issues.
+/// What helps with the query, verbatim; rules become constraints, questions open issues.
 pub fn condense(task: &Condense) -> Condensed {
-    let measure = Likeness::to(&task.query);
     let mut condensed = Condensed::default();
-    let mut seen = HashSet::new();
-    for chunk in &task.chunks {
-        for text in chosen(&measure, chunk) {
-            if !seen.insert(text.to_lowercase()) {
-                continue;
-            }
-
-            let citations = vec![chunk.id];
-            if text.ends_with('?') {
-                condensed.open_issues.push(OpenIssue { text });
-            } else if is_rule(&text) {
-                condensed.constraints.push(Constraint { text, citations });
-            } else if condensed.facts.len() < MAX_FACTS {
-                let id = FactId(format!("F{}", condensed.facts.len() + 1));
-                condensed.facts.push(Fact {
-                    id,
-                    text,
-                    citations,
-                });
-            }
+    for Excerpt {
+        chunk_id,
+        kind,
+        text,
+        relevance: _,
+    } in support(&task.query, &task.chunks)
+    {
+        let citations = vec![chunk_id];
+        let is_code = kind == ExcerptKind::Code;
+        if !is_code && text.ends_with('?') {
+            condensed.open_issues.push(OpenIssue { text });
+        } else if !is_code && is_rule(&text) {
+            condensed.constraints.push(Constraint { text, citations });
+        } else {
+            condensed.facts.push(Fact {
+                id: FactId(format!("F{}", condensed.facts.len() + 1)),
+                text: if is_code { fenced(&code(&text)) } else { text },
+                citations,
+            });
         }
     }
 
@@ -167,101 +97,51 @@ pub fn condense(task: &Condense) -> Condensed {
     condensed
 }
 
-/// Paragraphs, whose sentences may go over several lines; lists, tables and headings line by line.
-fn passages(text: &str) -> Vec<&str> {
-    let is_item = |line: &str| {
-        line.trim_start()
-            .starts_with(['-', '*', '#', '|', '•', '>'])
-    };
-    let each = text.split("\n\n").map(|paragraph| {
-        if paragraph.lines().any(is_item) {
-            paragraph.lines().collect()
-        } else {
-            vec![paragraph]
-        }
-    });
-
-    each.flatten().collect()
+fn support(query: &str, chunks: &[JudgedChunk]) -> Vec<Excerpt> {
+    EmbeddedModel::excerpts(query, &supporting(chunks))
 }
 
-/// The best sentences of a chunk, in their order.
-fn chosen(measure: &Likeness, chunk: &JudgedChunk) -> Vec<String> {
-    let all = passages(&chunk.text).into_iter().flat_map(sentences);
-    let all = all.map(one_line);
-    let fitting = all.filter(|text| {
-        (15..=LONGEST_SENTENCE).contains(&char_count(text)) && !text.starts_with('#')
-    });
-    let mut rated: Vec<(usize, f64, String)> = fitting
-        .enumerate()
-        .map(|(place, text)| (place, measure.of(&text), text))
-        .collect();
+/// How well the best of each chunk helps with a query.
+fn relevances(query: &str, chunks: &[JudgedChunk]) -> Vec<f64> {
+    let each = EmbeddedModel::relevances(query, &supporting(chunks));
+    each.into_iter().map(f64::from).collect()
+}
 
-    rated.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    rated.truncate(FACTS_PER_CHUNK);
-    rated.sort_by_key(|(place, ..)| *place);
-    let mut texts: Vec<String> = rated.into_iter().map(|(.., text)| text).collect();
-    if texts.is_empty() {
-        let text: String = one_line(&chunk.text)
-            .chars()
-            .take(LONGEST_SENTENCE)
-            .collect();
-        texts.extend((!text.is_empty()).then_some(text));
-    }
-    texts
+fn supporting(chunks: &[JudgedChunk]) -> Vec<SupportChunk<'_>> {
+    let each = chunks.iter().map(|chunk| SupportChunk {
+        chunk_id: chunk.id,
+        about: &chunk.about,
+        text: &chunk.text,
+    });
+    each.collect()
+}
+
+fn likeness(query: &[f32], text: &str) -> f64 {
+    let vector = EmbeddedModel::embed(text);
+    let cosine: f32 = query.iter().zip(&vector).map(|(a, b)| a * b).sum();
+    f64::from(cosine).clamp(0.0, 1.0)
+}
+
+/// The first lines of code, as far as one fact may quote it.
+fn code(text: &str) -> String {
+    let mut size = 0;
+    let fits = |line: &&str| {
+        size += line.chars().count() + 1;
+        size <= MAX_CODE_CHARS
+    };
+    text.lines().take_while(fits).collect::<Vec<_>>().join("\n")
 }
 
 fn is_rule(text: &str) -> bool {
-    let said = all_words(text);
-    said.iter().any(|word| {
-        matches!(
-            word.as_str(),
-            "must" | "shall" | "never" | "required" | "forbidden" | "mandatory"
-        )
-    })
-}
-
-fn is_file_name(word: &str) -> bool {
-    word.rsplit_once('.').is_some_and(|(stem, extension)| {
-        !stem.is_empty()
-            && (1..=5).contains(&extension.len())
-            && extension.chars().all(|c| c.is_ascii_alphanumeric())
-            && extension.chars().any(|c| c.is_ascii_lowercase())
-            && stem.chars().any(char::is_alphabetic)
-    })
-}
-
-fn all_words(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    words::each(text, |word| found.push(word.to_owned()));
-    found
-}
-
-/// How near texts are to a query, from 0 to 1: shared words and meaning.
-struct Likeness {
-    words: HashSet<String>,
-    vector: Vec<f32>,
-}
-
-impl Likeness {
-    fn to(query: &str) -> Self {
-        let words = all_words(query).into_iter();
-        Self {
-            words: words.filter(|word| char_count(word) > 3).collect(),
-            vector: EmbeddedModel::embed(query),
-        }
-    }
-
-    fn of(&self, text: &str) -> f64 {
-        let vector = EmbeddedModel::embed(text);
-        let cosine: f32 = self.vector.iter().zip(&vector).map(|(a, b)| a * b).sum();
-        let cosine = f64::from(cosine).clamp(0.0, 1.0);
-        if self.words.is_empty() {
-            return cosine;
-        }
-
-        let has: HashSet<String> = all_words(text).into_iter().collect();
-        #[expect(clippy::cast_precision_loss, reason = "a few words")]
-        let shared = self.words.intersection(&has).count() as f64 / self.words.len() as f64;
-        f64::midpoint(cosine, shared)
-    }
+    const SIGNS: [&str; 6] = [
+        "must",
+        "shall",
+        "never",
+        "required",
+        "forbidden",
+        "mandatory",
+    ];
+    let mut is_rule = false;
+    words::each(text, |word| is_rule |= SIGNS.contains(&word));
+    is_rule
 }

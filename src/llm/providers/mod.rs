@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod embedded;
+mod embedded_headers;
 mod embedded_prompts;
 mod gemini;
 mod openai;

@@ -16,6 +16,8 @@ use crate::llm::{Fault, Items, Task, schema};
 #[derive(Debug, Clone)]
 pub struct JudgedChunk {
     pub id: i64,
+    /// The path of its source, and the headings above it. Only the embedded model reads it.
+    pub about: Arc<str>,
     pub text: Arc<str>,
 }
 

@@ -175,7 +175,7 @@ function historyItem(item, memories) {
     } catch (error) { failed(error); }
   }));
   return h("li.candidate", { class: item.kept ? "kept" : "dropped" }, words,
-    h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", item.layer === "window" ? "recent" : "older"), star);
+    h("span.tag", { class: item.kept ? "topic" : "reason" }, item.reason), h("span.muted", { window: "recent", pinned: "summary" }[item.layer] ?? "older"), star);
 }
 
 /** What the history names, by id: one request has the messages, and facts are asked for one by one. */

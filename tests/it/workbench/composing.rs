@@ -124,7 +124,9 @@ async fn the_embedded_model_composes_a_usable_prompt() {
     assert_eq!(prompt["s_ctx_fallback"], false);
     let whole = prompt["prompt"].as_str().unwrap();
     assert!(
-        whole.contains("The lamp of the lighthouse burns whale oil. [chunk "),
+        whole.contains(
+            "The lamp of the lighthouse burns whale oil. It is 30 m above the sea. [chunk "
+        ),
         "{whole}"
     );
     assert!(whole.ends_with(TASK), "{whole}");
@@ -248,7 +250,8 @@ async fn the_reranker_decides_the_order_and_is_named() {
         ModelReply::json(json!({"ranking": reversed}))
     });
 
-    let prompt = bench.compose(&json!({"task": TASK, "top_k": 3})).await;
+    let body = json!({"task": TASK, "top_k": 3, "search_type": "semantic"});
+    let prompt = bench.compose(&body).await;
     let found = chunk_ids(&bench.asked("rerank")[0].user);
     let judged = chunk_ids(&bench.asked("nli")[0].user);
     assert_eq!(found.len(), 3);
@@ -262,7 +265,7 @@ async fn the_reranker_decides_the_order_and_is_named() {
         .collect();
     assert_eq!(ranks, [3, 2, 1]);
 
-    // The search itself is by cosine.
+    // The semantic search is by cosine.
     let cosines = |prompt: &Value| -> Vec<f64> {
         let mut all: Vec<(i64, f64)> = prompt["transparency"]["candidates"]
             .as_array()

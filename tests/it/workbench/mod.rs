@@ -4,6 +4,8 @@ mod adapters;
 mod audit;
 mod command;
 mod composing;
+mod contradictions;
+mod facts_of_chunks;
 mod faults;
 mod forging;
 mod fuzz;
@@ -11,6 +13,7 @@ mod history;
 mod layers;
 mod nul;
 mod sending;
+mod spoken;
 mod workspace;
 
 use memoir::scripted_model::{Reply as ModelReply, Seen};

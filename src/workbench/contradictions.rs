@@ -1,0 +1,239 @@
+//! What contradicts each other in a prompt, by rule: statements of the condensed context, the injected
+//! files and the conversation. An injected file counts more than everything, otherwise what is newer
+//! counts more. Both sides are listed, and the weaker one is marked where it stands.
+
+use std::collections::HashMap;
+
+use memoir_text::framing::unfenced;
+
+use super::WorkbenchError;
+use super::claims::Claims;
+use super::condenser::{CitedPlace, CondensedContext};
+use super::entailment::{Conflict, ConflictSide, beginning};
+use super::files::InjectedFile;
+use super::history::{History, Statement};
+use super::stage::Tools;
+use crate::base::clock::Timestamp;
+
+const FILES: &str = "❖ FILES";
+const BY_FILES: &str = "contradicted by ❖ FILES, which counts";
+
+/// What the statements are compared with.
+pub struct Known<'a> {
+    pub files: &'a [InjectedFile],
+    /// When the source of each cited chunk last changed.
+    pub changed_at: &'a HashMap<i64, Timestamp>,
+}
+
+/// A fact or a constraint of the context.
+struct Stated<'t> {
+    /// How the prompt calls it: the id of a fact, or what it cites.
+    name: String,
+    text: &'t str,
+    place: Option<CitedPlace>,
+    changed_at: Option<Timestamp>,
+    claims: Claims,
+    conflict: Option<String>,
+}
+
+impl Stated<'_> {
+    fn side(&self) -> ConflictSide {
+        let id = self.place.as_ref().map(|place| place.chunk_id.to_string());
+        ConflictSide {
+            kind: "chunk".to_owned(),
+            id: id.unwrap_or_default(),
+            text: beginning(self.text),
+            time: self.changed_at.map(|time| time.to_string()),
+        }
+    }
+
+    fn path(&self) -> Option<&str> {
+        self.place.as_ref().map(|place| place.path.as_str())
+    }
+}
+
+/// When the source of each cited chunk last changed.
+///
+/// # Errors
+/// The store's.
+pub async fn changed_at(
+    tools: &Tools<'_>,
+    context: &CondensedContext,
+) -> Result<HashMap<i64, Timestamp>, WorkbenchError> {
+    let mut chunks: Vec<i64> = context.places().map(|place| place.chunk_id).collect();
+    chunks.sort_unstable();
+    chunks.dedup();
+    if chunks.is_empty() {
+        return Ok(HashMap::new());
+    }
+
+    let mut ids: Vec<_> = context
+        .places()
+        .map(|place| place.source_id.clone())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let space = &tools.call().space;
+    let states = tools.store.list_source_states(space, &ids).await?;
+    let changed = context.places().filter_map(|place| {
+        let state = states.get(&place.source_id)?;
+        Some((place.chunk_id, state.changed_at))
+    });
+    Ok(changed.collect())
+}
+
+/// Finds the contradictions, and marks the weaker sides.
+pub fn find(
+    context: &mut CondensedContext,
+    history: &mut History,
+    known: &Known<'_>,
+) -> Vec<Conflict> {
+    let mut conflicts = Vec::new();
+    let mut all = stated(context, known);
+    for one in &mut all {
+        conflicts.extend(against_files(one, known.files));
+    }
+    among_each_other(&mut all, &mut conflicts);
+    with_the_chat(&mut all, history, known.files, &mut conflicts);
+
+    let marks: Vec<Option<String>> = all.into_iter().map(|one| one.conflict).collect();
+    let mut marks = marks.into_iter();
+    for fact in &mut context.facts {
+        fact.conflict = marks.next().flatten();
+    }
+    for one in &mut context.constraints {
+        one.conflict = marks.next().flatten();
+    }
+    conflicts
+}
+
+/// The facts, then the constraints.
+fn stated<'t>(context: &'t CondensedContext, known: &Known<'_>) -> Vec<Stated<'t>> {
+    let one = |name: String, text: &'t str, places: &[CitedPlace]| {
+        let place = places.first().cloned();
+        // Code claims nothing.
+        let text = if unfenced(text).is_some() { "" } else { text };
+        Stated {
+            name,
+            claims: Claims::new(text),
+            text,
+            changed_at: place
+                .as_ref()
+                .and_then(|place| known.changed_at.get(&place.chunk_id).copied()),
+            place,
+            conflict: None,
+        }
+    };
+    let facts = context.facts.iter();
+    let facts = facts.map(|fact| one(fact.id.clone(), &fact.text, &fact.places));
+    let constraints = context.constraints.iter().map(|constraint| {
+        let cited = constraint.citations.first();
+        let name = cited.map_or_else(|| "a constraint".to_owned(), |id| format!("chunk {id}"));
+        one(name, &constraint.text, &constraint.places)
+    });
+    facts.chain(constraints).collect()
+}
+
+fn against_files(one: &mut Stated<'_>, files: &[InjectedFile]) -> Option<Conflict> {
+    let (file, claim) = files
+        .iter()
+        .find_map(|file| Some((file, file.claims.contradicted_by(one.text)?)))?;
+    one.conflict = Some(BY_FILES.to_owned());
+    Some(Conflict {
+        sides: vec![one.side(), of_file(file, claim)],
+        winner: FILES.to_owned(),
+        reason: "an injected file wins in this run".to_owned(),
+    })
+}
+
+/// Statements of different sources; those of one source are its own affair.
+fn among_each_other(all: &mut [Stated<'_>], conflicts: &mut Vec<Conflict>) {
+    for later in 1..all.len() {
+        for earlier in 0..later {
+            let (first, second) = (&all[earlier], &all[later]);
+            let is_settled = first.conflict.is_some() || second.conflict.is_some();
+            if is_settled
+                || first.path() == second.path()
+                || first.claims.contradicted_by(second.text).is_none()
+            {
+                continue;
+            }
+
+            // Statements are ordered by how well they fit.
+            let (weaker, stronger, why) = match first.changed_at.cmp(&second.changed_at) {
+                std::cmp::Ordering::Less => (earlier, later, "newer"),
+                std::cmp::Ordering::Equal => (later, earlier, "a better match"),
+                std::cmp::Ordering::Greater => (later, earlier, "newer"),
+            };
+            conflicts.push(Conflict {
+                sides: vec![all[weaker].side(), all[stronger].side()],
+                winner: "chunk".to_owned(),
+                reason: format!("the second one is {why}"),
+            });
+            let by = format!("contradicted by {}, which is {why}", all[stronger].name);
+            all[weaker].conflict = Some(by);
+        }
+    }
+}
+
+fn with_the_chat(
+    all: &mut [Stated<'_>],
+    history: &mut History,
+    files: &[InjectedFile],
+    conflicts: &mut Vec<Conflict>,
+) {
+    for said in history.statements() {
+        let by_file = files
+            .iter()
+            .find_map(|file| Some((file, file.claims.contradicted_by(&said.text)?)));
+        if let Some((file, claim)) = by_file {
+            conflicts.push(Conflict {
+                sides: vec![of_chat(&said), of_file(file, claim)],
+                winner: FILES.to_owned(),
+                reason: "an injected file wins in this run".to_owned(),
+            });
+            history.mark(&said.memory_id, BY_FILES);
+            continue;
+        }
+
+        let claims = Claims::new(&said.text);
+        for one in all.iter_mut().filter(|one| one.conflict.is_none()) {
+            if claims.contradicted_by(one.text).is_none() {
+                continue;
+            }
+
+            let chat_wins = one.changed_at.is_none_or(|changed| said.said_at > changed);
+            let (winner, reason) = if chat_wins {
+                one.conflict = Some("contradicted by the chat, which is newer".to_owned());
+                ("chat", "the chat is newer than the file")
+            } else {
+                let by = format!("contradicted by {}, which is newer", one.name);
+                history.mark(&said.memory_id, &by);
+                ("chunk", "the file is newer than the chat")
+            };
+            conflicts.push(Conflict {
+                sides: vec![one.side(), of_chat(&said)],
+                winner: winner.to_owned(),
+                reason: reason.to_owned(),
+            });
+        }
+    }
+}
+
+fn of_file(file: &InjectedFile, claim: &str) -> ConflictSide {
+    ConflictSide {
+        kind: FILES.to_owned(),
+        id: file.source_id.clone(),
+        text: beginning(claim),
+        time: Some(file.mtime.to_string()),
+    }
+}
+
+fn of_chat(said: &Statement) -> ConflictSide {
+    ConflictSide {
+        kind: "chat".to_owned(),
+        id: said.memory_id.clone(),
+        text: beginning(&said.text),
+        time: Some(said.said_at.to_string()),
+    }
+}
