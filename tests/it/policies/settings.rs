@@ -237,16 +237,16 @@ async fn single_settings_change_alone_and_only_if_nobody_was_faster() {
 async fn a_space_has_policies_of_other_names() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
-        let named = format!("{PATH}?policy=short-answers");
-        app.get(&named).await.assert_problem(404, "not_found");
+        let path = format!("{PATH}?policy=short-answers");
+        app.get(&path).await.assert_problem(404, "not_found");
         for (version, top_k) in [(1, 2), (2, 3)] {
             let body = json!({"retrieval": {"topK": top_k}});
-            let changed = send(app.request(Method::PATCH, &named).json(&body)).await;
+            let changed = send(app.request(Method::PATCH, &path).json(&body)).await;
             assert_eq!(changed.status, 200, "{}", changed.text);
             let changed = changed.json();
             let seen = [&changed["name"], &changed["version"]];
             assert_eq!(seen, [&json!("short-answers"), &json!(version)]);
-            assert_eq!(app.get(&named).await.json(), changed);
+            assert_eq!(app.get(&path).await.json(), changed);
         }
 
         // The one that requests use without a name is not touched, and both are listed.
