@@ -148,7 +148,7 @@ async fn every_path_that_hands_memories_to_a_model_counts_their_use() {
             "/v1/memory/retrieve",
             json!({"query": TASK, "userId": "ann", "useMemory": true, "sessionId": thread}),
         ),
-        (episodic.as_str(), asked.clone()),
+        (episodic.as_str(), json!({"query": TASK})),
         (
             "/v1/prompts",
             json!({"task": TASK, "user_id": "ann", "thread_id": thread}),
