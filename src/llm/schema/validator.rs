@@ -130,7 +130,7 @@ impl Check {
         let Some(wanted) = rules.get("type") else {
             return;
         };
-        let kinds: Vec<&str> = match wanted {
+        let mut kinds: Vec<&str> = match wanted {
             Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
             one => one.as_str().into_iter().collect(),
         };
@@ -138,6 +138,7 @@ impl Check {
             return;
         }
 
+        kinds.sort_unstable();
         let quoted: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
         let noun = if wanted.is_array() { "types" } else { "type" };
         self.add(format!("{value} is not of {noun} {}", quoted.join(", ")));
