@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use reqwest::Method;
@@ -19,7 +19,26 @@ fn named_files(text: &str) -> BTreeSet<String> {
         }
     }
 
+    names.remove(""); // a link to the page itself
     names
+}
+
+/// The files that a page loads or may load, with their sizes.
+async fn files_of(app: &TestApp, page: &str) -> BTreeMap<String, usize> {
+    let mut open: Vec<String> = named_files(page).into_iter().collect();
+    let mut found = BTreeMap::new();
+    while let Some(name) = open.pop() {
+        if found.contains_key(&name) {
+            continue;
+        }
+
+        let file = app.get(&format!("/assets/{name}")).await;
+        assert_eq!(file.status, 200, "{name}");
+        open.extend(named_files(&file.text));
+        found.insert(name, file.text.len());
+    }
+
+    found
 }
 
 #[tokio::test]
@@ -31,25 +50,10 @@ async fn the_binary_serves_the_complete_page() {
         (200, "text/html; charset=utf-8")
     );
 
-    let mut open: Vec<String> = named_files(&page.text).into_iter().collect();
-    let mut seen = BTreeSet::new();
+    let files = files_of(&app, &page.text).await;
     let first = named_files(&page.text);
-    let (mut bytes, mut first_bytes) = (page.text.len(), page.text.len());
-
-    while let Some(name) = open.pop() {
-        if !seen.insert(name.clone()) {
-            continue;
-        }
-
-        let file = app.get(&format!("/assets/{name}")).await;
-        assert_eq!(file.status, 200, "{name}");
-        bytes += file.text.len();
-        if first.contains(&name) {
-            first_bytes += file.text.len();
-        }
-
-        open.extend(named_files(&file.text));
-    }
+    let first_bytes = page.text.len() + first.iter().map(|name| files[name]).sum::<usize>();
+    let bytes = page.text.len() + files.values().sum::<usize>();
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web/assets");
     let on_disk: BTreeSet<String> = std::fs::read_dir(folder)
@@ -57,7 +61,11 @@ async fn the_binary_serves_the_complete_page() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
 
-    seen.insert("index.html".to_owned());
+    // The reference of the API is a page of its own.
+    let docs = app.get("/docs").await;
+    let mut seen: BTreeSet<String> = files.into_keys().collect();
+    seen.extend(files_of(&app, &docs.text).await.into_keys());
+    seen.extend(["index.html", "docs.html"].map(str::to_owned));
     assert_eq!(
         seen, on_disk,
         "every file is used, and every file that is used is served"
