@@ -34,11 +34,11 @@ const TIME: f64 = 0.8;
 /// How close a meaning must be to be clearly that of the text.
 const CLEAR_COSINE: f64 = 0.3;
 
-/// Evidence below which the memories found have nothing to do with a query. Of questions about other
-/// people's chats, a third reach it; of those about the own one, 19 of 20.
+/// Evidence below which the memories found have nothing to do with a query. Of 180 questions about
+/// somebody else's chats, a third reached it; of as many about the right ones, 19 of 20.
 const CONCERNS: f64 = 0.32;
-/// One memory that has this share of a query, also in other words, is enough.
-const MOST_WORDS: f64 = 0.5;
+/// The share of a query, also in other words, that one memory needs to concern it.
+const ENOUGH_WORDS: f64 = 0.5;
 
 /// A search among the memories of one user.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +130,7 @@ pub fn concerns<'s>(best: impl Iterator<Item = &'s MemoryScores>) -> bool {
     let hits: Vec<Hit> = best.iter().map(|scores| scores.hit).collect();
     let has_words = |scores: &&MemoryScores| {
         let share = scores.similar_words.map_or(0.0, |one| one.share);
-        share >= MOST_WORDS
+        share >= ENOUGH_WORDS
     };
     rank::evidence(&hits) >= CONCERNS || rank::has_all(&hits) || best.iter().any(has_words)
 }

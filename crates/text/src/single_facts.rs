@@ -4,7 +4,7 @@
 /// What a statement is about, and what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SingleFact {
-    /// The same for every wording: `lives in` for "I live in" and "Moved to".
+    /// Equal for all wordings: `lives in` for "I live in" and "Moved to".
     pub about: String,
     /// In lower case, without what follows it in the sentence.
     pub value: String,
