@@ -22,7 +22,7 @@ use super::request::Order;
 use super::result;
 use super::shared_calls::{self, BatchMember, RequestBatch, SharedCalls};
 use super::write_error::WriteError;
-use super::writing::{Draft, Searched, Writer, Written, part_name};
+use super::writing::{Draft, SearchableChunks, Writer, Written, part_name};
 use crate::base::fail_point::fail_point;
 use crate::base::ids::SourceId;
 use crate::base::problems;
@@ -254,7 +254,7 @@ impl IngestionWork {
         session: &Session,
         order: &'d Order,
         document: &'d CutText,
-    ) -> Result<Option<Searched<'d>>, JobError> {
+    ) -> Result<Option<SearchableChunks<'d>>, JobError> {
         let Some(profile) = order.searched_profile() else {
             return Ok(None);
         };
@@ -282,7 +282,7 @@ impl IngestionWork {
             );
         }
 
-        Ok(Some(Searched {
+        Ok(Some(SearchableChunks {
             profile,
             model,
             chunks: document.overlapping_chunks(&order.text),
@@ -297,7 +297,7 @@ impl IngestionWork {
         context: &JobContext,
         session: &Session,
         (order, document): (&Order, &CutText),
-        searched: &mut Searched<'_>,
+        searched: &mut SearchableChunks<'_>,
     ) -> Result<(), JobError> {
         if let Some(model) = searched
             .model

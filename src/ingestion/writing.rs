@@ -54,7 +54,7 @@ pub struct Draft<'d> {
     /// An earlier version with the same content, whose chunks are shared.
     pub same: Option<SourceVersion>,
     /// What makes it searchable.
-    pub searched: Option<Searched<'d>>,
+    pub searched: Option<SearchableChunks<'d>>,
 }
 
 impl Draft<'_> {
@@ -75,7 +75,7 @@ impl Draft<'_> {
 }
 
 /// The chunks that searches find.
-pub struct Searched<'d> {
+pub struct SearchableChunks<'d> {
     pub profile: &'static str,
     /// The model of their vectors, if they have any.
     pub model: Option<String>,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::auto::decide::Reach;
 use super::auto::ranking::{self, RankedChunk};
-use super::auto::searching::{self, Searched};
+use super::auto::searching::{self, SearchOutcome};
 use super::auto::{Tier, picking};
 use super::budget::ModeTokens;
 use super::cursor::{LeafCursor, LeafPlace};
@@ -97,7 +97,7 @@ impl Finder<'_> {
     }
 
     /// The chunks that a search finds, for a budget of tokens.
-    pub async fn search(&self, budget: i64) -> Result<Searched, QueryError> {
+    pub async fn search(&self, budget: i64) -> Result<SearchOutcome, QueryError> {
         match self {
             Self::Live(live) => searching::search(live, budget).await,
             Self::Recorded(record) => Ok(record.searched()),
@@ -250,10 +250,10 @@ impl Live<'_> {
 }
 
 impl Record<'_> {
-    fn searched(&self) -> Searched {
+    fn searched(&self) -> SearchOutcome {
         let auto = self.receipt.auto.clone().unwrap_or_default();
         let first = auto.tiers.first();
-        Searched {
+        SearchOutcome {
             count: first.map_or(0, |tier| usize::try_from(tier.chunks).unwrap_or(0)),
             language_model: auto.tiers.iter().any(|tier| tier.tier == "pick"),
             reach: Reach::default(),

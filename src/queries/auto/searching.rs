@@ -27,7 +27,7 @@ pub const SUMMARIZED_BUDGETS: i64 = 4;
 const MIN_TOKENS: i64 = 32;
 
 /// What the search found, and what decides the next tier.
-pub struct Searched {
+pub struct SearchOutcome {
     /// In the order of the search.
     pub chunks: Vec<RankedChunk>,
     /// How many chunks it found.
@@ -43,7 +43,7 @@ pub struct Searched {
 }
 
 /// Searches for chunks that fill a budget of tokens.
-pub async fn search(live: &Live<'_>, budget: i64) -> Result<Searched, QueryError> {
+pub async fn search(live: &Live<'_>, budget: i64) -> Result<SearchOutcome, QueryError> {
     let fitting = usize::try_from(budget / MIN_TOKENS).unwrap_or(MAX_RESULTS);
     let limit = usize::try_from(live.settings.limit).unwrap_or(MAX_RESULTS);
     let k = limit.min(fitting).clamp(50, MAX_RESULTS);
@@ -68,7 +68,7 @@ pub async fn search(live: &Live<'_>, budget: i64) -> Result<Searched, QueryError
         enough(live, budget)
     };
     let chunks = filed_chunks(live, &found, enough).await?;
-    Ok(Searched {
+    Ok(SearchOutcome {
         count: chunks.len(),
         chunks,
         evidence,

@@ -7,7 +7,7 @@ use memoir_index::rank::NOTHING;
 use super::cursor::RankedCursor;
 use super::decide::{self, Next};
 use super::ranking::{self, RankedChunk};
-use super::searching::Searched;
+use super::searching::SearchOutcome;
 use super::{Tier, picking};
 use crate::queries::steps::{Progress, QueryContext};
 use crate::queries::{QueryError, QueryEvent};
@@ -55,7 +55,7 @@ pub async fn rank(
     progress: &mut Progress,
     budget: i64,
 ) -> Result<Ranking, QueryError> {
-    let Searched {
+    let SearchOutcome {
         mut chunks,
         count,
         evidence,
