@@ -8,7 +8,7 @@ use memoir_text::framing::quoted;
 use memoir_text::tokens::TokenCounter;
 use tokio::sync::Semaphore;
 
-use super::{Item, ModeTokens, PromptTokens, Size};
+use super::{ChunkTokens, ModeTokens, PromptTokens, Size};
 use crate::llm::tasks::answer::{Answer, number, place, query_line};
 use crate::llm::tasks::summarize::{Summarize, SummarizeChunk};
 use crate::llm::tasks::{CLOSING, OPENING, helper_line};
@@ -93,7 +93,7 @@ impl PromptTokens {
         };
         let part = |item: &QueryItem| {
             let text = known(counter, item).unwrap_or_else(|| Size::of(counter, &item.found.text));
-            Item {
+            ChunkTokens {
                 path: item.scores.path,
                 source: item.scores.source,
                 frame: heading(item).plus(end),

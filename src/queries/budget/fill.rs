@@ -39,12 +39,12 @@ pub fn fill(prompt: &PromptTokens, budget: i64) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Item, ModeTokens};
+    use super::super::{ChunkTokens, ModeTokens};
     use super::*;
 
     fn prompt(items: &[(usize, i64)], helpers: Vec<Option<i64>>) -> PromptTokens {
         let size = |tokens| Size { tokens, chars: 0 };
-        let item = |(source, tokens): &(usize, i64)| Item {
+        let item = |(source, tokens): &(usize, i64)| ChunkTokens {
             path: 0,
             source: *source,
             frame: size(1),

@@ -63,12 +63,12 @@ pub struct PromptTokens {
     no_helper: Size,
     /// By source: its helper, if any.
     helpers: Vec<Option<Size>>,
-    pub items: Vec<Item>,
+    pub items: Vec<ChunkTokens>,
 }
 
 /// The tokens of a chunk.
 #[derive(Debug, Clone, Copy)]
-pub struct Item {
+pub struct ChunkTokens {
     pub path: usize,
     pub source: usize,
     /// The delimiters around it.

@@ -120,7 +120,7 @@ fn trim(prompt: &PromptTokens, budget: i64, path: usize, scores: &[f64]) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Item, ModeTokens, Size};
+    use super::super::{ChunkTokens, ModeTokens, Size};
     use super::*;
 
     /// Ten tokens of base, one of delimiters for each chunk, helpers of five tokens each.
@@ -130,7 +130,7 @@ mod tests {
             chars: tokens * 4,
         };
 
-        let item = |(path, source, tokens): &(usize, usize, i64)| Item {
+        let item = |(path, source, tokens): &(usize, usize, i64)| ChunkTokens {
             path: *path,
             source: *source,
             frame: size(1),

@@ -253,7 +253,7 @@ mod tests {
 
     fn prompt(fixed: i64, texts: &[(i64, i64)]) -> PromptTokens {
         let size = |tokens, chars| Size { tokens, chars };
-        let item = |(tokens, chars): &(i64, i64)| super::super::Item {
+        let item = |(tokens, chars): &(i64, i64)| super::super::ChunkTokens {
             path: 0,
             source: 0,
             frame: size(0, 0),
