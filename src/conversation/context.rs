@@ -11,7 +11,7 @@ use super::conflicts::Conflict;
 use super::context_text::{self, UNRELATED};
 use super::intent::{Analyzed, check_query};
 use super::scoring::{self, ContextItem};
-use super::stages::{StageResult, StageScope};
+use super::stages::{ContextScope, StageResult};
 use super::{Conversation, ConversationError};
 use crate::base::clock::milliseconds_since;
 use crate::base::ids::{MemoryId, Space, ThreadId};
@@ -190,7 +190,7 @@ impl Conversation {
         };
         let context = input.thread_context.as_deref();
         let analyzed = self.analyze(session, &input.query, context).await?;
-        let scope = StageScope {
+        let scope = ContextScope {
             query: &input.query,
             user_id: &input.user_id,
             thread_id: thread.as_ref().map(|thread| &thread.id),
@@ -251,14 +251,14 @@ impl Conversation {
     async fn select_in_order(
         &self,
         session: &Session,
-        scope: StageScope<'_>,
+        scope: ContextScope<'_>,
         input: &ContextInput,
         analyzed: &Analyzed,
     ) -> Result<Selected, ConversationError> {
         let intent = &analyzed.intent;
         let (mut found, mut timings) = (StageResult::default(), Timings::default());
         if input.rank == Rank::Staged {
-            found = self.retrieve(scope, intent).await?;
+            found = self.run_stages(scope, intent).await?;
         } else {
             let searching = Instant::now();
             let searched = self.find_by_search(session, scope, intent, input.expand);

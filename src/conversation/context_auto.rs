@@ -11,7 +11,7 @@ use super::context::{LeftOut, Selected, Timings};
 use super::context_search::{add_in_place, asked_text, source_of};
 use super::intent::Intent;
 use super::scoring::{ContextItem, ContextScores, Lasting, MAX_SCORE, ScoreParts};
-use super::stages::{BUDGET, RetrievalSource, StageScope, relevance};
+use super::stages::{ContextScope, MAX_MEMORIES, RetrievalSource, relevance};
 use super::{Conversation, ConversationError};
 use crate::base::clock::milliseconds_since;
 use crate::llm::Session;
@@ -20,9 +20,9 @@ use crate::retrieval::{FoundMemories, Item, MemoryItem};
 use crate::search::memories::{MemoryQuery, concerns};
 
 /// Places that what lasts takes at most, if the question finds enough else.
-const RESERVED: usize = BUDGET / 5;
+const RESERVED: usize = MAX_MEMORIES / 5;
 /// Memories looked at, because some of them repeat others.
-const LOOKED_AT: usize = 2 * BUDGET;
+const LOOKED_AT: usize = 2 * MAX_MEMORIES;
 
 /// What a memory gains by what it has in common with the question, in standard deviations of the
 /// search: together less than what makes one memory clearly better than another.
@@ -40,7 +40,7 @@ impl Conversation {
     pub(super) async fn select_for_auto(
         &self,
         session: &Session,
-        scope: StageScope<'_>,
+        scope: ContextScope<'_>,
         intent: &Intent,
         expand: usize,
     ) -> Result<Selected, ConversationError> {
@@ -83,7 +83,7 @@ impl Conversation {
         } = found;
         let mut items: Vec<ContextItem> = items.into_iter().map(|one| scorer.score(one)).collect();
         let repeated = merge_repeated(&mut items);
-        let mut rest = items.split_off(BUDGET.min(items.len()));
+        let mut rest = items.split_off(MAX_MEMORIES.min(items.len()));
 
         let lasting = lasting.into_iter().map(|one| scorer.score(one));
         rest.retain(|one| one.scores.lasting != Lasting::No);
@@ -122,7 +122,7 @@ impl Conversation {
     async fn reserve(
         &self,
         session: &Session,
-        scope: StageScope<'_>,
+        scope: ContextScope<'_>,
         items: &mut Vec<ContextItem>,
         (found, repeated): (Vec<ContextItem>, &[LeftOut]),
     ) -> Result<(), ConversationError> {
@@ -143,7 +143,7 @@ impl Conversation {
             }
         }
 
-        let room = BUDGET.saturating_sub(reserved.items.len());
+        let room = MAX_MEMORIES.saturating_sub(reserved.items.len());
         while items.len() > room {
             let last = items
                 .iter()
@@ -207,7 +207,7 @@ impl Reserved {
 
 /// Turns what the search says of memories into scores.
 struct Scorer<'s> {
-    scope: StageScope<'s>,
+    scope: ContextScope<'s>,
     intent: &'s Intent,
     /// The standing of the best memory, with its bonus.
     best: f64,
@@ -244,7 +244,7 @@ fn share(below: f64) -> f64 {
     MAX_SCORE / (1.0 + below.max(0.0))
 }
 
-fn best(found: &[MemoryItem], scope: StageScope<'_>, intent: &Intent) -> f64 {
+fn best(found: &[MemoryItem], scope: ContextScope<'_>, intent: &Intent) -> f64 {
     let standings = found
         .iter()
         .map(|item| item.scores.standing + bonus(&item.found, scope, intent));
@@ -252,7 +252,7 @@ fn best(found: &[MemoryItem], scope: StageScope<'_>, intent: &Intent) -> f64 {
 }
 
 /// What a memory and the question have in common besides words and meaning.
-fn bonus(memory: &Memory, scope: StageScope<'_>, intent: &Intent) -> f64 {
+fn bonus(memory: &Memory, scope: ContextScope<'_>, intent: &Intent) -> f64 {
     let labels = &memory.labels;
     let topic = labels
         .topics

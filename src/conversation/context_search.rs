@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::intent::Intent;
 use super::lexicon::other_names;
 use super::scoring::{FoundBy, MAX_SCORE, SEARCH_WEIGHT};
-use super::stages::{BUDGET, RetrievalSource, StageScope, relevance};
+use super::stages::{ContextScope, MAX_MEMORIES, RetrievalSource, relevance};
 use super::{Conversation, ConversationError};
 use crate::llm::Session;
 use crate::model::memory::Memory;
@@ -23,7 +23,7 @@ impl Conversation {
     pub(super) async fn find_by_search(
         &self,
         session: &Session,
-        scope: StageScope<'_>,
+        scope: ContextScope<'_>,
         intent: &Intent,
         expand: usize,
     ) -> Result<Vec<Item<Memory, FoundBy>>, ConversationError> {
@@ -33,7 +33,7 @@ impl Conversation {
             since: intent.said_since(query, scope.call.now),
             exclude: scope.exclude,
             thread: intent.only_thread(scope.thread_id),
-            ..MemoryQuery::of(scope.user_id, &text, BUDGET)
+            ..MemoryQuery::of(scope.user_id, &text, MAX_MEMORIES)
         };
         let found = self.retrieval.find_memories_or_words(session, asked);
         let (found, failed) = found.await?;
@@ -81,7 +81,7 @@ impl Conversation {
     pub(super) async fn neighbours(
         &self,
         session: &Session,
-        scope: StageScope<'_>,
+        scope: ContextScope<'_>,
         around: &HashMap<i64, Vec<i64>>,
         found: impl Iterator<Item = (i64, f64)>,
     ) -> Result<Vec<Item<Memory, f64>>, ConversationError> {
@@ -125,7 +125,7 @@ pub(super) fn add_in_place<S>(
             continue;
         }
 
-        if items.len() >= BUDGET {
+        if items.len() >= MAX_MEMORIES {
             let Some(place) = items.iter().rposition(&makes_room) else {
                 break;
             };
@@ -151,7 +151,7 @@ pub(super) fn asked_text(query: &str, lexicon: &[LexiconEntry]) -> String {
     text.collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn source_of(memory: &Memory, scope: StageScope<'_>) -> RetrievalSource {
+pub(super) fn source_of(memory: &Memory, scope: ContextScope<'_>) -> RetrievalSource {
     match (&memory.thread_id, scope.thread_id) {
         (None, _) => RetrievalSource::Expansion,
         (Some(own), Some(current)) if own == current => RetrievalSource::CurrentThread,

@@ -18,8 +18,8 @@ use crate::model::memory::{Memory, Tier};
 use crate::retrieval::Item;
 use crate::store::StageQuery;
 
-/// Maximum memories in total.
-pub const BUDGET: usize = 20;
+/// Maximum memories in a context.
+pub const MAX_MEMORIES: usize = 20;
 /// Memories of the last stage that are always included.
 const ALWAYS: usize = 3;
 
@@ -59,9 +59,9 @@ pub struct StageResult {
     pub stage_ms: [f64; 3],
 }
 
-/// Whose memories are searched.
+/// What a context is for, and whose memories are searched.
 #[derive(Debug, Clone, Copy)]
-pub struct StageScope<'s> {
+pub struct ContextScope<'s> {
     pub query: &'s str,
     pub call: &'s CallContext,
     pub user_id: &'s str,
@@ -74,9 +74,9 @@ impl Conversation {
     ///
     /// # Errors
     /// The store's.
-    pub async fn retrieve(
+    pub async fn run_stages(
         &self,
-        scope: StageScope<'_>,
+        scope: ContextScope<'_>,
         intent: &Intent,
     ) -> Result<StageResult, ConversationError> {
         let entity_values: Vec<String> = intent
@@ -97,14 +97,14 @@ impl Conversation {
 
         let mut result = StageResult::default();
         let only = intent.search_current_thread_only && scope.thread_id.is_some();
-        let first = if only { BUDGET } else { BUDGET / 2 };
+        let first = if only { MAX_MEMORIES } else { MAX_MEMORIES / 2 };
         let begun = Instant::now();
         let current = self
             .store
             .list_current_thread(&scope.call.space, &query(first), scope.call.now)
             .await?;
         result.stage_ms[0] = milliseconds_since(begun);
-        let mut rest = BUDGET - current.len();
+        let mut rest = MAX_MEMORIES - current.len();
         let current = current.into_iter().map(|memory| {
             let tier = Some(memory.tier(scope.call.now));
             let relevance = Some(relevance(&memory, intent, 8.0, tier));
@@ -182,7 +182,7 @@ fn make_room(
     expansion: Vec<Item<Memory, FoundBy>>,
 ) -> (Vec<Item<Memory, FoundBy>>, Vec<MemoryId>) {
     let mut replaced = Vec::new();
-    while current.len() + others.len() + expansion.len() > BUDGET {
+    while current.len() + others.len() + expansion.len() > MAX_MEMORIES {
         match others.pop().or_else(|| current.pop()) {
             Some(lowest) => replaced.push(lowest.found.id),
             None => break,
