@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Conversation;
 use super::messages_per_call::MessagesPerCall;
 use crate::base::ids::memory_group;
-use crate::config::llm::{EMBEDDED, LOCAL};
+use crate::config::llm::EMBEDDED;
 use crate::jobs::{JobContext, JobError, Outcome, Work};
 use crate::llm::tasks::enrich::{ClassifiedMessage, EnrichMany, EnrichOne, NamedEntity};
 use crate::llm::{LlmError, Session};
@@ -237,7 +237,7 @@ impl Conversation {
         messages: &[Memory],
     ) -> Result<Option<(String, Vec<Vec<f32>>)>, JobError> {
         let model = self.search.model_of(context.space()).await?;
-        if model.starts_with(&format!("{LOCAL}:")) {
+        if self.llm.embeds_here(&model) {
             return Ok(None);
         }
 

@@ -9,7 +9,6 @@ use memoir_index::vectors::to_bytes;
 use super::messages::Appended;
 use super::{Conversation, ConversationError};
 use crate::base::ids::memory_group;
-use crate::config::llm::LOCAL;
 use crate::llm::Session;
 use crate::model::call::CallContext;
 use crate::model::memory::Memory;
@@ -57,7 +56,7 @@ impl Conversation {
             .map(|memory| analyzer.chunk(&memory.searched_text()))
             .collect();
         let model = self.search.model_of(&call.space).await?;
-        if !model.starts_with(&format!("{LOCAL}:")) {
+        if !self.llm.embeds_here(&model) {
             return Ok(PreparedMemories {
                 terms,
                 ..PreparedMemories::default()

@@ -69,7 +69,7 @@ impl Llm {
     }
 
     /// The capabilities of the model that a session uses in this stage.
-    pub fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
+    fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
         let model = session
             .model
             .as_deref()

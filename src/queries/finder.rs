@@ -245,7 +245,7 @@ impl Finder<'_> {
 impl Live<'_> {
     /// Whether a language model selects categories, rather than the embedded model.
     pub fn language_model_selects(&self) -> bool {
-        !self.inner.llm.capabilities("select", self.session).samples
+        !self.inner.llm.selects_by_contents(self.session)
     }
 }
 
