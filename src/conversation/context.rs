@@ -6,12 +6,12 @@ use memoir_text::tokens::{TokenCounter, quarter_estimate};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::compose::{self, DUPLICATE, OVER_BUDGET, SECTION_FULL};
 use super::conflicts::Conflict;
-use super::context_text::{self, UNRELATED};
 use super::intent::{Analyzed, check_query};
 use super::scoring::{self, ContextItem};
 use super::stages::{ContextScope, StageResult};
+use super::text_best_first::{self, UNRELATED};
+use super::text_by_section::{self, DUPLICATE, OVER_BUDGET, SECTION_FULL, section};
 use super::{Conversation, ConversationError};
 use crate::base::clock::milliseconds_since;
 use crate::base::ids::{MemoryId, Space, ThreadId};
@@ -134,7 +134,7 @@ impl Context {
             let place = reasons
                 .iter()
                 .position(|reason| one.decision.reason == *reason);
-            (place, (place > Some(1)).then(|| compose::section(one)))
+            (place, (place > Some(1)).then(|| section(one)))
         });
         dropped
     }
@@ -213,8 +213,8 @@ impl Conversation {
 
         let formatting = Instant::now();
         let (text, truncated) = match selected.found {
-            Some(found) => context_text::compose(memories, max_tokens, found),
-            None => compose::compose(memories, max_tokens),
+            Some(found) => text_best_first::compose(memories, max_tokens, found),
+            None => text_by_section::compose(memories, max_tokens),
         };
         selected.timings.format_ms = milliseconds_since(formatting);
 
@@ -273,7 +273,7 @@ impl Conversation {
 
         let deduplicating = Instant::now();
         drop_repeated(&mut memories, "deduplicate", DUPLICATE, |memory| {
-            (compose::beginning(memory), memory.id.to_string())
+            (text_by_section::beginning(memory), memory.id.to_string())
         });
         timings.dedup_ms = milliseconds_since(deduplicating);
 

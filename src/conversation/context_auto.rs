@@ -5,13 +5,13 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use super::compose::beginning;
 use super::conflicts::{self, Conflict};
 use super::context::{LeftOut, Selected, Timings};
 use super::context_search::{add_in_place, asked_text, source_of};
 use super::intent::Intent;
 use super::scoring::{ContextItem, ContextScores, Lasting, MAX_SCORE, ScoreParts};
 use super::stages::{ContextScope, MAX_MEMORIES, RetrievalSource, relevance};
+use super::text_by_section::beginning;
 use super::{Conversation, ConversationError};
 use crate::base::clock::milliseconds_since;
 use crate::llm::Session;

@@ -3,22 +3,21 @@
 //!
 //! `threads` and `messages` store what is said, `memories` what is known about a user, and
 //! `correcting` lets a user correct how either was classified. `vocabulary` holds the closed lists
-//! that `enrichment` classifies with and `intent` asks with, and `proposing` finds terms that they lack; after a change of preset, `reclassifying`
-//! has stored messages classified again. `context` finds memories by search and by
-//! what lasts (`context_auto`) and writes them as text that fills its budget (`context_text`), and says
-//! which of them contradict each other (`conflicts`). By request it runs the `stages` or a search
-//! alone (`context_search`), scores what they find (`scoring`) and writes it by section (`compose`).
+//! that `enrichment` classifies with and `intent` asks with, and `proposing` finds terms that they
+//! lack; after a change of preset, `reclassifying` has stored messages classified again. `context`
+//! finds memories by search and by what lasts (`context_auto`), writes them as text that fills its
+//! budget (`text_best_first`), and says which of them contradict each other (`conflicts`). By request
+//! it runs the `stages` or a search alone (`context_search`), scores what they find (`scoring`) and
+//! writes it by section (`text_by_section`).
 //! `window`, `episodic` and `rollup` are the layers of a thread, `lexicon` holds aliases.
 //! `extraction` extracts facts from messages, and `fact_check` keeps those that their quotes
 //! support. `redacting` redacts what is stored.
 
 mod backfill;
-pub mod compose;
 pub mod conflicts;
 pub mod context;
 mod context_auto;
 mod context_search;
-mod context_text;
 mod correcting;
 mod enrichment;
 pub mod episodic;
@@ -36,6 +35,8 @@ mod redacting;
 pub mod rollup;
 pub mod scoring;
 pub mod stages;
+mod text_best_first;
+mod text_by_section;
 mod threads;
 pub mod vocabulary;
 pub mod window;

@@ -1,4 +1,5 @@
-//! Writes scored memories as a text in sections that fits a budget. Pure.
+//! Writes the memories of `rank: search` and `rank: staged` as a text of sections, each with a limit
+//! of its own, and cuts it to its budget. Pure.
 
 use memoir_policy::steps::budget::{characters, cut};
 use memoir_text::framing;
@@ -37,11 +38,11 @@ pub fn beginning(memory: &Memory) -> String {
     prefix.to_lowercase().trim().to_owned()
 }
 
-/// The section of a memory among `SECTIONS`.
+/// The section of a memory, by its place in `SECTIONS`.
 pub fn section(item: &ContextItem) -> usize {
     let source = item.scores.source;
     let place = SECTIONS.iter().position(|section| section.0 == source);
-    place.unwrap_or(SECTIONS.len())
+    place.unwrap_or(SECTIONS.len() - 1)
 }
 
 /// Writes the memories that are kept, and drops those that have no place in the text. Returns the

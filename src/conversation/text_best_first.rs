@@ -5,9 +5,9 @@ use memoir_policy::steps::budget::{characters, cut};
 use memoir_text::framing;
 use memoir_text::text::char_count;
 
-use super::compose::{OVER_BUDGET, SECTIONS};
 use super::scoring::{ContextItem, Lasting};
 use super::stages::RetrievalSource;
+use super::text_by_section::{OVER_BUDGET, SECTIONS, section};
 
 /// What lasts keeps one of so many parts of the text.
 const RESERVED_SHARE: usize = 5;
@@ -158,13 +158,6 @@ impl LineBudget {
         self.titled[section(item)] = true;
         Some(line)
     }
-}
-
-/// The section of an item, by its number.
-fn section(item: &ContextItem) -> usize {
-    let source = item.scores.source;
-    let place = SECTIONS.iter().position(|section| section.0 == source);
-    place.unwrap_or(SECTIONS.len() - 1)
 }
 
 /// `- [role, date] (from: thread) content`; `earlier` follows the date of what something later
