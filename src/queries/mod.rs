@@ -61,8 +61,8 @@ pub use receipt::{Receipt, SummaryRecord, Totals};
 pub use receipts::{Receipts, RecordedQuery};
 pub use replay::{Differences, Replay, ReplayInput, ReplayMode};
 pub use result::{
-    DroppedChunk, DroppedPath, Highlight, LevelRank, PathError, PromptEstimate, QueryCall,
-    QueryChunk, QueryMemory, QueryPath, QueryResult, QueryWarning, Retrieval, Summarization,
+    DroppedChunk, DroppedPath, Highlight, LeafRead, LevelRank, PathError, PromptEstimate,
+    QueryCall, QueryChunk, QueryMemory, QueryPath, QueryResult, QueryWarning, Summarization,
     SummarizedChunk, SummaryPart, UsedChunk,
 };
 pub use traversal::{Choice, Level, Offer, Path};

@@ -76,7 +76,7 @@ pub struct QueryResult {
     pub summarization: Option<Summarization>,
     /// One entry per leaf. If several leaves were read in one database query, the first entry has
     /// its time.
-    pub retrievals: Vec<Retrieval>,
+    pub retrievals: Vec<LeafRead>,
     /// All model call attempts, in order.
     pub responses: Vec<QueryCall>,
     /// Total time of all model calls and retrievals in milliseconds.
@@ -303,7 +303,8 @@ pub struct SummarizedChunk {
 
 /// One read of a leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Retrieval {
+#[schema(as = Retrieval)]
+pub struct LeafRead {
     pub category_id: i64,
     pub path: Vec<String>,
     pub chunk_count: i64,

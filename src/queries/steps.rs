@@ -18,7 +18,7 @@ use super::finder::Finder;
 use super::input::Mode;
 use super::leaves::Leaves;
 use super::receipt::Receipt;
-use super::result::{PathError, QueryPath, QueryResult, Retrieval};
+use super::result::{LeafRead, PathError, QueryPath, QueryResult};
 use super::traversal::{Path, Reason, Walk, Walker};
 use super::{Events, Inner, QueryError, QuerySettings, answering, budget, memories, rendering};
 use crate::base::clock::milliseconds_since;
@@ -282,7 +282,7 @@ async fn read_leaves(
     for (place, path) in receipt.paths.iter().enumerate().skip(first) {
         let chunk_count = counts[place];
         result.paths[place].chunk_count = chunk_count;
-        result.retrievals.push(Retrieval {
+        result.retrievals.push(LeafRead {
             category_id: path.leaf(),
             path: path.names.clone(),
             chunk_count,
@@ -388,7 +388,7 @@ async fn read_ranked(
     let mut latency_ms = Some(latency_ms);
     for (shown, path) in result.paths.iter_mut().zip(&receipt.paths) {
         shown.chunk_count = i64::try_from(path.chunk_ids.len()).unwrap_or(i64::MAX);
-        result.retrievals.push(Retrieval {
+        result.retrievals.push(LeafRead {
             category_id: path.leaf(),
             path: path.names.clone(),
             chunk_count: shown.chunk_count,
