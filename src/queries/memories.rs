@@ -15,7 +15,7 @@ use crate::llm::tasks::answer::{Evidence, number, place};
 use crate::llm::tasks::{CLOSING, OPENING};
 use crate::model::call::CallContext;
 use crate::model::memory::Memory;
-use crate::retrieval::Retrieval;
+use crate::retrieval::fit::Budget;
 use crate::search::memories::{MemoryQuery, concerns};
 use crate::store::Store;
 
@@ -54,19 +54,19 @@ pub async fn find(
 
     let found = query.finder.memories().await?;
     progress.receipt.memories_related = Some(found.are_related);
-    let mut used = 0;
+    let room = usize::try_from(room).unwrap_or(0);
+    let mut budget = Budget::with_gaps(room);
     for (memory, relevance) in found.items {
         let shown = shown(&memory, relevance);
         // The number is not known yet: a long one for certain.
         let head = format!("{}{}", number(i64::from(i32::MAX)), place(&label(&shown)));
         let framed = format!("{head}{OPENING}{}{CLOSING}", shown.text_content);
-        let tokens = i64::try_from(query.counter.count(&framed)).unwrap_or(i64::MAX);
-        if used + tokens <= room {
-            used += tokens;
+        if budget.take(query.counter.count(&framed)) {
             progress.result.memories.push(shown);
         }
     }
 
+    let used = i64::try_from(room - budget.left()).unwrap_or(i64::MAX);
     let has_sources = query.settings.searched.sources();
     Ok(FittedMemories {
         tokens: if has_sources { used } else { 0 },
@@ -93,7 +93,7 @@ pub async fn search(live: &Live<'_>) -> Result<ScoredMemories, QueryError> {
     // Not the query's own session: a replay searches no more, so it must not expect this call.
     let session = Session::of_caller(live.session.call().unpaid());
     // Without the embedding model, words are enough.
-    let retrieval = Retrieval::new(live.inner.store.clone(), live.inner.search.clone());
+    let retrieval = &live.inner.retrieval;
     let found = retrieval.find_memories_or_words(&session, query);
     let (found, _) = found.await?;
     let are_related = concerns(found.items.iter().map(|one| &one.scores));
@@ -109,8 +109,7 @@ pub async fn count_uses(inner: &Inner, call: &CallContext, result: &QueryResult)
     let used = result.memories.iter();
     let used = used.filter(|one| one.cited || result.answer.is_none());
     let ids: Vec<String> = used.map(|one| one.memory_id.clone()).collect();
-    let retrieval = Retrieval::new(inner.store.clone(), inner.search.clone());
-    retrieval.count_uses(call, &ids).await;
+    inner.retrieval.count_uses(call, &ids).await;
 }
 
 /// The memories that a receipt names.

@@ -46,6 +46,7 @@ use crate::llm::{Llm, Session};
 use crate::model::call::CallContext;
 use crate::model::llm_call::LlmCall;
 use crate::model::query::QueryScope;
+use crate::retrieval::Retrieval;
 use crate::search::Search;
 use crate::store::Store;
 use memoir_text::tokens::TokenCounter;
@@ -87,6 +88,7 @@ struct Inner {
     store: Store,
     llm: Llm,
     search: Search,
+    retrieval: Retrieval,
     recent: RecentResults,
     cuts: Cuts,
     samples: SampleCache,
@@ -119,6 +121,7 @@ impl Queries {
         let depth = Taxonomy::new(&config.taxonomy).depth();
         let inner = Inner {
             receipts: Receipts::new(store.clone(), llm.clone(), config.audit),
+            retrieval: Retrieval::new(store.clone(), search.clone()),
             search,
             recent: RecentResults::default(),
             cuts: Cuts::default(),

@@ -31,6 +31,12 @@ impl Budget {
         }
     }
 
+    /// The tokens that no item has taken.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
     /// Takes the tokens of an item, if they fit.
     pub fn take(&mut self, tokens: usize) -> bool {
         let fits = !self.full && tokens <= self.left;
