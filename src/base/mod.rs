@@ -10,4 +10,5 @@ pub mod json_defaults;
 pub mod json_object;
 pub mod metrics;
 pub mod problems;
+pub mod tags;
 pub mod user_id;

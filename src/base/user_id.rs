@@ -3,6 +3,11 @@
 
 use serde::{Deserialize as _, Deserializer};
 
+/// The end user of a request that names none.
+pub const DEFAULT: &str = "default";
+/// Maximum characters of an id.
+pub const MAX_CHARS: usize = 128;
+
 /// Reads the id of an end user from a request; every field with one uses it.
 ///
 /// # Errors

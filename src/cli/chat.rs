@@ -18,6 +18,7 @@ use self::formats::{Chat, ChatMessage, Format, KNOWN};
 use super::client::{Client, Connection, Refused};
 use super::{CommandError, print, runtime};
 use crate::base::clock::Timestamp;
+use crate::base::user_id;
 use crate::config::Origin;
 
 pub const EXAMPLES: &str = "\
@@ -147,7 +148,7 @@ async fn import(
     arguments: &Arguments,
     chats: Vec<Chat>,
 ) -> anyhow::Result<Imported> {
-    let user = arguments.user.as_deref().unwrap_or("default");
+    let user = arguments.user.as_deref().unwrap_or(user_id::DEFAULT);
     let undated = modified(&arguments.file);
     let mut imported = Imported {
         better: better_preset(client, arguments, &chats).await?,

@@ -12,6 +12,7 @@ use super::writing::PreparedMemories;
 use super::{Conversation, ConversationError, enrichment, extraction};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, ThreadId};
+use crate::base::tags;
 use crate::jobs::JobsError;
 use crate::model::call::CallContext;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
@@ -24,8 +25,8 @@ pub const MAX_CHARS: usize = 200_000;
 const ROLES: [&str; 3] = ["user", "assistant", "system"];
 const SOURCES: [&str; 2] = ["chat", "external"];
 const MAX_TAGS: usize = 20;
-/// Maximum characters of a tag and of the name of a speaker.
-pub(super) const MAX_TAG_CHARS: usize = 100;
+/// Maximum characters of the name of a speaker.
+pub(super) const MAX_NAME_CHARS: usize = 100;
 
 /// Declares a type with the fields of a message, and more.
 macro_rules! message_fields {
@@ -344,9 +345,12 @@ fn checked(
     check_file(&file, &mut refuse);
     let tags = check_tags(&new.tags, &mut refuse);
     if let Some(name) = &new.name
-        && (name.trim().is_empty() || char_count(name) > MAX_TAG_CHARS || has_control(name))
+        && (name.trim().is_empty() || char_count(name) > MAX_NAME_CHARS || has_control(name))
     {
-        refuse("name", format!("must have 1 to {MAX_TAG_CHARS} characters"));
+        refuse(
+            "name",
+            format!("must have 1 to {MAX_NAME_CHARS} characters"),
+        );
     }
 
     Memory {
@@ -397,10 +401,10 @@ pub(super) fn check_tags(given: &[String], refuse: &mut impl FnMut(&str, String)
     let mut tags: Vec<String> = Vec::new();
     for tag in given {
         let tag = tag.trim();
-        if tag.is_empty() || char_count(tag) > MAX_TAG_CHARS || has_control(tag) {
+        if tag.is_empty() || char_count(tag) > tags::MAX_CHARS || has_control(tag) {
             refuse(
                 "tags",
-                format!("each tag must have 1 to {MAX_TAG_CHARS} characters"),
+                format!("each tag must have 1 to {} characters", tags::MAX_CHARS),
             );
         } else if !tags.iter().any(|one| one == tag) {
             tags.push(tag.to_owned());

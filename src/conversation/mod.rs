@@ -48,7 +48,7 @@ use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control};
 
 use crate::base::ids::ThreadId;
-use crate::base::problems;
+use crate::base::{problems, user_id};
 use crate::config;
 use crate::jobs::{Failure, JobError, Jobs, JobsError, Work};
 use crate::llm::{Llm, LlmError};
@@ -62,10 +62,6 @@ use crate::store::{Store, StoreError, as_store_error};
 pub use enrichment::KIND as ENRICH;
 pub use reader_jobs::READER_JOBS;
 pub use threads::ThreadChange;
-
-/// The end user of a request that names none.
-pub const DEFAULT_USER: &str = "default";
-const MAX_USER_CHARS: usize = 128;
 
 /// Entry point of conversations; cheap to clone.
 #[derive(Clone)]
@@ -236,8 +232,8 @@ pub fn checked_user(user_id: Option<String>) -> Result<String, ConversationError
 }
 
 fn user_of(user_id: Option<String>, errors: &mut Vec<FieldError>) -> String {
-    let user_id = user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());
-    check_line("user_id", &user_id, MAX_USER_CHARS, errors);
+    let user_id = user_id.unwrap_or_else(|| user_id::DEFAULT.to_owned());
+    check_line("user_id", &user_id, user_id::MAX_CHARS, errors);
     user_id.trim().to_owned()
 }
 

@@ -5,8 +5,9 @@
 use memoir_text::text::char_count;
 
 use super::memories::{MAX_TITLE_CHARS, NewMemory};
-use super::messages::{MAX_TAG_CHARS, NewMessage};
+use super::messages::{MAX_NAME_CHARS, NewMessage};
 use super::{Conversation, ConversationError};
+use crate::base::tags;
 use crate::memory_retrieval::{NewText, PolicyError};
 use crate::model::call::CallContext;
 use crate::store::StoreError;
@@ -40,7 +41,7 @@ impl<'r> Part<'r> {
         Self {
             field: format!("{prefix}name"),
             text,
-            max_chars: MAX_TAG_CHARS,
+            max_chars: MAX_NAME_CHARS,
         }
     }
 
@@ -48,7 +49,7 @@ impl<'r> Part<'r> {
         Self {
             field: format!("{prefix}tags"),
             text,
-            max_chars: MAX_TAG_CHARS,
+            max_chars: tags::MAX_CHARS,
         }
     }
 

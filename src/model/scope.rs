@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
+use crate::base::{tags, user_id};
 use crate::model::query::QueryScope;
 
 /// Maximum number of sources, and of tags, in one request.
 pub const MAX_NAMED: usize = 100;
-const MAX_TAG_CHARS: usize = 100;
-const MAX_USER_CHARS: usize = 128;
 
 /// Read only the current version of each source (`latest`), or all versions (`all`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -78,15 +77,15 @@ impl ScopeInput {
         }
 
         for (place, tag) in self.tags.iter().enumerate() {
-            if !is_plain(tag, MAX_TAG_CHARS) {
-                refuse(&format!("tags[{place}]"), plain_rule(MAX_TAG_CHARS));
+            if !is_plain(tag, tags::MAX_CHARS) {
+                refuse(&format!("tags[{place}]"), plain_rule(tags::MAX_CHARS));
             }
         }
 
         if let Some(user_id) = &self.user_id
-            && !is_plain(user_id, MAX_USER_CHARS)
+            && !is_plain(user_id, user_id::MAX_CHARS)
         {
-            refuse("user_id", plain_rule(MAX_USER_CHARS));
+            refuse("user_id", plain_rule(user_id::MAX_CHARS));
         }
 
         let mut source_ids = Vec::new();
@@ -135,7 +134,7 @@ mod tests {
         let input = ScopeInput {
             source_ids: vec!["none".to_owned(); MAX_NAMED + 1],
             tags: vec!["fine".to_owned(), " ".to_owned()],
-            user_id: Some("x".repeat(MAX_USER_CHARS + 1)),
+            user_id: Some("x".repeat(user_id::MAX_CHARS + 1)),
             as_of: Some("yesterday".to_owned()),
             version_scope: VersionScope::All,
         };

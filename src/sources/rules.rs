@@ -6,15 +6,13 @@ use memoir_text::text::{basename, char_count, has_control, is_absolute_path};
 use super::{NewSource, SourceChange};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
+use crate::base::tags::{self, MAX_OF_SOURCE};
+use crate::base::user_id;
 use crate::model::source::{FILE_INGEST, Source, SourceKind, own_path};
 
 const MAX_NAME_CHARS: usize = 255;
 const MAX_TITLED_CHARS: usize = 100;
 const MAX_PATH_CHARS: usize = 4096;
-const MAX_USER_CHARS: usize = 128;
-const MAX_TAG_CHARS: usize = 100;
-const MAX_TAGS: usize = 100;
-const DEFAULT_USER: &str = "default";
 
 /// Checks everything at once and builds the source.
 pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> {
@@ -22,9 +20,9 @@ pub fn build(new: NewSource, now: Timestamp) -> Result<Source, Vec<FieldError>> 
     let id = new.id.clone().unwrap_or_default();
     let filename = filename(&new, &mut errors);
     let path = path(new.path, &id, &filename, &mut errors);
-    let user_id = new.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned());
+    let user_id = new.user_id.unwrap_or_else(|| user_id::DEFAULT.to_owned());
 
-    check_text("user_id", &user_id, MAX_USER_CHARS, &mut errors);
+    check_text("user_id", &user_id, user_id::MAX_CHARS, &mut errors);
     let user_id = user_id.trim().to_owned();
     let tags = tags(&new.tags, true, &mut errors);
     if !errors.is_empty() {
@@ -81,10 +79,10 @@ pub fn check_tags(own: &[String], added: &[String]) -> Result<Vec<String>, Vec<F
     let mut all = own.to_vec();
     all.extend(added.into_iter().filter(|tag| !own.contains(tag)));
 
-    if errors.is_empty() && all.len() > MAX_TAGS {
+    if errors.is_empty() && all.len() > MAX_OF_SOURCE {
         errors.push(FieldError::new(
             "tags",
-            format!("the source would have more than {MAX_TAGS} tags"),
+            format!("the source would have more than {MAX_OF_SOURCE} tags"),
         ));
     }
 
@@ -167,7 +165,7 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
         .into_iter()
         .collect();
 
-    let most = MAX_TAGS - tags.len();
+    let most = MAX_OF_SOURCE - tags.len();
     // They may include the one that every source has.
     if given
         .iter()
@@ -183,7 +181,7 @@ fn tags(given: &[String], with_own: bool, errors: &mut Vec<FieldError>) -> Vec<S
     }
 
     for (index, tag) in given.iter().enumerate() {
-        check_text(&format!("tags[{index}]"), tag, MAX_TAG_CHARS, errors);
+        check_text(&format!("tags[{index}]"), tag, tags::MAX_CHARS, errors);
         let tag = tag.trim();
         if !tags.iter().any(|known| known == tag) {
             tags.push(tag.to_owned());

@@ -8,7 +8,7 @@ use super::entailment::{Conflict, ConflictSide, beginning};
 use super::files::{self, InjectedFile, PromptFile};
 use super::stage::Tools;
 use super::{Workbench, WorkbenchError};
-use crate::conversation::DEFAULT_USER;
+use crate::base::user_id;
 use crate::conversation::episodic::{self, DEFAULT_TOKENS, Episode, EpisodicInput};
 use crate::llm::Session;
 use crate::model::memory::Memory;
@@ -255,7 +255,7 @@ fn places(memories: &[&Memory]) -> Vec<(String, String)> {
         let path = memory.file.path.clone()?;
         Some([
             (memory.user_id.clone(), path.clone()),
-            (DEFAULT_USER.to_owned(), path),
+            (user_id::DEFAULT.to_owned(), path),
         ])
     });
     let mut places: Vec<(String, String)> = paths.flatten().collect();

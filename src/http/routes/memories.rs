@@ -13,8 +13,9 @@ use super::jobs::JobSummaryResponse;
 use super::threads::UserQuery;
 use crate::base::clock::Timestamp;
 use crate::base::ids::ThreadId;
+use crate::base::user_id;
+use crate::conversation::Conversation;
 use crate::conversation::memories::{MemoryChange, NewMemory};
-use crate::conversation::{Conversation, DEFAULT_USER};
 use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -302,7 +303,7 @@ fn filter(query: &ListMemoriesQuery) -> Result<MemoryFilter, ApiError> {
             query
                 .user_id
                 .clone()
-                .unwrap_or_else(|| DEFAULT_USER.to_owned()),
+                .unwrap_or_else(|| user_id::DEFAULT.to_owned()),
         ),
         thread_id: thread_id.transpose()?,
         kinds,

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 
 use super::jobs::JobSummaryResponse;
+use crate::base::user_id;
 use crate::config::auth::Role;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -149,7 +150,10 @@ async fn queue(
 ) -> Result<Response, ApiError> {
     let request =
         serde_json::to_value(ask).map_err(|error| ApiError::internal(error.to_string()))?;
-    let user_id = ask.user_id.clone().unwrap_or_else(|| "default".to_owned());
+    let user_id = ask
+        .user_id
+        .clone()
+        .unwrap_or_else(|| user_id::DEFAULT.to_owned());
     let new = NewJob {
         kind: KIND,
         lane: Lane::Requested,

@@ -7,6 +7,7 @@ use axum::response::Response;
 use axum::routing::post;
 
 use super::jobs::JobSummaryResponse;
+use crate::base::user_id;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
@@ -57,7 +58,7 @@ pub async fn create_probe(
     let new = NewJob {
         kind: KIND,
         lane: Lane::Requested,
-        user_id: "default".to_owned(),
+        user_id: user_id::DEFAULT.to_owned(),
         source_id: None,
         request,
         max_attempts,

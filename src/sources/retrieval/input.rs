@@ -4,14 +4,13 @@ use memoir_text::field_error::FieldError;
 use memoir_text::text::{basename, char_count};
 
 use crate::base::clock::Timestamp;
+use crate::base::tags::{self, MAX_OF_SOURCE};
+use crate::base::user_id;
 use crate::model::source::FILE_INGEST;
 use crate::model::version_search::Choice;
 
 /// Maximum characters of a query and of each other text.
 const MAX_CHARS: usize = 4000;
-const MAX_TAG_CHARS: usize = 100;
-const MAX_TAGS: usize = 100;
-const MAX_USER_CHARS: usize = 128;
 /// Maximum candidates.
 pub const MAX_K: usize = 1000;
 /// The query used if nothing is given.
@@ -73,19 +72,20 @@ impl RetrievalInput {
             ("meta.tags", &mut meta.tags),
             ("default_tags", &mut self.default_tags),
         ] {
-            if tags.len() > MAX_TAGS {
+            if tags.len() > MAX_OF_SOURCE {
                 errors.push(FieldError::new(
                     field,
-                    format!("must have at most {MAX_TAGS} tags"),
+                    format!("must have at most {MAX_OF_SOURCE} tags"),
                 ));
             }
             for (place, tag) in tags
                 .iter()
                 .enumerate()
-                .filter(|(_, tag)| char_count(tag) > MAX_TAG_CHARS)
+                .filter(|(_, tag)| char_count(tag) > tags::MAX_CHARS)
             {
                 let rule = format!(
-                    "must have at most {MAX_TAG_CHARS} characters, but has {}",
+                    "must have at most {} characters, but has {}",
+                    tags::MAX_CHARS,
                     char_count(tag)
                 );
                 errors.push(FieldError::new(format!("{field}[{place}]"), rule));
@@ -100,10 +100,10 @@ impl RetrievalInput {
         self.user_id.truncate(self.user_id.trim_end().len());
         self.user_id
             .drain(..self.user_id.len() - self.user_id.trim_start().len());
-        if self.user_id.is_empty() || char_count(&self.user_id) > MAX_USER_CHARS {
+        if self.user_id.is_empty() || char_count(&self.user_id) > user_id::MAX_CHARS {
             errors.push(FieldError::new(
                 "user_id",
-                format!("must have 1 to {MAX_USER_CHARS} characters"),
+                format!("must have 1 to {} characters", user_id::MAX_CHARS),
             ));
         }
 

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
+use crate::base::user_id;
 use crate::http::extract::object;
 use crate::model::source::{Source, SourceKind};
 use crate::model::version_search::{Choice, VersionCandidate};
 use crate::sources::retrieval::{RetrievalInput, Retrieved, VersionDescription};
 
 const DEFAULT_K: i64 = 50;
-const DEFAULT_USER: &str = "default";
 
 /// A request for one document. Only `meta` is required.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -91,7 +91,7 @@ impl RetrieveDocumentRequest {
         };
         RetrievalInput {
             meta,
-            user_id: self.user_id.unwrap_or_else(|| DEFAULT_USER.to_owned()),
+            user_id: self.user_id.unwrap_or_else(|| user_id::DEFAULT.to_owned()),
             // Values below zero are as invalid as zero.
             k: usize::try_from(self.k.unwrap_or(DEFAULT_K)).unwrap_or(0),
             default_tags: self.default_tags.unwrap_or_default(),
