@@ -87,6 +87,21 @@ impl SourceChunk {
     }
 }
 
+/// The range of a chunk in the text of its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkRange {
+    pub chunk_id: i64,
+    pub version_id: i64,
+    /// Whether it is filed in the hierarchy; otherwise it was cut for search.
+    pub is_filed: bool,
+    /// In characters; the end is exclusive.
+    pub start_char: i64,
+    pub end_char: i64,
+    pub token_count: i64,
+    /// Its leaf; 0 if it is not filed.
+    pub leaf: i64,
+}
+
 /// A chunk that moves from one category to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {

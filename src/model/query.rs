@@ -1,4 +1,4 @@
-//! A query as the store sees it, and its receipt.
+//! What a query used, and its receipt as it is stored.
 
 use std::collections::BTreeSet;
 
@@ -6,47 +6,6 @@ use serde_json::Value;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{QueryId, SourceId};
-
-/// Which chunks a query may find; by default, those of all current versions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct QueryScope {
-    /// Only these sources; empty: all.
-    pub source_ids: Vec<SourceId>,
-    /// Only sources that have all of these tags.
-    pub tags: Vec<String>,
-    pub user_id: Option<String>,
-    /// As of this time.
-    pub as_of: Option<Timestamp>,
-    /// Chunks of older versions too.
-    pub all_versions: bool,
-}
-
-impl QueryScope {
-    /// Whether it excludes sources or times, so that categories may be empty.
-    pub fn is_narrow(&self) -> bool {
-        self.names_sources() || self.as_of.is_some()
-    }
-
-    /// Whether it distinguishes sources.
-    pub fn names_sources(&self) -> bool {
-        !self.source_ids.is_empty() || !self.tags.is_empty() || self.user_id.is_some()
-    }
-}
-
-/// The range of a chunk in the text of its version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkRange {
-    pub chunk_id: i64,
-    pub version_id: i64,
-    /// Whether it is filed in the hierarchy; otherwise it was cut for search.
-    pub is_filed: bool,
-    /// In characters; the end is exclusive.
-    pub start_char: i64,
-    pub end_char: i64,
-    pub token_count: i64,
-    /// Its leaf; 0 if it is not filed.
-    pub leaf: i64,
-}
 
 /// The current helper of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Which chunks a request may find, as a caller states it, and the rules for it.
+//! Which chunks a request may find: as a caller states it, with the rules for it, and as the store
+//! applies it.
 
 use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control};
@@ -6,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::base::clock::Timestamp;
+use crate::base::ids::SourceId;
 use crate::base::{tags, user_id};
-use crate::model::query::QueryScope;
 
 /// Maximum number of sources, and of tags, in one request.
 pub const MAX_NAMED: usize = 100;
@@ -114,6 +115,32 @@ impl ScopeInput {
             as_of: as_of.flatten(),
             all_versions: self.version_scope == VersionScope::All,
         }
+    }
+}
+
+/// Which chunks a query may find; by default, those of all current versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryScope {
+    /// Only these sources; empty: all.
+    pub source_ids: Vec<SourceId>,
+    /// Only sources that have all of these tags.
+    pub tags: Vec<String>,
+    pub user_id: Option<String>,
+    /// As of this time.
+    pub as_of: Option<Timestamp>,
+    /// Chunks of older versions too.
+    pub all_versions: bool,
+}
+
+impl QueryScope {
+    /// Whether it excludes sources or times, so that categories may be empty.
+    pub fn is_narrow(&self) -> bool {
+        self.names_sources() || self.as_of.is_some()
+    }
+
+    /// Whether it distinguishes sources.
+    pub fn names_sources(&self) -> bool {
+        !self.source_ids.is_empty() || !self.tags.is_empty() || self.user_id.is_some()
     }
 }
 

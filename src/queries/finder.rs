@@ -21,7 +21,8 @@ use crate::base::clock::milliseconds_since;
 use crate::base::ids::{SourceId, Space};
 use crate::llm::Session;
 use crate::model::chunk::SourceChunk;
-use crate::model::query::{QueryScope, SourceHelper};
+use crate::model::query::SourceHelper;
+use crate::model::scope::QueryScope;
 use crate::retrieval::{Item, hydrate};
 use crate::store::LeafPart;
 

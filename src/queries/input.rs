@@ -12,8 +12,7 @@ use crate::config;
 use crate::config::query::{
     MAX_BUDGET, MAX_LIMIT, MAX_N, MAX_SECONDS, Overflow, PromptLimiting, ROOM, StrategyName,
 };
-use crate::model::query::QueryScope;
-use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched, VersionScope};
+use crate::model::scope::{MEMORIES_NEED_A_USER, QueryScope, ScopeInput, Searched, VersionScope};
 
 /// Maximum length of a query in characters.
 pub const MAX_QUERY_CHARS: usize = 100_000;

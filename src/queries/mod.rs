@@ -45,7 +45,7 @@ use crate::config::llm::Caps;
 use crate::llm::{Llm, Session};
 use crate::model::call::CallContext;
 use crate::model::llm_call::LlmCall;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::retrieval::Retrieval;
 use crate::search::Search;
 use crate::store::Store;

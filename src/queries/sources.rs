@@ -6,7 +6,8 @@ use memoir_text::text::one_line;
 
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
-use crate::model::query::{QueryScope, SourceHelper};
+use crate::model::query::SourceHelper;
+use crate::model::scope::QueryScope;
 use crate::store::{Store, StoreError};
 
 /// Maximum sources whose helpers are shown to the model that selects categories.

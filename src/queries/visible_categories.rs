@@ -8,7 +8,7 @@ use hashlink::LruCache;
 
 use crate::base::ids::Space;
 use crate::model::category::Category;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::store::{Store, StoreError};
 
 /// Maximum cached spaces, and maximum categories of all of them.

@@ -6,7 +6,7 @@ use super::Item;
 use crate::base::ids::Space;
 use crate::model::chunk::SourceChunk;
 use crate::model::memory::Memory;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::store::{Store, StoreError};
 
 /// A text that is stored under a number.

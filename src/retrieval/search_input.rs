@@ -4,8 +4,7 @@ use memoir_index::Kind;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 
-use crate::model::query::QueryScope;
-use crate::model::scope::{MEMORIES_NEED_A_USER, ScopeInput, Searched};
+use crate::model::scope::{MEMORIES_NEED_A_USER, QueryScope, ScopeInput, Searched};
 use crate::search::SearchError;
 
 /// Maximum characters of a search query.

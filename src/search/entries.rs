@@ -16,7 +16,7 @@ use crate::base::clock::{Timestamp, milliseconds_since};
 use crate::base::ids::Space;
 use crate::llm::{LlmError, Session};
 use crate::model::chunk::RETRIEVAL;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::model::search::Span;
 use crate::store::StoreError;
 

@@ -17,7 +17,7 @@ use memoir_index::{
 };
 
 use crate::base::ids::Space;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::store::{PlacedVector, Store, StoreError, VectorPart};
 
 /// The rarest terms that together match at most this many chunks select the candidates.

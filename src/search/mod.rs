@@ -27,7 +27,7 @@ use crate::base::ids::{SourceId, Space};
 use crate::config;
 use crate::llm::{Llm, LlmError, Session};
 use crate::model::call::CallContext;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::store::{Store, StoreError};
 
 pub use reembed::ReembedWork;

@@ -16,7 +16,8 @@ use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::category::{Category, CategoryOption};
 use crate::model::chunk::SourceChunk;
-use crate::model::query::{QueryScope, SourceHelper};
+use crate::model::query::SourceHelper;
+use crate::model::scope::QueryScope;
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;

@@ -7,8 +7,7 @@ use sqlx::any::AnyRow;
 use super::candidates::StatementBuilder;
 use super::{Store, StoreError};
 use crate::base::ids::Space;
-use crate::model::chunk::TAXONOMY;
-use crate::model::query::ChunkRange;
+use crate::model::chunk::{ChunkRange, TAXONOMY};
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;

@@ -11,7 +11,7 @@ use super::search_entries::OF_SOURCE;
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::model::search::Unembedded;
 
 /// The setting with the embedding model of a space.

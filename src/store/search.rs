@@ -11,7 +11,7 @@ use super::rows::Stored as _;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
 use crate::base::ids::Space;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 use crate::model::search::Span;
 
 /// Versions per statement.

@@ -13,7 +13,7 @@ use super::rows::{get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 
 /// Characters per insert: below the smallest default packet size of a server.
 const CHARS: usize = 1_000_000;

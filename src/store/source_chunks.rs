@@ -8,7 +8,7 @@ use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
 use crate::model::chunk::SourceChunk;
-use crate::model::query::QueryScope;
+use crate::model::scope::QueryScope;
 
 /// Ids per statement.
 const AT_ONCE: usize = 500;

@@ -7,8 +7,7 @@ use memoir_text::field_error::FieldError;
 use super::WorkbenchError;
 use super::stage::Tools;
 use crate::base::ids::SourceId;
-use crate::model::query::QueryScope;
-use crate::model::scope::ScopeInput;
+use crate::model::scope::{QueryScope, ScopeInput};
 use crate::model::source::Source;
 
 /// Maximum number of sources that a request turns off.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hashlink::LruCache;
 
 use crate::base::ids::Space;
-use crate::model::query::ChunkRange;
+use crate::model::chunk::ChunkRange;
 use crate::store::{Store, StoreError};
 
 /// Maximum cached versions, and maximum chunks of one: at most 140 MB in all, and some 25 MB if each
