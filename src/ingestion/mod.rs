@@ -17,7 +17,6 @@ mod helper;
 mod hierarchy;
 mod overlapping;
 mod preparing;
-mod registering;
 mod request;
 mod result;
 mod saver;

@@ -6,6 +6,7 @@
 mod chunks;
 mod moves;
 mod renames;
+mod source;
 mod words;
 
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! The source of a text, as the transaction finds or creates it.
 
-use super::request::Order;
-use super::write_error::{During as _, WriteError};
-use super::writing::{Writer, Written};
+use super::{Writer, Written};
 use crate::base::clock::Timestamp;
 use crate::base::ids::SourceId;
 use crate::base::problems;
+use crate::ingestion::request::Order;
+use crate::ingestion::write_error::{During as _, WriteError};
 use crate::jobs::{Failure, JobError};
 use crate::model::call::CallContext;
 use crate::model::source::Source;
