@@ -1,4 +1,4 @@
-//! The first tier of `auto`: the result of the same query, if it is recent and nothing was written
+//! Before the tiers of `auto`: the result of the same query, if it is recent and nothing was written
 //! to the space since.
 
 use super::auto::{AutoRecord, Tier};

@@ -31,7 +31,7 @@ pub struct Assessment {
 }
 
 /// The chunks that are still kept, as a model judges them.
-pub fn judged(candidates: &[Candidate]) -> Vec<JudgedChunk> {
+pub fn to_judge(candidates: &[Candidate]) -> Vec<JudgedChunk> {
     let judged = |one: &Candidate| {
         let chunk = &one.found;
         let heading = chunk.heading.as_deref().unwrap_or_default();

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::WorkbenchError;
-use super::candidate::{Candidate, judged};
+use super::candidate::{Candidate, to_judge};
 use super::safety::neutralise;
 use super::stage::Tools;
 use crate::base::ids::SourceId;
@@ -110,7 +110,7 @@ pub async fn condense(
 ) -> Result<(Option<CondensedContext>, String), WorkbenchError> {
     let task = Condense {
         query: query.into(),
-        chunks: judged(candidates),
+        chunks: to_judge(candidates),
     };
     let answered = tools.llm.ask(tools.session, task).await?;
     let adapter = answered.model();

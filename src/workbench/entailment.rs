@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use super::adapters::Scorer;
-use super::candidate::{Candidate, judged};
+use super::candidate::{Candidate, to_judge};
 use super::files::InjectedFile;
 use super::history::Statement;
 use super::stage::Tools;
@@ -75,7 +75,7 @@ pub async fn judge(
             let task = Nli {
                 query: query.into(),
                 statements: statements.iter().map(|one| cut(&one.text)).collect(),
-                chunks: judged(candidates),
+                chunks: to_judge(candidates),
             };
             let answered = tools.llm.ask_partly(tools.session, task).await?;
             let adapter = answered.model();

@@ -19,10 +19,8 @@ use super::stage::{Tools, within};
 use super::workspace::RunSettings;
 use crate::base::clock::Timestamp;
 use crate::conversation::episodic::EpisodicInput;
+use crate::conversation::intent::MAX_QUERY_CHARS;
 use crate::model::memory::Memory;
-
-/// Maximum characters of a question to the older turns.
-const MAX_QUERY_CHARS: usize = 4000;
 
 /// The part of a thread that a run reads.
 #[derive(Debug, Default)]

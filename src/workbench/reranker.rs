@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::WorkbenchError;
 use super::adapters::Scorer;
-use super::candidate::{Candidate, judged};
+use super::candidate::{Candidate, to_judge};
+use super::retriever::MAX_QUERY_CHARS;
 use super::stage::Tools;
 use super::word_overlap::{long_words, shared_words};
 use crate::llm::tasks::judge::Rerank;
@@ -29,7 +30,7 @@ pub async fn rank(
         Scorer::Llm => {
             let task = Rerank {
                 query: query.into(),
-                chunks: judged(candidates),
+                chunks: to_judge(candidates),
             };
             let answered = tools.llm.ask(tools.session, task).await?;
             let adapter = answered.model();
@@ -75,5 +76,9 @@ pub fn reorder(candidates: &mut [Candidate], scores: &Scores) {
 
 /// The text that candidates are ranked and judged by.
 pub fn query_text(query: &str) -> Arc<str> {
-    query.chars().take(10_000).collect::<String>().into()
+    query
+        .chars()
+        .take(MAX_QUERY_CHARS)
+        .collect::<String>()
+        .into()
 }

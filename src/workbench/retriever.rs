@@ -14,8 +14,8 @@ use crate::retrieval::hydrate;
 use crate::retrieval::select::{drop_each, drop_repeated};
 use crate::search::EntryQuery;
 
-/// Maximum characters of what is searched for.
-const MAX_QUERY_CHARS: usize = 10_000;
+/// Maximum characters of what is searched for, and of what candidates are ranked and judged by.
+pub const MAX_QUERY_CHARS: usize = 10_000;
 /// The stage that decides here.
 const STEP: &str = "retrieve";
 
