@@ -49,7 +49,7 @@ use crate::store::{Store, StoreError, as_store_error};
 
 use shared_calls::SharedCalls;
 
-pub use request::{Facts, GivenHelper, NewIngestion, Options};
+pub use request::{GivenHelper, NewIngestion, Options, SourceFacts};
 pub use result::whole as whole_result;
 pub use work::{IngestionWork, KIND};
 

@@ -39,7 +39,7 @@ pub struct NewIngestion {
     pub mtime: Option<i64>,
     pub user_id: Option<String>,
     pub tags: Vec<String>,
-    pub facts: Facts,
+    pub facts: SourceFacts,
     pub contextual_helper: Option<GivenHelper>,
     pub auto_source_identification: Option<bool>,
     pub options: Options,
@@ -53,7 +53,7 @@ pub struct NewIngestion {
 
 /// The metadata of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct SourceFacts {
     pub title: Option<String>,
     pub author: Option<String>,
     pub date: Option<String>,
@@ -116,7 +116,7 @@ pub struct Order {
     pub user_id: String,
     pub tags: Vec<String>,
     pub mtime: Option<i64>,
-    pub facts: Facts,
+    pub facts: SourceFacts,
     pub helper: Option<NewHelper>,
     pub auto_source_identification: bool,
     pub delimiters: Vec<String>,

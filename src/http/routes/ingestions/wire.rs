@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::base::clock::Timestamp;
 use crate::http::error::ApiError;
 use crate::http::extract::object_or_null;
-use crate::ingestion::{Facts, GivenHelper, NewIngestion, Options};
+use crate::ingestion::{GivenHelper, NewIngestion, Options, SourceFacts};
 use crate::sources::Tag;
 
 /// A text to ingest and its metadata. Only `text` is required, or the `path` of a file on the
@@ -116,7 +116,7 @@ impl CreateIngestionRequest {
             mtime: self.mtime.map(Timestamp::as_micros),
             user_id: self.user_id,
             tags: self.tags,
-            facts: Facts {
+            facts: SourceFacts {
                 title: self.title,
                 author: self.author,
                 date: self.date,
