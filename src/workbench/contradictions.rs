@@ -9,13 +9,12 @@ use memoir_text::framing::unfenced;
 use super::WorkbenchError;
 use super::claims::Claims;
 use super::condenser::{CitedPlace, CondensedContext};
-use super::entailment::{Conflict, ConflictSide, beginning};
+use super::conflict::{Conflict, ConflictSide, FILES};
 use super::files::InjectedFile;
-use super::history::{History, Statement};
+use super::history::History;
 use super::stage::Tools;
 use crate::base::clock::Timestamp;
 
-const FILES: &str = "❖ FILES";
 const BY_FILES: &str = "contradicted by ❖ FILES, which counts";
 
 /// What the statements are compared with.
@@ -39,12 +38,7 @@ struct Stated<'t> {
 impl Stated<'_> {
     fn side(&self) -> ConflictSide {
         let id = self.place.as_ref().map(|place| place.chunk_id.to_string());
-        ConflictSide {
-            kind: "chunk".to_owned(),
-            id: id.unwrap_or_default(),
-            text: beginning(self.text),
-            time: self.changed_at.map(|time| time.to_string()),
-        }
+        ConflictSide::new("chunk", id.unwrap_or_default(), self.text, self.changed_at)
     }
 
     fn path(&self) -> Option<&str> {
@@ -140,7 +134,7 @@ fn against_files(one: &mut Stated<'_>, files: &[InjectedFile]) -> Option<Conflic
         .find_map(|file| Some((file, file.claims.contradicted_by(one.text)?)))?;
     one.conflict = Some(BY_FILES.to_owned());
     Some(Conflict {
-        sides: vec![one.side(), of_file(file, claim)],
+        sides: vec![one.side(), ConflictSide::of_file(file, claim)],
         winner: FILES.to_owned(),
         reason: "an injected file wins in this run".to_owned(),
     })
@@ -188,7 +182,10 @@ fn with_the_chat(
             .find_map(|file| Some((file, file.claims.contradicted_by(&said.text)?)));
         if let Some((file, claim)) = by_file {
             conflicts.push(Conflict {
-                sides: vec![of_chat(&said), of_file(file, claim)],
+                sides: vec![
+                    ConflictSide::of_statement(&said),
+                    ConflictSide::of_file(file, claim),
+                ],
                 winner: FILES.to_owned(),
                 reason: "an injected file wins in this run".to_owned(),
             });
@@ -212,28 +209,10 @@ fn with_the_chat(
                 ("chunk", "the file is newer than the chat")
             };
             conflicts.push(Conflict {
-                sides: vec![one.side(), of_chat(&said)],
+                sides: vec![one.side(), ConflictSide::of_statement(&said)],
                 winner: winner.to_owned(),
                 reason: reason.to_owned(),
             });
         }
-    }
-}
-
-fn of_file(file: &InjectedFile, claim: &str) -> ConflictSide {
-    ConflictSide {
-        kind: FILES.to_owned(),
-        id: file.source_id.clone(),
-        text: beginning(claim),
-        time: Some(file.mtime.to_string()),
-    }
-}
-
-fn of_chat(said: &Statement) -> ConflictSide {
-    ConflictSide {
-        kind: "chat".to_owned(),
-        id: said.memory_id.clone(),
-        text: beginning(&said.text),
-        time: Some(said.said_at.to_string()),
     }
 }

@@ -4,12 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::WorkbenchError;
 use super::adapters::Scorer;
 use super::candidate::{Candidate, to_judge};
+use super::conflict::{Conflict, ConflictSide, FILES};
 use super::files::InjectedFile;
 use super::history::Statement;
 use super::stage::Tools;
@@ -29,31 +27,6 @@ const TELLING: usize = 3;
 
 /// Labels by chunk.
 pub type Labels = HashMap<i64, (NliLabel, f64)>;
-
-/// Two texts that contradict each other.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Conflict {
-    /// Both sides; the first is the chunk, or the message that a file contradicts; of two chunks, the
-    /// one that is not used.
-    pub sides: Vec<ConflictSide>,
-    /// The side that counts: `chunk`, `chat`, `file` or `❖ FILES`.
-    pub winner: String,
-    pub reason: String,
-}
-
-/// One side of a conflict.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-#[schema(as = ConflictSideResponse)]
-pub struct ConflictSide {
-    /// `chunk`, `chat`, `file` or `❖ FILES`.
-    pub kind: String,
-    /// The id of the chunk, the memory or the source.
-    pub id: String,
-    /// The beginning of its text.
-    pub text: String,
-    /// When it was said or last changed.
-    pub time: Option<String>,
-}
 
 /// Judges the candidates that are kept. Returns their labels and what gave them.
 ///
@@ -198,14 +171,16 @@ fn contradicted(
     if let Some((_, statement)) = nearest(true) {
         candidate.drop("nli", "superseded by newer chat");
         let reason = "the chat is newer than the file";
-        return Some(conflict(candidate, chat(statement), "chat", reason));
+        let side = ConflictSide::of_statement(statement);
+        return Some(conflict(candidate, side, "chat", reason));
     }
     if let Some((share, statement)) = nearest(false)
         && share >= RELATED
     {
         candidate.keep("nli", "newer than the chat that it contradicts");
         let reason = "the file is newer than the chat";
-        return Some(conflict(candidate, chat(statement), "chunk", reason));
+        let side = ConflictSide::of_statement(statement);
+        return Some(conflict(candidate, side, "chunk", reason));
     }
 
     let file = files
@@ -224,46 +199,19 @@ fn contradicted(
     };
 
     candidate.drop("nli", "contradicts ❖ FILES");
-    let side = ConflictSide {
-        kind: "❖ FILES".to_owned(),
-        id: file.source_id.clone(),
-        text: beginning(&file.text),
-        time: Some(file.mtime.to_string()),
-    };
-    Some(conflict(
-        candidate,
-        side,
-        "❖ FILES",
-        "an injected file wins in this run",
-    ))
+    let side = ConflictSide::of_file(file, &file.text);
+    let reason = "an injected file wins in this run";
+    Some(conflict(candidate, side, FILES, reason))
 }
 
 fn conflict(candidate: &Candidate, other: ConflictSide, winner: &str, reason: &str) -> Conflict {
-    let chunk = ConflictSide {
-        kind: "chunk".to_owned(),
-        id: candidate.found.id.to_string(),
-        text: beginning(&candidate.found.text),
-        time: candidate.scores.changed_at.map(|time| time.to_string()),
-    };
+    let (found, changed_at) = (&candidate.found, candidate.scores.changed_at);
+    let chunk = ConflictSide::new("chunk", found.id.to_string(), &found.text, changed_at);
     Conflict {
         sides: vec![chunk, other],
         winner: winner.to_owned(),
         reason: reason.to_owned(),
     }
-}
-
-fn chat(statement: &Statement) -> ConflictSide {
-    ConflictSide {
-        kind: "chat".to_owned(),
-        id: statement.memory_id.clone(),
-        text: beginning(&statement.text),
-        time: Some(statement.said_at.to_string()),
-    }
-}
-
-/// The beginning of a text, as a conflict shows it.
-pub fn beginning(text: &str) -> String {
-    text.chars().take(300).collect()
 }
 
 #[cfg(test)]

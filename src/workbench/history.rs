@@ -11,8 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::WorkbenchError;
+use super::conflict::Conflict;
 use super::eligibility::Pool;
-use super::entailment::Conflict;
 use super::files::InjectedFile;
 use super::older_turns::{self, TurnsOf};
 use super::stage::{Tools, within};

@@ -5,9 +5,9 @@
 //! `pass` is one pass of `retriever`, `reranker`, `entailment` and `condenser`, the `shaper`
 //! audits once, and `builder` puts the blocks into the order of their authority; `target` makes
 //! messages of them. `eligibility` bounds what is searched, `history` reads the conversation,
-//! `older_turns` compares it with the files, `contradictions` compares all of them, `safety`
-//! neutralises instructions in retrieved text, `ceiling` rejects prompts that are too large,
-//! `transparency` explains the others. Nothing of a prompt is stored.
+//! `older_turns` compares it with the files, `contradictions` compares all of them (a `conflict` has
+//! both sides), `safety` neutralises instructions in retrieved text, `ceiling` rejects prompts that
+//! are too large, `transparency` explains the others. Nothing of a prompt is stored.
 
 mod adapters;
 pub mod builder;
@@ -16,6 +16,7 @@ pub mod ceiling;
 pub mod claims;
 pub mod compose;
 pub mod condenser;
+pub mod conflict;
 mod contradictions;
 mod eligibility;
 pub mod entailment;

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::conflict::{Conflict, ConflictSide, FILES};
 use super::eligibility::{self, Pool};
-use super::entailment::{Conflict, ConflictSide, beginning};
 use super::files::{self, InjectedFile, PromptFile};
 use super::stage::Tools;
 use super::{Workbench, WorkbenchError};
@@ -145,13 +145,8 @@ fn against_files(
             let claim = file.claims.contradicted_by(&memory.content)?;
             (claim, "an injected file wins in this run")
         };
-        let side = ConflictSide {
-            kind: "❖ FILES".to_owned(),
-            id: file.source_id.clone(),
-            text: beginning(text),
-            time: Some(file.mtime.to_string()),
-        };
-        Some((CONFLICT, Some(conflict(memory, side, "❖ FILES", reason))))
+        let side = ConflictSide::of_file(file, text);
+        Some((CONFLICT, Some(conflict(memory, side, FILES, reason))))
     })
 }
 
@@ -238,12 +233,8 @@ impl Hinted {
             return None;
         }
 
-        let side = ConflictSide {
-            kind: "file".to_owned(),
-            id: source.id.to_string(),
-            text: beginning(&source.path),
-            time: Some(state.changed_at.to_string()),
-        };
+        let (id, changed_at) = (source.id.to_string(), Some(state.changed_at));
+        let side = ConflictSide::new("file", id, &source.path, changed_at);
         let reason = "the file has changed since the chat";
         Some(conflict(memory, side, "file", reason))
     }
@@ -265,12 +256,8 @@ fn places(memories: &[&Memory]) -> Vec<(String, String)> {
 }
 
 fn conflict(memory: &Memory, other: ConflictSide, winner: &str, reason: &str) -> Conflict {
-    let said = ConflictSide {
-        kind: "chat".to_owned(),
-        id: memory.id.to_string(),
-        text: beginning(&memory.content),
-        time: Some(memory.created_at.to_string()),
-    };
+    let (id, said_at) = (memory.id.to_string(), Some(memory.created_at));
+    let said = ConflictSide::new("chat", id, &memory.content, said_at);
     Conflict {
         sides: vec![said, other],
         winner: winner.to_owned(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::candidate::{Candidate, CandidateView};
-use super::entailment::Conflict;
+use super::conflict::Conflict;
 use super::history::HistoryItem;
 
 /// Why each part is in the prompt or not.

@@ -14,7 +14,7 @@ use crate::http::extract::{JsonBody, PathId, QueryParams};
 use crate::http::routes::context::context_session;
 use crate::http::routes::memories::MemoryResponse;
 use crate::workbench::Workbench;
-use crate::workbench::entailment::Conflict;
+use crate::workbench::conflict::Conflict;
 use crate::workbench::files::PromptFile;
 use crate::workbench::older_turns::TurnsOf;
 
