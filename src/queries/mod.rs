@@ -2,9 +2,10 @@
 //!
 //! `steps` is the list of steps: find, hydrate, select, fit, answer. A `finder` reads the store or a
 //! record; it finds by a walk (`traversal`, `leaves`), by the tiers of `auto`, or where a `cursor`
-//! ended. `budget` fits the prompt, `answering` sends it, `rendering` shows the chunks. `input` is what
-//! a caller sends, `result` what it gets, `receipt` what is stored (by `receipts`), `replay` proves it,
-//! `estimate` computes upper bounds in advance, `job` runs it in the background.
+//! ended. `reading` reads the chunks, `budget` fits the prompt, `answering` sends it, `rendering` shows
+//! the chunks. `input` is what a caller sends, `result` what it gets, `receipt` what is stored (by
+//! `receipts`), `replay` proves it, `estimate` computes upper bounds in advance, `job` runs it in the
+//! background.
 
 mod answering;
 mod auto;
@@ -20,6 +21,7 @@ pub mod input;
 mod job;
 mod leaves;
 mod memories;
+mod reading;
 mod receipt;
 mod receipts;
 mod rendering;
