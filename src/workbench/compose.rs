@@ -24,7 +24,7 @@ use super::shaper::{self, AuditReport, Headers};
 use super::stage::{
     AUDIT, BUILD, CONDENSE, FILES, NLI, RERANK, RETRIEVE, SHAPE, Tools, Trace, TraceEntry,
 };
-use super::target::{self, Target};
+use super::target::{self, Compiled, Target};
 use super::transparency::{self, Transparency};
 use super::workspace::Workspace;
 use super::{Workbench, WorkbenchError};
@@ -83,6 +83,39 @@ pub struct PromptTimings {
     pub own_ms: f64,
 }
 
+impl PromptTimings {
+    /// The time since a run began.
+    fn since(begun: Instant, session: &Session) -> Self {
+        let provider_ms: f64 = session.calls().iter().map(|call| call.latency_ms).sum();
+        let total_ms = milliseconds_since(begun);
+        Self {
+            total_ms,
+            provider_ms,
+            own_ms: (total_ms - provider_ms).max(0.0),
+        }
+    }
+}
+
+/// What was found for the task.
+#[derive(Default)]
+struct Findings {
+    /// The pass that counts.
+    result: PassResult,
+    report: AuditReport,
+    reruns: u8,
+    /// Whether the first pass counts although there was a second one.
+    reverted: bool,
+}
+
+/// The parts of a prompt that is within its ceilings.
+struct Built {
+    headers: Headers,
+    blocks: Vec<Block>,
+    prompt: String,
+    estimate: PromptEstimate,
+    compiled: Compiled,
+}
+
 /// A run in progress.
 struct Composing<'a> {
     tools: Tools<'a>,
@@ -138,23 +171,15 @@ impl Workbench {
         let mut shaped = composing.shape().await?;
         composing.trace_files(files_ms);
 
-        let (mut found, report, reruns, reverted) = composing.find(&mut shaped).await?;
-        composing.contradict(&mut found).await?;
+        let mut findings = composing.find(&mut shaped).await?;
+        composing.contradict(&mut findings.result).await?;
+        let built = composing.build(&shaped, &mut findings.result)?;
         let used = composing.history.reused();
-        let mut composed = composing.build(&shaped, found)?;
         self.conversation.count_uses(session.call(), &used).await;
-        composed.run_id = run.id.to_string();
-        composed.workspace_version = stored.version;
-        (composed.audit, composed.reruns, composed.reverted) = (report, reruns, reverted);
 
-        let provider_ms: f64 = session.calls().iter().map(|call| call.latency_ms).sum();
-        let total_ms = milliseconds_since(begun);
-        composed.timings = PromptTimings {
-            total_ms,
-            provider_ms,
-            own_ms: (total_ms - provider_ms).max(0.0),
-        };
-        Ok(composed)
+        let (run_id, version) = (run.id.to_string(), stored.version);
+        let timings = PromptTimings::since(begun, session);
+        Ok(composing.finish(findings, built, run_id, version, timings))
     }
 
     pub(super) fn tools<'a>(&'a self, session: &'a Session, model: Option<&str>) -> Tools<'a> {
@@ -319,22 +344,23 @@ impl<'a> Composing<'a> {
     }
 
     /// Everything between the files and the builder.
-    async fn find(
-        &mut self,
-        shaped: &mut Shaped,
-    ) -> Result<(PassResult, AuditReport, u8, bool), WorkbenchError> {
+    async fn find(&mut self, shaped: &mut Shaped) -> Result<Findings, WorkbenchError> {
         if self.input.lock {
             for stage in [RETRIEVE, RERANK, NLI, CONDENSE, AUDIT] {
                 self.trace.skipped(stage, 1, "exact file lock");
             }
-            return Ok((PassResult::default(), AuditReport::default(), 0, false));
+            return Ok(Findings::default());
         }
 
         let task = self.input.task.clone();
         let first = self.pass(1, &task).await?;
         let report = self.audit(shaped, &first.context).await?;
         if !report.scope_changed || !self.workspace.agents.retrieve {
-            return Ok((first, report, 0, false));
+            return Ok(Findings {
+                result: first,
+                report,
+                ..Findings::default()
+            });
         }
 
         let query = [&task, &shaped.intent, &shaped.domain, &shaped.deliverable];
@@ -358,7 +384,12 @@ impl<'a> Composing<'a> {
         };
         counting.notes.extend(other.notes);
         counting.candidates = transparency::merged(counting.candidates, other.candidates, why);
-        Ok((counting, report, 1, reverted))
+        Ok(Findings {
+            result: counting,
+            report,
+            reruns: 1,
+            reverted,
+        })
     }
 
     async fn pass(&mut self, number: u8, query: &str) -> Result<PassResult, WorkbenchError> {
@@ -447,31 +478,45 @@ impl<'a> Composing<'a> {
         put_together(&found.context)
     }
 
-    /// The prompt, unless it is over a ceiling.
-    fn build(
-        mut self,
-        shaped: &Shaped,
-        mut found: PassResult,
-    ) -> Result<ComposedPrompt, WorkbenchError> {
+    /// The parts of the prompt, unless it is over a ceiling.
+    fn build(&mut self, shaped: &Shaped, found: &mut PassResult) -> Result<Built, WorkbenchError> {
         let begun = Instant::now();
         let headers = Headers::from(shaped);
-        let (blocks, prompt, tokens) = self.fit(&mut found, &headers);
+        let (blocks, prompt, tokens) = self.fit(found, &headers);
         let estimate = self.estimate(tokens)?.check()?;
         let compiled = target::compile(&blocks, self.input.target, self.tools.counter);
         let adapter = "fixed order".to_owned();
         self.trace.ran(BUILD, 1, begun, adapter, None);
+        Ok(Built {
+            headers,
+            blocks,
+            prompt,
+            estimate,
+            compiled,
+        })
+    }
 
+    /// The prompt with a reason for everything in it.
+    fn finish(
+        mut self,
+        findings: Findings,
+        built: Built,
+        run_id: String,
+        workspace_version: i64,
+        timings: PromptTimings,
+    ) -> ComposedPrompt {
+        let found = findings.result;
         let mut notes = found.notes;
         notes.extend(self.history.note);
         notes.extend(transparency::neutralised(&found.candidates));
         let mut conflicts = found.conflicts;
         conflicts.append(&mut self.history.conflicts);
         let cited = found.context.cited();
-        Ok(ComposedPrompt {
-            run_id: String::new(),
-            workspace_version: 0,
-            prompt,
-            blocks,
+        ComposedPrompt {
+            run_id,
+            workspace_version,
+            prompt: built.prompt,
+            blocks: built.blocks,
             files: self.files,
             transparency: Transparency {
                 candidates: transparency::views(&found.candidates, &cited),
@@ -481,21 +526,17 @@ impl<'a> Composing<'a> {
             },
             s_ctx: found.context,
             s_ctx_fallback: found.is_fallback,
-            reruns: 0,
-            reverted: false,
-            headers,
-            audit: AuditReport::default(),
-            estimate,
+            reruns: findings.reruns,
+            reverted: findings.reverted,
+            headers: built.headers,
+            audit: findings.report,
+            estimate: built.estimate,
             trace: self.trace.entries,
             target: self.input.target,
-            system: compiled.system,
-            messages: compiled.messages,
-            cache_prefix_tokens: compiled.cache_prefix_tokens,
-            timings: PromptTimings {
-                total_ms: 0.0,
-                provider_ms: 0.0,
-                own_ms: 0.0,
-            },
-        })
+            system: built.compiled.system,
+            messages: built.compiled.messages,
+            cache_prefix_tokens: built.compiled.cache_prefix_tokens,
+            timings,
+        }
     }
 }
