@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::decide::{CHUNKS_PER_PICK, OFFERED_LEAVES, PICKS, Reach};
 use super::ranking::{RankedChunk, add_picks};
-use super::tiers::report;
+use super::tiers::{TierOutcome, report};
 use crate::config::query::StrategyName;
 use crate::queries::QueryError;
 use crate::queries::finder::Live;
@@ -39,7 +39,12 @@ pub async fn pick(
     };
     let offers = query.finder.offers(&walker, chunks).await?;
     if offers.is_empty() {
-        let tier = ("pick", evidence, true, "there are no categories");
+        let tier = TierOutcome {
+            name: "pick",
+            evidence,
+            stops: true,
+            reason: "there are no categories",
+        };
         report(query, progress, &[], tier);
         return Ok(false);
     }
@@ -65,7 +70,14 @@ pub async fn pick(
     };
 
     let picked = add(query, &leaves, chunks).await?;
-    report(query, progress, &picked, ("pick", evidence, !walks, reason));
+    let tier = TierOutcome {
+        name: "pick",
+        evidence,
+        stops: !walks,
+        reason,
+    };
+    report(query, progress, &picked, tier);
+
     if walks {
         let outcome = walker.run_from(2, tops, &mut walk).await;
         progress.receipt.levels.clone_from(&walk.levels);
@@ -75,7 +87,12 @@ pub async fn pick(
 
         if unless_optional(query, progress, outcome)?.is_some() {
             let found = add(query, &walk.leaves, chunks).await?;
-            let tier = ("walk", evidence, true, "the walk reached its leaves");
+            let tier = TierOutcome {
+                name: "walk",
+                evidence,
+                stops: true,
+                reason: "the walk reached its leaves",
+            };
             report(query, progress, &found, tier);
         }
     }

@@ -25,6 +25,17 @@ pub struct Ranking {
     pub found: bool,
 }
 
+/// How a tier ended.
+#[derive(Debug, Clone, Copy)]
+pub struct TierOutcome {
+    pub name: &'static str,
+    pub evidence: f64,
+    /// Whether the query stops there.
+    pub stops: bool,
+    /// Why it stops or continues.
+    pub reason: &'static str,
+}
+
 impl Ranking {
     /// The ranking that a cursor carries.
     pub fn resumed(page: &RankedCursor) -> Self {
@@ -74,12 +85,14 @@ pub async fn rank(
         language_model,
         reach,
     });
-    report(
-        query,
-        progress,
-        &chunks,
-        ("search", evidence, next != Next::Pick, reason),
-    );
+    let outcome = TierOutcome {
+        name: "search",
+        evidence,
+        stops: next != Next::Pick,
+        reason,
+    };
+    report(query, progress, &chunks, outcome);
+
     let mut agreed = false;
     if next == Next::Pick {
         agreed = picking::pick(query, progress, &mut chunks, (evidence, reach)).await?;
@@ -95,12 +108,12 @@ pub async fn rank(
     })
 }
 
-/// Reports a tier: its name, the evidence, whether the query stops there, and why.
+/// Reports a tier with the chunks that it found.
 pub fn report(
     query: &QueryContext<'_>,
     progress: &mut Progress,
     chunks: &[RankedChunk],
-    (name, evidence, stop, reason): (&str, f64, bool, &str),
+    outcome: TierOutcome,
 ) {
     let mut leaves: Vec<i64> = chunks.iter().map(|chunk| chunk.leaf).collect();
     leaves.retain(|leaf| *leaf != 0);
@@ -109,17 +122,19 @@ pub fn report(
     let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
 
     let recorded = query.finder.recorded_tier(progress.result.tiers.len());
-    let recorded = recorded.filter(|recorded| recorded.tier == name).cloned();
+    let recorded = recorded
+        .filter(|recorded| recorded.tier == outcome.name)
+        .cloned();
     let tier = recorded.unwrap_or_else(|| Tier {
-        tier: name.to_owned(),
+        tier: outcome.name.to_owned(),
         chunks: whole(chunks.len()),
         leaves: whole(leaves.len()),
-        evidence,
-        decision: if stop { "stop" } else { "continue" }.to_owned(),
-        reason: reason.to_owned(),
+        evidence: outcome.evidence,
+        decision: if outcome.stops { "stop" } else { "continue" }.to_owned(),
+        reason: outcome.reason.to_owned(),
     });
 
     query.events.send(|| QueryEvent::Tier(tier.clone()));
-    progress.result.tier = Some(name.to_owned());
+    progress.result.tier = Some(outcome.name.to_owned());
     progress.result.tiers.push(tier);
 }
