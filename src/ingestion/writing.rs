@@ -128,6 +128,16 @@ struct Part<'p> {
     result: Option<&'p JobResult<'p>>,
 }
 
+/// What the last part has to know to complete a version.
+struct Completion {
+    /// Whether parts of it were written before, each in a transaction of its own.
+    in_parts: bool,
+    /// Whether the source is new.
+    is_new: bool,
+    /// The chunks in each category, if known.
+    counts: Option<BTreeMap<i64, i64>>,
+}
+
 impl Part<'_> {
     fn is_last(&self) -> bool {
         self.result.is_some()
@@ -226,16 +236,13 @@ impl Writer<'_> {
             self.write_words(&mut tx, draft, &source, &written, &call)
                 .await?;
             let in_parts = part.so_far.is_some();
-            let counts = counts.filter(|_| !in_parts);
+            let completion = Completion {
+                in_parts,
+                is_new,
+                counts: counts.filter(|_| !in_parts),
+            };
             let grown = self
-                .complete(
-                    &mut tx,
-                    draft,
-                    &source,
-                    (in_parts, is_new, counts),
-                    &mut written,
-                    &call,
-                )
+                .complete(&mut tx, draft, &source, completion, &mut written, &call)
                 .await?;
 
             // Last, so that the previous version of this source stays where it was.
@@ -390,17 +397,21 @@ impl Writer<'_> {
     }
 
     /// Makes the version current, unless a newer one exists, and adds its helper; the previous
-    /// version no longer counts. `counts` are the chunks in each category, if known. Returns the
-    /// leaves with new chunks.
+    /// version no longer counts. Returns the leaves with new chunks.
     async fn complete(
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
         source: &Source,
-        (in_parts, is_new, counts): (bool, bool, Option<BTreeMap<i64, i64>>),
+        completion: Completion,
         written: &mut Written,
         call: &CallContext,
     ) -> Result<Vec<LeafGrowth>, WriteError> {
+        let Completion {
+            in_parts,
+            is_new,
+            counts,
+        } = completion;
         let space = &call.space;
         let mut grown = Vec::new();
         if in_parts {
