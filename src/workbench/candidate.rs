@@ -34,10 +34,13 @@ pub struct Assessment {
 pub fn to_judge(candidates: &[Candidate]) -> Vec<JudgedChunk> {
     let judged = |one: &Candidate| {
         let chunk = &one.found;
-        let heading = chunk.heading.as_deref().unwrap_or_default();
+        let about = match &chunk.heading {
+            Some(heading) => format!("{} › {heading}", chunk.path),
+            None => chunk.path.clone(),
+        };
         JudgedChunk {
             id: chunk.id,
-            about: format!("{} › {heading}", chunk.path).into(),
+            about: about.into(),
             text: Arc::clone(&chunk.text),
         }
     };

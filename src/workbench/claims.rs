@@ -61,6 +61,12 @@ impl Claims {
         claims_of(other).find_map(|claim| self.against(&claim))
     }
 
+    /// The same of a text whose claims are known.
+    #[must_use]
+    pub fn contradicted_by_any(&self, others: &Self) -> Option<&str> {
+        others.each.iter().find_map(|claim| self.against(claim))
+    }
+
     fn against(&self, claim: &Claim) -> Option<&str> {
         let mut shared: HashMap<usize, usize> = HashMap::new();
         let known = claim.words.iter().filter_map(|word| self.by_word.get(word));

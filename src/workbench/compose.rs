@@ -272,7 +272,7 @@ impl<'a> Composing<'a> {
         // What was said leaves half of the room to what is found.
         let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
         let room = ceiling.saturating_sub(self.base_tokens) / 2;
-        self.history.shorten(room, self.tools.counter);
+        self.history.fit(room, self.tools.counter);
         self.speak();
         Ok(())
     }
@@ -435,13 +435,17 @@ impl<'a> Composing<'a> {
             changed_at: &changed_at,
         };
         let conflicts = contradictions::find(&mut found.context, &mut self.history, &known);
-        found.conflicts.extend(conflicts);
+        for conflict in conflicts {
+            if !found.conflicts.iter().any(|one| one.is_between(&conflict)) {
+                found.conflicts.push(conflict);
+            }
+        }
         self.speak();
         Ok(())
     }
 
-    /// The blocks of the prompt, its text and its tokens. The last facts give way if it is over the
-    /// ceiling; the rules, files and task of the user do not.
+    /// The blocks of the prompt, its text and its tokens. Contradicted facts and then the last ones
+    /// give way if it is over the ceiling; the rules, files and task of the user do not.
     fn fit(&self, found: &mut PassResult, headers: &Headers) -> (Vec<Block>, String, usize) {
         let ceiling = usize::try_from(self.workspace.ceilings.tokens).unwrap_or(usize::MAX);
         let put_together = |context: &CondensedContext| {
@@ -462,7 +466,7 @@ impl<'a> Composing<'a> {
         while exceeds - fits > 1 {
             let middle = usize::midpoint(fits, exceeds);
             let mut context = found.context.clone();
-            context.facts.truncate(middle);
+            context.keep_facts(middle);
             if put_together(&context).2 <= ceiling {
                 fits = middle;
             } else {

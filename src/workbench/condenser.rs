@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::WorkbenchError;
 use super::candidate::{Candidate, to_judge};
+use super::contradictions;
 use super::safety::neutralise;
 use super::stage::Tools;
 use crate::base::ids::SourceId;
@@ -90,6 +91,19 @@ impl CondensedContext {
     /// The chunks that are cited.
     pub fn cited(&self) -> HashSet<i64> {
         self.places().map(|place| place.chunk_id).collect()
+    }
+
+    /// Keeps so many facts, and returns the others. What another fact contradicts goes before that
+    /// fact does: its mark names the other.
+    pub fn keep_facts(&mut self, most: usize) -> Vec<CitedFact> {
+        let mut order: Vec<usize> = (0..self.facts.len()).collect();
+        order.sort_by_key(|place| contradictions::gives_way(&self.facts[*place]));
+        let kept: HashSet<usize> = order.into_iter().take(most).collect();
+
+        let all = std::mem::take(&mut self.facts).into_iter().enumerate();
+        let (kept, left_out): (Vec<_>, Vec<_>) = all.partition(|(place, _)| kept.contains(place));
+        self.facts = kept.into_iter().map(|(_, fact)| fact).collect();
+        left_out.into_iter().map(|(_, fact)| fact).collect()
     }
 
     /// Where everything stands that is cited.
@@ -226,7 +240,7 @@ pub fn chunks_instead(
 /// Keeps so many facts, because the prompt is over its ceiling with more. A chunk that is not cited
 /// any more is dropped.
 pub fn shorten(context: &mut CondensedContext, candidates: &mut [Candidate], facts: usize) {
-    let dropped = context.facts.split_off(facts.min(context.facts.len()));
+    let dropped = context.keep_facts(facts);
     let dropped: HashSet<i64> = dropped
         .into_iter()
         .flat_map(|fact| fact.citations)

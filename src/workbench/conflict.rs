@@ -23,6 +23,21 @@ pub struct Conflict {
     pub reason: String,
 }
 
+impl Conflict {
+    /// Whether both name the same two texts.
+    pub fn is_between(&self, other: &Self) -> bool {
+        let sides = |one: &Self| {
+            let each = one.sides.iter();
+            let mut each: Vec<_> = each
+                .map(|side| (side.kind.clone(), side.id.clone()))
+                .collect();
+            each.sort_unstable();
+            each
+        };
+        sides(self) == sides(other)
+    }
+}
+
 /// One side of a conflict.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = ConflictSideResponse)]

@@ -2,13 +2,15 @@
 //! files and the conversation. An injected file counts more than everything, otherwise what is newer
 //! counts more. Both sides are listed, and the weaker one is marked where it stands.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
+use memoir_index::terms;
 use memoir_text::framing::unfenced;
 
 use super::WorkbenchError;
 use super::claims::Claims;
-use super::condenser::{CitedPlace, CondensedContext};
+use super::condenser::{CitedFact, CitedPlace, CondensedContext};
 use super::conflict::{Conflict, ConflictSide, FILES};
 use super::files::InjectedFile;
 use super::history::History;
@@ -16,6 +18,20 @@ use super::stage::Tools;
 use crate::base::clock::Timestamp;
 
 const BY_FILES: &str = "contradicted by ❖ FILES, which counts";
+const BY_CHAT: &str = "contradicted by the chat, which is newer";
+
+/// How early a fact gives way if the prompt is over its ceiling; later ones go first. What only
+/// another fact contradicts goes first of all.
+pub fn gives_way(fact: &CitedFact) -> u8 {
+    match fact.conflict.as_deref() {
+        None => 0,
+        Some(BY_FILES | BY_CHAT) => 1,
+        Some(_) => 2,
+    }
+}
+
+/// Said where the file names and headings do not show that both are about the same.
+const PERHAPS: &str = "perhaps of something else";
 
 /// What the statements are compared with.
 pub struct Known<'a> {
@@ -43,6 +59,13 @@ impl Stated<'_> {
 
     fn path(&self) -> Option<&str> {
         self.place.as_ref().map(|place| place.path.as_str())
+    }
+
+    /// The words of its file name and headings.
+    fn subject(&self) -> HashSet<String> {
+        let place = self.place.as_ref();
+        let heading = place.and_then(|place| place.heading.as_deref());
+        subject(self.path().unwrap_or_default(), heading.unwrap_or_default())
     }
 }
 
@@ -131,12 +154,17 @@ fn stated<'t>(context: &'t CondensedContext, known: &Known<'_>) -> Vec<Stated<'t
 fn against_files(one: &mut Stated<'_>, files: &[InjectedFile]) -> Option<Conflict> {
     let (file, claim) = files
         .iter()
-        .find_map(|file| Some((file, file.claims.contradicted_by(one.text)?)))?;
-    one.conflict = Some(BY_FILES.to_owned());
+        .find_map(|file| Some((file, file.claims.contradicted_by_any(&one.claims)?)))?;
+    let is_certain = !speak_of_different_things(&one.subject(), &subject(&file.path, ""));
+    one.conflict = Some(if is_certain {
+        BY_FILES.to_owned()
+    } else {
+        format!("{FILES} say otherwise, {PERHAPS}")
+    });
     Some(Conflict {
         sides: vec![one.side(), ConflictSide::of_file(file, claim)],
         winner: FILES.to_owned(),
-        reason: "an injected file wins in this run".to_owned(),
+        reason: reason("an injected file wins in this run", is_certain),
     })
 }
 
@@ -148,7 +176,7 @@ fn among_each_other(all: &mut [Stated<'_>], conflicts: &mut Vec<Conflict>) {
             let is_settled = first.conflict.is_some() || second.conflict.is_some();
             if is_settled
                 || first.path() == second.path()
-                || first.claims.contradicted_by(second.text).is_none()
+                || first.claims.contradicted_by_any(&second.claims).is_none()
             {
                 continue;
             }
@@ -159,27 +187,61 @@ fn among_each_other(all: &mut [Stated<'_>], conflicts: &mut Vec<Conflict>) {
                 std::cmp::Ordering::Equal => (later, earlier, "a better match"),
                 std::cmp::Ordering::Greater => (later, earlier, "newer"),
             };
+            let is_certain = !speak_of_different_things(&first.subject(), &second.subject());
             conflicts.push(Conflict {
                 sides: vec![all[weaker].side(), all[stronger].side()],
                 winner: "chunk".to_owned(),
-                reason: format!("the second one is {why}"),
+                reason: reason(&format!("the second one is {why}"), is_certain),
             });
-            let by = format!("contradicted by {}, which is {why}", all[stronger].name);
-            all[weaker].conflict = Some(by);
+            let name = &all[stronger].name;
+            all[weaker].conflict = Some(if is_certain {
+                format!("contradicted by {name}, which is {why}")
+            } else {
+                format!("{name}, which is {why}, says otherwise, {PERHAPS}")
+            });
         }
     }
 }
 
+/// The words of a file name and of headings.
+fn subject(path: &str, heading: &str) -> HashSet<String> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let words = terms::of_query(&format!("{} {heading}", name.replace(['-', '_'], " ")));
+    words.into_iter().map(|one| one.term).collect()
+}
+
+/// Whether each of two subjects has words that the other lacks: two recipes bake for other times,
+/// and do not contradict each other.
+fn speak_of_different_things(one: &HashSet<String>, other: &HashSet<String>) -> bool {
+    !one.is_subset(other) && !other.is_subset(one)
+}
+
+fn reason(why: &str, is_certain: bool) -> String {
+    if is_certain {
+        why.to_owned()
+    } else {
+        format!("{why}; {PERHAPS}")
+    }
+}
+
+/// What the user said, newest first: what was corrected later does not count. An answer of a model
+/// does not outrank a source.
 fn with_the_chat(
     all: &mut [Stated<'_>],
     history: &mut History,
     files: &[InjectedFile],
     conflicts: &mut Vec<Conflict>,
 ) {
-    for said in history.statements() {
+    let mut all_said = history.statements();
+    all_said.reverse();
+    all_said.sort_by_key(|said| Reverse(said.said_at));
+    let mut later: Vec<Claims> = Vec::new();
+    for said in all_said {
+        let claims = Claims::new(&said.text);
         let by_file = files
             .iter()
-            .find_map(|file| Some((file, file.claims.contradicted_by(&said.text)?)));
+            .find_map(|file| Some((file, file.claims.contradicted_by_any(&claims)?)));
         if let Some((file, claim)) = by_file {
             conflicts.push(Conflict {
                 sides: vec![
@@ -193,16 +255,25 @@ fn with_the_chat(
             continue;
         }
 
-        let claims = Claims::new(&said.text);
+        let is_corrected = later
+            .iter()
+            .any(|one| one.contradicted_by_any(&claims).is_some());
+        if is_corrected {
+            continue;
+        }
+
         for one in all.iter_mut().filter(|one| one.conflict.is_none()) {
-            if claims.contradicted_by(one.text).is_none() {
+            if claims.contradicted_by_any(&one.claims).is_none() {
                 continue;
             }
 
-            let chat_wins = one.changed_at.is_none_or(|changed| said.said_at > changed);
-            let (winner, reason) = if chat_wins {
-                one.conflict = Some("contradicted by the chat, which is newer".to_owned());
+            let is_newer = one.changed_at.is_none_or(|changed| said.said_at > changed);
+            let (winner, reason) = if is_newer && said.by_user {
+                one.conflict = Some(BY_CHAT.to_owned());
                 ("chat", "the chat is newer than the file")
+            } else if is_newer {
+                history.mark(&said.memory_id, &format!("contradicted by {}", one.name));
+                ("chunk", "only the user outranks a file")
             } else {
                 let by = format!("contradicted by {}, which is newer", one.name);
                 history.mark(&said.memory_id, &by);
@@ -213,6 +284,9 @@ fn with_the_chat(
                 winner: winner.to_owned(),
                 reason: reason.to_owned(),
             });
+        }
+        if said.by_user {
+            later.push(claims);
         }
     }
 }

@@ -22,6 +22,10 @@ use crate::conversation::episodic::EpisodicInput;
 use crate::conversation::intent::MAX_QUERY_CHARS;
 use crate::model::memory::Memory;
 
+/// Tokens of what stands before a message: its role and, of an older one, its day.
+const LABEL_TOKENS: usize = 10;
+const OVER_CEILING: &str = "dropped: over the token ceiling";
+
 /// The part of a thread that a run reads.
 #[derive(Debug, Default)]
 pub struct History {
@@ -62,6 +66,8 @@ pub struct Statement {
     pub memory_id: String,
     pub text: Arc<str>,
     pub said_at: Timestamp,
+    /// Whether the user said it: what a model said does not outrank a source.
+    pub by_user: bool,
 }
 
 impl History {
@@ -79,6 +85,7 @@ impl History {
             memory_id: memory.id.to_string(),
             text: memory.content.as_str().into(),
             said_at: memory.created_at,
+            by_user: memory.role == "user",
         })
         .collect()
     }
@@ -102,10 +109,33 @@ impl History {
         pinned.chain(older).chain(window).collect()
     }
 
-    /// Shortens the longest messages of the window and the pinned summary until all together have at
-    /// most so many tokens.
-    pub fn shorten(&mut self, most: usize, counter: TokenCounter) {
-        let count = |memory: &Memory| counter.count(&entry(&memory.content));
+    /// Makes the conversation fit: shortens the longest messages of the window and the pinned
+    /// summary, and leaves out older turns, worst first, until all together have at most so many
+    /// tokens. Older turns keep a quarter.
+    pub fn fit(&mut self, most: usize, counter: TokenCounter) {
+        let count = |memory: &Memory| counter.count(&entry(&memory.content)) + LABEL_TOKENS;
+        let older: usize = self.episodes.iter().map(count).sum();
+        self.shorten(most - older.min(most / 4), counter);
+
+        let rest: usize = self.window.iter().chain(&self.pinned).map(count).sum();
+        let mut room = most.saturating_sub(rest);
+        let fits = self.episodes.iter().take_while(|memory| {
+            let fits = room.checked_sub(count(memory));
+            room = fits.unwrap_or(0);
+            fits.is_some()
+        });
+        let fits = fits.count();
+        for memory in self.episodes.split_off(fits) {
+            let id = memory.id.to_string();
+            for item in self.items.iter_mut().filter(|item| item.memory_id == id) {
+                (item.kept, item.shown) = (false, false);
+                OVER_CEILING.clone_into(&mut item.reason);
+            }
+        }
+    }
+
+    fn shorten(&mut self, most: usize, counter: TokenCounter) {
+        let count = |memory: &Memory| counter.count(&entry(&memory.content)) + LABEL_TOKENS;
         let all = || self.window.iter().chain(&self.pinned);
         let mut sizes: Vec<usize> = all().map(count).collect();
         if sizes.iter().sum::<usize>() <= most {
@@ -124,10 +154,11 @@ impl History {
         }
 
         for memory in self.window.iter_mut().chain(&mut self.pinned) {
-            if counter.count(&entry(&memory.content)) <= each {
+            if count(memory) <= each {
                 continue;
             }
-            memory.content = shortened(&memory.content, each, counter);
+            let room = each.saturating_sub(LABEL_TOKENS);
+            memory.content = shortened(&memory.content, room, counter);
             let tokens = counter.count(&entry(&memory.content));
             let id = memory.id.to_string();
             for item in self.items.iter_mut().filter(|item| item.memory_id == id) {
@@ -143,8 +174,12 @@ impl History {
         each.map(|memory| memory.id.to_string()).collect()
     }
 
-    /// Notes what contradicts a message and counts more.
+    /// Notes what contradicts a message and counts more; the first is enough.
     pub fn mark(&mut self, memory_id: &str, by: &str) {
+        if self.contradicted.contains_key(memory_id) {
+            return;
+        }
+
         for item in self
             .items
             .iter_mut()
@@ -162,7 +197,8 @@ fn shortened(text: &str, most: usize, counter: TokenCounter) -> String {
     let mut room = most;
     loop {
         let head = &text[..counter.prefix(text, room * 3 / 4)];
-        let mut from = text.len() - head.len() / 4;
+        // A head of long words may already reach into the last quarter.
+        let mut from = (text.len() - head.len() / 4).max(head.len());
         while !text.is_char_boundary(from) {
             from += 1;
         }
@@ -301,5 +337,21 @@ fn item(
         kept,
         shown: false,
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_long_words_before_short_ones_is_shortened() {
+        let counter = TokenCounter::for_model(None);
+        let text = format!("{}{}", "lighthouse ".repeat(2000), "1,".repeat(1000));
+        for most in [0, 10, 500, 3000, 3900] {
+            let short = shortened(&text, most, counter);
+            assert!(short.contains("characters left out"), "{most}");
+            assert!(most < 20 || counter.count(&short) <= most, "{most}");
+        }
     }
 }

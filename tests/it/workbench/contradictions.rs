@@ -32,11 +32,16 @@ async fn bench() -> Bench {
 async fn say(bench: &Bench, content: &str) -> String {
     let reply = bench.test.app.post("/v1/threads", &json!({})).await;
     let id = reply.json()["id"].as_str().unwrap().to_owned();
-    let path = format!("/v1/threads/{id}/messages");
-    let body = json!({"content": content, "enrich": false});
+    go_on(bench, &id, "user", content).await;
+    id
+}
+
+async fn go_on(bench: &Bench, thread: &str, role: &str, content: &str) {
+    bench.test.app.clock.advance_seconds(60);
+    let path = format!("/v1/threads/{thread}/messages");
+    let body = json!({"role": role, "content": content, "enrich": false});
     let reply = bench.test.app.post(&path, &body).await;
     assert_eq!(reply.status.as_u16(), 201, "{}", reply.text);
-    id
 }
 
 fn conflict_of<'p>(prompt: &'p Value, text: &str) -> &'p Value {
@@ -48,9 +53,9 @@ fn conflict_of<'p>(prompt: &'p Value, text: &str) -> &'p Value {
 #[tokio::test]
 async fn of_two_sources_the_older_one_is_marked() {
     let bench = bench().await;
-    bench.file("/docs/old.md", OLD).await;
+    bench.file("/docs/bridge.md", OLD).await;
     bench.test.app.clock.advance_seconds(60);
-    bench.file("/docs/new.md", NEW).await;
+    bench.file("/notes/bridge.md", NEW).await;
 
     let prompt = bench.compose(&json!({"task": TASK})).await;
     assert_eq!(conflict_of(&prompt, NEW), &Value::Null);
@@ -76,13 +81,13 @@ async fn of_two_sources_the_older_one_is_marked() {
 #[tokio::test]
 async fn an_injected_file_counts_more_than_a_newer_source_and_a_newer_chat() {
     let bench = bench().await;
-    bench.file("/docs/old.md", OLD).await;
+    bench.file("/docs/bridge.md", OLD).await;
     bench.test.app.clock.advance_seconds(60);
-    bench.file("/docs/new.md", NEW).await;
+    bench.file("/notes/bridge.md", NEW).await;
     bench.test.app.clock.advance_seconds(60);
     let thread = say(&bench, NEW).await;
 
-    let body = json!({"task": TASK, "files": [{"path": "/docs/old.md"}], "thread_id": thread});
+    let body = json!({"task": TASK, "files": [{"path": "/docs/bridge.md"}], "thread_id": thread});
     let prompt = bench.compose(&body).await;
     let mark = "contradicted by ❖ FILES, which counts";
     assert_eq!(conflict_of(&prompt, NEW), mark);
@@ -103,7 +108,7 @@ async fn an_injected_file_counts_more_than_a_newer_source_and_a_newer_chat() {
 #[tokio::test]
 async fn of_a_source_and_the_chat_the_older_one_is_marked() {
     let bench = bench().await;
-    bench.file("/docs/old.md", OLD).await;
+    bench.file("/docs/bridge.md", OLD).await;
     bench.test.app.clock.advance_seconds(60);
     let thread = say(&bench, NEW).await;
     let body = json!({"task": TASK, "thread_id": thread});
@@ -116,7 +121,7 @@ async fn of_a_source_and_the_chat_the_older_one_is_marked() {
 
     bench.test.app.clock.advance_seconds(60);
     bench
-        .file("/docs/old.md", &format!("{OLD}\n\nStill so."))
+        .file("/docs/bridge.md", &format!("{OLD}\n\nStill so."))
         .await;
     let prompt = bench.compose(&body).await;
     assert_eq!(conflict_of(&prompt, OLD), &Value::Null);
@@ -133,5 +138,40 @@ async fn of_a_source_and_the_chat_the_older_one_is_marked() {
         said["reason"],
         "kept: recency window, contradicted by F1, which is newer"
     );
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
+async fn sources_of_different_things_only_perhaps_contradict_each_other() {
+    let bench = bench().await;
+    bench.file("/docs/bridge.md", OLD).await;
+    bench.test.app.clock.advance_seconds(60);
+    bench.file("/docs/ferry.md", NEW).await;
+
+    let prompt = bench.compose(&json!({"task": TASK})).await;
+    let mark = conflict_of(&prompt, OLD).as_str().unwrap();
+    let wanted = "which is newer, says otherwise, perhaps of something else";
+    assert!(mark.ends_with(wanted), "{mark}");
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_user_corrected_or_a_model_said_does_not_outrank_a_source() {
+    let bench = bench().await;
+    bench.file("/docs/bridge.md", NEW).await;
+    let thread = say(&bench, OLD).await;
+    go_on(&bench, &thread, "user", NEW).await;
+    let body = json!({"task": TASK, "thread_id": thread});
+    let prompt = bench.compose(&body).await;
+    assert_eq!(conflict_of(&prompt, NEW), &Value::Null);
+
+    let thread = say(&bench, "Hello.").await;
+    go_on(&bench, &thread, "assistant", OLD).await;
+    let body = json!({"task": TASK, "thread_id": thread});
+    let prompt = bench.compose(&body).await;
+    assert_eq!(conflict_of(&prompt, NEW), &Value::Null);
+    let whole = prompt["prompt"].as_str().unwrap();
+    let marked = format!("\nassistant: {OLD} (contradicted by F1)\n");
+    assert!(whole.contains(&marked), "{whole}");
     bench.test.app.finish().await;
 }
