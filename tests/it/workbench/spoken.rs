@@ -126,6 +126,40 @@ async fn a_huge_turn_is_shortened_and_the_others_stay_whole() {
 }
 
 #[tokio::test]
+async fn older_turns_for_which_the_ceiling_leaves_no_room_are_left_out() {
+    let bench = Bench::open().await;
+    let id = store(&bench, "/v1/threads", &json!({})).await;
+    let messages = format!("/v1/threads/{id}/messages");
+    let long = format!("{OLDER} {}", "So did the old one. ".repeat(60));
+    for said in [long.as_str(), "Thanks."] {
+        let body = json!({"content": said, "enrich": false});
+        store(&bench, &messages, &body).await;
+    }
+    let memory = "word ".repeat(600);
+    bench.workspace(&json!({"project_memory": memory})).await;
+    let body = |ceiling: usize| json!({"task": TASK, "thread_id": id, "k": 1, "ceilings": {"tokens": ceiling}});
+
+    let prompt = bench.compose(&body(16000)).await;
+    assert_eq!(items(&prompt)[1].3, "kept: strong semantic match");
+    let prompt = bench.compose(&body(1000)).await;
+    assert_eq!(prompt["estimate"]["within_ceiling"], true);
+    assert_eq!(
+        items(&prompt),
+        [
+            ("window", true, true, "kept: recency window"),
+            ("episodic", false, false, "dropped: over the token ceiling"),
+        ]
+    );
+    assert!(
+        !prompt["prompt"]
+            .as_str()
+            .unwrap()
+            .contains("So did the old one.")
+    );
+    bench.test.app.finish().await;
+}
+
+#[tokio::test]
 async fn every_path_that_hands_memories_to_a_model_counts_their_use() {
     let bench = Bench::open().await;
     bench.file("/docs/lamp.md", LAMP).await;
