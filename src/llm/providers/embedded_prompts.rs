@@ -129,7 +129,13 @@ fn code(text: &str) -> String {
         size += line.chars().count() + 1;
         size <= MAX_CODE_CHARS
     };
-    text.lines().take_while(fits).collect::<Vec<_>>().join("\n")
+    let lines = text.lines().take_while(fits).collect::<Vec<_>>().join("\n");
+    if lines.trim().is_empty() {
+        // The first line alone is longer.
+        return text.trim_start().chars().take(MAX_CODE_CHARS).collect();
+    }
+
+    lines
 }
 
 fn is_rule(text: &str) -> bool {
@@ -144,4 +150,20 @@ fn is_rule(text: &str) -> bool {
     let mut is_rule = false;
     words::each(text, |word| is_rule |= SIGNS.contains(&word));
     is_rule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_quoted_up_to_a_whole_line_and_never_empty() {
+        assert_eq!(code("let a = 1;\nlet b = 2;"), "let a = 1;\nlet b = 2;");
+        let long = "é".repeat(MAX_CODE_CHARS + 1);
+        assert_eq!(code(&format!("let a = 1;\n{long}")), "let a = 1;");
+
+        let cut = "é".repeat(MAX_CODE_CHARS);
+        assert_eq!(code(&long), cut);
+        assert_eq!(code(&format!("\n{long}\nend")), cut);
+    }
 }
