@@ -334,11 +334,16 @@ fn stored_before(name: &str, version: i64, error: PolicyError) -> PolicyError {
     let PolicyError::Invalid(faults) = error else {
         return error;
     };
+    let query = if name == RETRIEVAL {
+        String::new()
+    } else {
+        format!("?policy={name}")
+    };
     let of_policy = |fault: FieldError| {
         FieldError::new(
             format!("{name}@{version}.{}", fault.field),
             format!(
-                "{} (store other settings with PUT /v1/admin/memory-settings)",
+                "{} (store other settings with PUT /v1/admin/memory-settings{query})",
                 fault.message
             ),
         )

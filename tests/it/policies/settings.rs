@@ -278,17 +278,28 @@ async fn a_space_has_policies_of_other_names() {
 async fn stored_settings_that_are_no_longer_valid_can_be_replaced() {
     for database in TestDatabase::each().await {
         let app = TestApp::on(database, &[]).await;
-        assert_eq!(
-            put(&app, &json!({"retrieval": {"topK": 5}})).await.status,
-            200
-        );
+        let paths = [PATH.to_owned(), format!("{PATH}?policy=short-answers")];
+        let put = async |path: &str, top_k: i64| {
+            let body = json!({"retrieval": {"topK": top_k}});
+            let reply = send(app.request(Method::PUT, path).json(&body)).await;
+            assert_eq!(reply.status, 200, "{}", reply.text);
+        };
+        for path in &paths {
+            put(path, 5).await;
+        }
         let spoil =
             "UPDATE policies SET body_json = REPLACE(body_json, '\"topK\":5', '\"topK\":99')";
         app.database.execute(spoil).await;
-        app.get(PATH).await.assert_problem(422, "invalid_request");
-        let replaced = put(&app, &json!({"retrieval": {"topK": 6}})).await;
-        assert_eq!(replaced.status, 200, "{}", replaced.text);
-        assert_eq!(app.get(PATH).await.json()["retrieval"]["topK"], 6);
+
+        for path in &paths {
+            let spoilt = app.get(path).await;
+            spoilt.assert_problem(422, "invalid_request");
+            // The advice names the policy that is invalid.
+            let advice = format!("PUT {path})");
+            assert!(spoilt.text.contains(&advice), "{}", spoilt.text);
+            put(path, 6).await;
+            assert_eq!(app.get(path).await.json()["retrieval"]["topK"], 6);
+        }
         app.finish().await;
     }
 }
