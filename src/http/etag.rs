@@ -47,6 +47,15 @@ pub fn is_unchanged(headers: &HeaderMap, shown: &impl Serialize) -> bool {
         || names(headers, &header::IF_MATCH, &etag(shown), false)
 }
 
+/// Whether the condition in `If-Match`, if there is one, holds for a thing that may not exist yet:
+/// what does not exist has no tag.
+pub fn is_unchanged_if_any(headers: &HeaderMap, shown: Option<&impl Serialize>) -> bool {
+    match shown {
+        Some(shown) => is_unchanged(headers, shown),
+        None => !headers.contains_key(header::IF_MATCH),
+    }
+}
+
 /// Whether the header contains this tag. `weak` accepts `W/`, as `If-None-Match` does and
 /// `If-Match` does not.
 fn names(headers: &HeaderMap, header: &HeaderName, etag: &HeaderValue, weak: bool) -> bool {

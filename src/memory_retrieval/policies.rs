@@ -106,7 +106,7 @@ pub enum PolicyError {
     NotFound(PolicyName),
     #[error("the settings are invalid")]
     Invalid(Vec<FieldError>),
-    #[error("the settings have changed since you read them")]
+    #[error("the settings have changed since you read them, or there is no policy of this name")]
     Changed,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -180,28 +180,25 @@ impl MemoryPolicies {
         self.find(call, &wanted).await
     }
 
-    /// The current settings, without their patterns: what is stored may have become invalid, and
-    /// must still be replaceable. A policy that does not exist yet begins with the defaults.
-    async fn uncompiled(&self, space: &Space, name: &str) -> Result<PolicyVersion, PolicyError> {
-        if let Some(row) = self.store.find_policy(space, name, None).await? {
-            return Ok(version(row)?);
-        }
-
-        let defaults = PolicyVersion::from(built_in(DEFAULT)?);
-        Ok(if name == RETRIEVAL {
-            defaults
-        } else {
-            PolicyVersion {
-                name: name.to_owned(),
-                version: BEFORE_FIRST,
-                ..defaults
-            }
+    /// The current settings of a policy that exists, without their patterns: what is stored may have
+    /// become invalid, and must still be replaceable.
+    async fn uncompiled(
+        &self,
+        space: &Space,
+        name: &str,
+    ) -> Result<Option<PolicyVersion>, PolicyError> {
+        let row = self.store.find_policy(space, name, None).await?;
+        Ok(match row {
+            Some(row) => Some(version(row)?),
+            None if name == RETRIEVAL => Some(built_in(DEFAULT)?.into()),
+            None => None,
         })
     }
 
     /// Stores changed settings as the next version of a policy. `edit` makes them of the
-    /// current ones; it is called again if somebody else was faster. The condition on the current
-    /// ones is checked last: invalid settings are invalid, whatever the condition says.
+    /// current ones, or of the defaults for a policy that does not exist yet; it is called again if
+    /// somebody else was faster. The condition on the current ones is checked last: invalid settings
+    /// are invalid, whatever the condition says.
     ///
     /// # Errors
     /// The settings are invalid, or what `edit` returns; the condition does not hold; or the store's.
@@ -209,17 +206,25 @@ impl MemoryPolicies {
         &self,
         call: &CallContext,
         name: &str,
-        condition: impl Fn(&PolicyVersion) -> bool,
+        condition: impl Fn(Option<&PolicyVersion>) -> bool,
         edit: impl Fn(&PolicyVersion) -> Result<Settings, PolicyError>,
     ) -> Result<StoredPolicy, PolicyError> {
         loop {
-            let current = self.uncompiled(&call.space, name).await?;
+            let existing = self.uncompiled(&call.space, name).await?;
+            let current = match &existing {
+                Some(existing) => existing.clone(),
+                None => PolicyVersion {
+                    name: name.to_owned(),
+                    version: BEFORE_FIRST,
+                    ..built_in(DEFAULT)?.into()
+                },
+            };
             let settings = edit(&current)?;
             let body = serde_json::to_string(&settings).map_err(|error| StoreError::Broken {
                 cause: error.to_string(),
             })?;
             let (policy, version) = (self.compile(settings).await?, current.version + 1);
-            if !condition(&current) {
+            if !condition(existing.as_ref()) {
                 return Err(PolicyError::Changed);
             }
 

@@ -239,6 +239,15 @@ async fn a_space_has_policies_of_other_names() {
         let app = TestApp::on(database, &[]).await;
         let path = format!("{PATH}?policy=short-answers");
         app.get(&path).await.assert_problem(404, "not_found");
+        // What does not exist has no ETag that a condition could name.
+        for method in [Method::PATCH, Method::PUT] {
+            let body = json!({"retrieval": {"topK": 2}});
+            let request = app.request(method, &path).json(&body);
+            let refused = send(request.header("If-Match", "*")).await;
+            refused.assert_problem(412, "precondition_failed");
+        }
+        app.get(&path).await.assert_problem(404, "not_found");
+
         for (version, top_k) in [(1, 2), (2, 3)] {
             let body = json!({"retrieval": {"topK": top_k}});
             let changed = send(app.request(Method::PATCH, &path).json(&body)).await;

@@ -158,9 +158,10 @@ async fn change(
     (policy, headers): (PolicyName, &HeaderMap),
     edit: impl Fn(&PolicyVersion) -> Result<Settings, PolicyError>,
 ) -> Result<Response, ApiError> {
-    let unchanged = etag::condition_on(headers, |current: &PolicyVersion| {
-        PolicyResponse::from(current.clone())
-    });
+    let unchanged = |current: Option<&PolicyVersion>| {
+        let shown = current.map(|current| PolicyResponse::from(current.clone()));
+        etag::is_unchanged_if_any(headers, shown.as_ref())
+    };
     let changed = policies
         .change(&caller.call, &policy.name, unchanged, edit)
         .await?;
