@@ -179,8 +179,9 @@ impl Search {
     }
 
     /// The sources of an end user that contain any of the words, in any version: in their texts, or
-    /// in what is said about them. Best first, with their scores. If vectors are computed in this
-    /// process, those whose texts are near the words in meaning follow, with a score of 0.
+    /// in what is said about them. Best first, with their scores. If the vectors of the space are
+    /// computed in this process, those whose texts are near the words in meaning follow, with a
+    /// score of 0.
     ///
     /// # Errors
     /// The store's.
@@ -223,8 +224,13 @@ impl Search {
             find(OwnerKind::Chunk, Kind::Keyword),
             find(OwnerKind::Source, Kind::Keyword)
         )?;
-        let near = if self.inner.llm.embeds_here(&self.inner.settings.model) {
-            find(OwnerKind::Chunk, Kind::Semantic).await?.hits
+        let model = self.model_of(&call.space).await?;
+        let near = if self.inner.llm.embeds_here(&model) {
+            match find(OwnerKind::Chunk, Kind::Semantic).await {
+                // The space has switched to another model meanwhile.
+                Err(SearchError::Llm(_)) => Vec::new(),
+                found => found?.hits,
+            }
         } else {
             Vec::new()
         };

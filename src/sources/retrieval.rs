@@ -261,7 +261,7 @@ impl DocumentRetrieval {
     }
 }
 
-/// A search by words calls no model, so only the store can fail.
+/// Finding sources depends on no model, so only the store can fail.
 fn of_search(error: SearchError) -> StoreError {
     match error {
         SearchError::Store(error) => error,

@@ -248,6 +248,37 @@ async fn an_unreachable_embedding_model_fails_only_what_needs_it() {
 }
 
 #[tokio::test]
+async fn finding_a_document_by_words_calls_no_external_model() {
+    for database in TestDatabase::each().await {
+        let ingest = Ingest::on(database, &[OUTSIDE, SMALL[0], SMALL[1]]).await;
+        ingest
+            .succeed(&brought("/one.md", "A heron by the weir."))
+            .await;
+
+        // The settings name the embedded model, and the space still has the vectors of the other.
+        let settings = [
+            ("JOBS__WORKERS", "0"),
+            ("LLM__TRANSPORT__TRIES", "1"),
+            SMALL[0],
+            SMALL[1],
+        ];
+        let ingest = ingest.restart(&settings).await;
+        ingest.model.always(Step::from(Fault::Status {
+            status: 401,
+            headers: std::collections::BTreeMap::new(),
+            body: String::new(),
+        }));
+        let asked = ingest.model.requests().len();
+        let body = json!({"meta": {"query": "heron"}, "strategy": "score"});
+        let found = ingest.app.post("/v1/documents/retrieve", &body).await;
+        assert_eq!(found.status, 200, "{}", found.text);
+        assert_eq!(found.json()["metadata"]["path"], "/one.md");
+        assert_eq!(ingest.model.requests().len(), asked);
+        ingest.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn rejects_vectors_that_do_not_match() {
     for odd in [
         json!({"data": []}),
