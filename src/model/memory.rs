@@ -173,8 +173,6 @@ pub struct MemoryOutline {
     pub created_at: Timestamp,
     /// As [`Memory::is_lasting`].
     pub lasting: bool,
-    /// The beginning of its text.
-    pub beginning: String,
 }
 
 /// A memory as it is stored.

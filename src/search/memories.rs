@@ -90,7 +90,8 @@ pub struct MemoryScores {
     /// What orders memories: how far it is above the average one in words and meaning, with the
     /// shares below; in standard deviations.
     pub standing: f64,
-    /// Words that mean the same as those of the query; `None` if only one part is compared.
+    /// Words that mean the same as those of the query; `None` if only one part is compared, or if
+    /// the text is long.
     pub similar_words: Option<SimilarWords>,
     /// The share of what was said before and after it.
     pub neighbours: f64,
@@ -198,13 +199,21 @@ impl Search {
         let mut memories = store.list_memory_outlines(space, &seqs).await?;
         memories.retain(|memory| query.allows(memory));
 
-        let around = self.neighbours(space, &memories).await?;
+        // If only one part is compared, texts are not.
+        let is_hybrid = hits.values().all(|hit| hit.standing.is_some());
+        let compared = memories.iter().filter(|_| is_hybrid);
+        let compared: Vec<i64> = compared.map(|memory| memory.seq).collect();
+        let beginnings = async {
+            let found = store.list_memory_beginnings(space, &compared).await;
+            found.map_err(SearchError::from)
+        };
+        let (around, beginnings) = tokio::try_join!(self.neighbours(space, &memories), beginnings)?;
         let lasting: HashSet<i64> = memories
             .iter()
             .filter(|memory| memory.lasting)
             .map(|memory| memory.seq)
             .collect();
-        let mut ranked = rank(memories, &hits, &around, query.text);
+        let mut ranked = rank(memories, &hits, (&around, &beginnings), query.text);
         ranked.retain(|(_, scores)| query.min_score.is_none_or(|least| scores.score >= least));
         let rest = ranked.split_off(query.k.min(ranked.len()));
         let lasting = rest.into_iter().filter(|(seq, _)| lasting.contains(seq));
@@ -246,11 +255,11 @@ impl MemoryQuery<'_> {
 fn rank(
     memories: Vec<MemoryOutline>,
     hits: &HashMap<i64, Hit>,
-    around: &HashMap<i64, Vec<i64>>,
+    (around, beginnings): (&HashMap<i64, Vec<i64>>, &HashMap<i64, String>),
     text: &str,
 ) -> Vec<(i64, MemoryScores)> {
     let mut own = standings(hits);
-    let similar = similar_words(&memories, hits, text);
+    let similar = similar_words(&memories, beginnings, text);
     for (seq, one) in &similar {
         let compared = own.entry(*seq).or_default();
         *compared = COMPARED * *compared + SIMILAR_WORDS * one.standing;
@@ -300,29 +309,26 @@ fn rank(
     items
 }
 
-/// What the memories of a hybrid search have of a query in words of the same meaning.
+/// What the memories whose beginning is known have of a query in words of the same meaning.
 fn similar_words(
     memories: &[MemoryOutline],
-    hits: &HashMap<i64, Hit>,
+    beginnings: &HashMap<i64, String>,
     text: &str,
 ) -> HashMap<i64, SimilarWords> {
-    if hits.values().any(|hit| hit.standing.is_none()) {
-        return HashMap::new();
-    }
-
-    let texts = memories
+    let known = memories
         .iter()
-        .map(|memory| searched_text(memory.speaker.as_deref(), &memory.beginning));
-    let texts: Vec<String> = texts.collect();
+        .filter_map(|memory| Some((memory, beginnings.get(&memory.seq)?)));
+    let (seqs, texts): (Vec<i64>, Vec<String>) = known
+        .map(|(memory, text)| {
+            let text = searched_text(memory.speaker.as_deref(), text);
+            (memory.seq, text)
+        })
+        .unzip();
     let shares = EmbeddedModel::word_matches(text, texts.iter().map(String::as_str));
     let shares: Vec<f64> = shares.into_iter().map(f64::from).collect();
     let parts = shares.iter().zip(standard(&shares));
     let parts = parts.map(|(&share, standing)| SimilarWords { share, standing });
-    memories
-        .iter()
-        .map(|memory| memory.seq)
-        .zip(parts)
-        .collect()
+    seqs.into_iter().zip(parts).collect()
 }
 
 /// Standard scores; zeros if all values are equal.

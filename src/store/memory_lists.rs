@@ -22,6 +22,10 @@ use crate::model::memory::{
 const AT_ONCE: usize = 500;
 /// Threads per statement.
 const THREADS: usize = 50;
+/// Bytes of the longest text whose beginning is read: an engine reads all of a text for a part of it.
+const MAX_BYTES: usize = 8_000;
+/// Characters of a beginning.
+const BEGINNING: usize = 1_000;
 
 /// Which memories a list shows; `None`: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -119,6 +123,33 @@ impl Store {
                 query.bind(space.as_str()).bind_all(some.iter().copied())
             });
             all.extend(found.await?);
+        }
+
+        Ok(all)
+    }
+
+    /// The beginnings of the texts of the memories with these numbers, without those of long texts:
+    /// a search compares hundreds.
+    pub async fn list_memory_beginnings(
+        &self,
+        space: &Space,
+        seqs: &[i64],
+    ) -> Result<HashMap<i64, String>, StoreError> {
+        let mut all = HashMap::with_capacity(seqs.len());
+        for some in seqs.chunks(AT_ONCE) {
+            let marks = vec!["?"; some.len()].join(",");
+            // By number only: if its index could be used, SQLite would scan the whole space.
+            let sql = format!(
+                "SELECT seq, SUBSTR(content, 1, {BEGINNING}) FROM memories WHERE COALESCE(space, '') = ? \
+                 AND seq IN ({marks}) AND OCTET_LENGTH(content) <= {MAX_BYTES}"
+            );
+            let found: Vec<(i64, String)> = self
+                .read_all("list_memory_beginnings", || {
+                    let query = self.composed(&sql).persistent(false);
+                    query.bind(space.as_str()).bind_all(some.iter().copied())
+                })
+                .await?;
+            all.extend(found);
         }
 
         Ok(all)
@@ -351,7 +382,7 @@ fn read_pairs(text: &str) -> Vec<(i64, i64)> {
 
 impl Stored for MemoryOutline {
     const COLUMNS: &'static str = "seq, id, user_id, thread_id, type, turn_index, superseded_by, superseded_at, created_at, \
-                                   labels_json, pinned, category, SUBSTR(content, 1, 1000) AS beginning";
+                                   labels_json, pinned, category";
 
     fn read(row: &AnyRow) -> Result<Self, StoreError> {
         let labels: Labels = get(row, "labels_json")?;
@@ -371,7 +402,6 @@ impl Stored for MemoryOutline {
             superseded: get::<Option<String>>(row, "superseded_by")?.is_some(),
             superseded_at: get(row, "superseded_at")?,
             created_at: get(row, "created_at")?,
-            beginning: get(row, "beginning")?,
         })
     }
 }

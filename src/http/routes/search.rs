@@ -165,7 +165,8 @@ pub struct ScorePartsResponse {
     /// plus 0.4 of `similar_words_standing`, `neighbours`, `speaker` and `time`.
     pub neighbours: Option<f64>,
     /// For memories and `hybrid`: the share of the query that it has, also in other words ("dad" for
-    /// "father"), from 0 to 1.
+    /// "father"), from 0 to 1. Null for a text of more than 8,000 bytes, for which the two standings
+    /// count in full.
     pub similar_words: Option<f64>,
     /// For memories and `hybrid`: how far `similar_words` lies above the mean of all candidates, in
     /// standard deviations.

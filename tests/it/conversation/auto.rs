@@ -361,6 +361,35 @@ async fn other_words_for_the_same_are_found() {
 }
 
 #[tokio::test]
+async fn long_texts_are_not_read_to_compare_their_words() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, EMBEDDED).await;
+        let thread = desk.thread("ann", None).await;
+        let long = format!("We bake {}", "é".repeat(4_000));
+        let said = [
+            "Dad bakes our bread".to_owned(),
+            "I bake, too".to_owned(),
+            long,
+        ];
+        let ids = say_all(&desk, &thread, said.into_iter()).await;
+
+        let ask = |kind: &str| json!({"query": "What does my father bake?", "filters": {"user_id": "ann"}, "scope": "memories", "type": kind});
+        for (kind, compared) in [("hybrid", &ids[..2]), ("keyword", &ids[..0])] {
+            let found = desk.app.post("/v1/search", &ask(kind)).await.json();
+            let items = found["items"].as_array().unwrap();
+            assert_eq!(items.len(), 3, "{found}");
+            for item in items {
+                let is_compared = compared.iter().any(|id| item["memory_id"] == **id);
+                let share = &item["score_parts"]["similar_words"];
+                assert_eq!(share.is_number(), is_compared, "{kind} {item}");
+            }
+        }
+
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_question_about_the_current_thread_stays_in_it() {
     for database in TestDatabase::each().await {
         let desk = Desk::on(database, &[]).await;
