@@ -27,13 +27,14 @@ const BEFORE_DATES: [&str; 9] = [
 ];
 /// Words that say what is, not what happened once: something can happen twice with other values.
 /// The single letter is what is left of "it's".
-const STATES: [&str; 26] = [
+const STATES: [&str; 27] = [
     "am",
     "is",
     "are",
     "s",
     "will",
     "has",
+    "born",
     "go",
     "goes",
     "set",
@@ -186,7 +187,7 @@ impl Claim {
         let mut rest: Vec<&str> = Vec::new();
         for (place, word) in words.iter().enumerate() {
             if place >= state && is_value(words, place) {
-                values.insert(word.clone());
+                values.insert(cardinal(word).to_owned());
             } else if !CHANGES.contains(&word.as_str()) {
                 rest.push(word);
             }
@@ -200,10 +201,7 @@ impl Claim {
     /// Whether it speaks about the same, and each of the two names a value that the other does not.
     pub fn opposes(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Single(one), Self::Single(other)) => {
-                let (own, others) = (one.value.as_str(), other.value.as_str());
-                one.about == other.about && !own.starts_with(others) && !others.starts_with(own)
-            }
+            (Self::Single(one), Self::Single(other)) => one.opposes(other),
             (
                 Self::Values { subject, values },
                 Self::Values {
@@ -233,6 +231,15 @@ fn is_past(words: &[String]) -> bool {
     const PAST: [&str; 8] = ["ran", "ate", "went", "bought", "met", "saw", "had", "did"];
     let first = words.first().map_or("", String::as_str);
     first.ends_with("ed") || PAST.contains(&first)
+}
+
+/// "3" for "3rd"; other words as they are.
+fn cardinal(word: &str) -> &str {
+    let endings = ["st", "nd", "rd", "th"];
+    let number = endings.iter().find_map(|ending| word.strip_suffix(ending));
+    number
+        .filter(|rest| rest.parse::<u64>().is_ok())
+        .unwrap_or(word)
 }
 
 /// Whether a word is a number, or a month or a weekday in a date.
@@ -289,6 +296,10 @@ mod tests {
                 "My favourite colour is blue.",
                 "My favourite colour is green now.",
             ),
+            ("My name is Ann.", "My name is Anna."),
+            ("My birthday is 3 May.", "My birthday is May 4."),
+            ("My rent is 850 euros.", "My rent is 920 euros now."),
+            ("I was born on 3 May 1980.", "I was born on 3 May 1981."),
         ] {
             assert!(conflict(one, other), "{one} {other}");
         }
@@ -308,6 +319,15 @@ mod tests {
             ("The weather is fine.", "The weather is bad."),
             ("I live in Ghent.", "I live in Ghent, near the canal."),
             ("I live in Ghent.", "I work for Leipzig Transport."),
+            ("I live in Bonn these days.", "I live in Bonn currently."),
+            ("I live in Ghent.", "I moved to Python 3."),
+            ("I live in Ghent.", "Moved to Tuesday."),
+            ("I was born in May.", "I was born in Ghent."),
+            ("My birthday is 3 May.", "My birthday is May 3."),
+            ("My birthday is 3 May.", "My birthday is the 3rd of May."),
+            ("My car is a Volvo.", "My car is broken."),
+            ("My boss is Ann.", "My boss is angry."),
+            ("My doctor is Ann Lee.", "My doctor is on vacation."),
         ] {
             assert!(!conflict(one, other), "{one} {other}");
         }
