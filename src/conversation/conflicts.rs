@@ -127,6 +127,21 @@ pub fn find_with(new: &Memory, others: &[Memory]) -> Vec<Conflict> {
     found.collect()
 }
 
+/// The words in which other memories may say something about the same single facts.
+pub fn wordings(memory: &Memory) -> String {
+    let mut words = String::new();
+    for claim in claims_of(memory) {
+        if let Claim::Single(fact) = claim {
+            for wording in fact.wordings() {
+                words.push_str(wording);
+                words.push(' ');
+            }
+        }
+    }
+
+    words
+}
+
 /// The conflict between two memories, if there is one.
 fn between(
     (one, claims): (&Memory, &[Claim]),

@@ -202,7 +202,7 @@ impl Conversation {
     }
 
     /// What is known of a user and cannot be true together with a statement: among the newest
-    /// statements, and among what has its words.
+    /// statements, and among what has its words or others for the same.
     async fn conflicts_of(
         &self,
         call: &CallContext,
@@ -215,7 +215,7 @@ impl Conversation {
         let mut known = self.known_facts(&call.space, &memory.user_id).await?;
         let session = Session::of_caller(call.unpaid());
         let text = memory.content.chars().take(MAX_SEARCHED_CHARS);
-        let text: String = text.collect();
+        let text: String = conflicts::wordings(memory).chars().chain(text).collect();
         let query = MemoryQuery {
             kind: Kind::Keyword,
             ..MemoryQuery::of(&memory.user_id, &text, MAX_SIMILAR)

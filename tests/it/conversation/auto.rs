@@ -343,6 +343,23 @@ async fn a_new_statement_lists_what_it_contradicts_and_replaces_nothing() {
 }
 
 #[tokio::test]
+async fn a_new_statement_contradicts_an_old_one_in_other_words() {
+    for database in TestDatabase::each().await {
+        let desk = Desk::on(database, EMBEDDED).await;
+        let home = remember(&desk, "fact", "I live in Ghent").await;
+        for number in 0..51 {
+            remember(&desk, "fact", &format!("Likes tea number {number}")).await;
+        }
+
+        let body = json!({"user_id": "ann", "content": "I moved to Leipzig"});
+        let moved = desk.app.post("/v1/memories", &body).await.json();
+        let conflict = json!({"newer_id": moved["id"], "older_id": home, "by": "rule"});
+        assert_eq!(moved["conflicts"], json!([conflict]));
+        desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn other_words_for_the_same_are_found() {
     let desk = Desk::on(TestDatabase::sqlite(), EMBEDDED).await;
     let thread = desk.thread("ann", None).await;
