@@ -59,7 +59,7 @@ PATTERNS = [
         r"must be between \S+ and \S+|is not a (category|topic|message type|entity type) of the vocabulary|must be a UUID",
         r"messages belong to a thread|is not a model of this installation|appears twice",
         r"without line breaks and control characters|on one line, without spaces around them",
-        r"there is nothing to summarise|line \d+ must",
+        r"there is nothing to summarise|is not a valid regular expression|line \d+ must",
         r"must be created_at or name if as_of|only for a single message|a name and a version|must be the id of a thread",
     )
 ]

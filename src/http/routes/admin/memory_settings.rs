@@ -114,7 +114,7 @@ pub async fn update_memory_settings(
 
 /// Change single memory settings
 ///
-/// Stores the current settings with these fields changed as a new version of the policy; fields that are omitted stay as they are, and `null` gives a field its default. With
+/// Stores the current settings with these fields changed as a new version of the policy; fields that are omitted stay as they are. With
 /// `If-Match`, returns 412 if the settings have changed since you read them.
 #[utoipa::path(
     patch, path = "/v1/admin/memory-settings", tag = "memory", operation_id = "patch_memory_settings",
@@ -169,16 +169,12 @@ async fn change(
     Ok(etag::changed(&shown))
 }
 
-/// Merges the fields of one object into another; `null` removes a field.
+/// Merges the fields of one object into another.
 fn merge(whole: &mut Value, given: Value) {
     match (whole, given) {
         (Value::Object(whole), Value::Object(given)) => {
             for (name, value) in given {
-                if value.is_null() {
-                    whole.remove(&name);
-                } else {
-                    merge(whole.entry(name).or_insert(Value::Null), value);
-                }
+                merge(whole.entry(name).or_insert(Value::Null), value);
             }
         }
         (whole, given) => *whole = given,
