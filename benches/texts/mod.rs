@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memoir::sources::retrieval::difference;
 use memoir::workbench::claims::Claims;
-use memoir_embedded_model::{EmbeddedModel, Vocabulary};
+use memoir_embedded_model::{AnswerChunk, EmbeddedModel, Support, SupportChunk, Vocabulary};
 use memoir_index::highlight::Highlighter;
 use memoir_policy::built_in::BuiltIn;
 use memoir_policy::patterns::{CompiledPatterns, compile};
@@ -111,7 +111,32 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "classification of a message",
         run: classified,
+        shapes: &[NAMES, PLAIN, SENTENCES],
+    },
+    Function {
+        name: "analysis of a question",
+        run: analyzed,
         shapes: &[NAMES],
+    },
+    Function {
+        name: "statements of a message",
+        run: |text| EmbeddedModel::statements(text, &["I like tea"]).len(),
+        shapes: &[NAMES, PLAIN, SENTENCES],
+    },
+    Function {
+        name: "proposed terms",
+        run: |text| EmbeddedModel::propose_terms(&[text; 3], &[]).len(),
+        shapes: &[NAMES, PLAIN],
+    },
+    Function {
+        name: "answer, and its support",
+        run: answered,
+        shapes: &[NAMES, PLAIN, SENTENCES, LINES, SECTIONS],
+    },
+    Function {
+        name: "excerpts for a task",
+        run: excerpted,
+        shapes: &[NAMES, PLAIN, SENTENCES, LINES, SECTIONS],
     },
 ];
 
@@ -135,13 +160,38 @@ pub const NAMES: &[Shape] = &[
     ("particles of names", |size| {
         format!("Anna {}", "de ".repeat(size / 3))
     }),
+    ("capital particles", |size| "De ".repeat(size / 3)),
     ("denials", |size| "it isn't the lamp ".repeat(size / 18)),
+    ("only denials", |size| "not ".repeat(size / 4)),
     ("words before numbers", |size| {
         "order number is 5678 ".repeat(size / 21)
     }),
     ("ids", |size| {
         let one = |number| format!("#{number:05} ");
         (0..size / 7).map(one).collect()
+    }),
+    ("plus signs", |size| "+ ".repeat(size / 2)),
+    ("single digits", |size| "1 ".repeat(size / 2)),
+    ("one long version", |size| "1.".repeat(size / 2)),
+    ("one long compound", |size| "a-".repeat(size / 2)),
+    ("only opening brackets", |size| "(".repeat(size)),
+    ("short lines", |size| "- a\n".repeat(size / 4)),
+];
+
+/// Headings that a question may name, and what may stand below them.
+pub const SECTIONS: &[Shape] = &[
+    ("equal sections", |size| {
+        "# Next steps\n- a\n".repeat(size / 17)
+    }),
+    ("a long heading", |size| {
+        let heading = (0..size / 12).map(|number| format!("{number:05} "));
+        let heading: String = heading.collect();
+        format!("# {heading}\n{}", "- a lamp\n".repeat(size / 18))
+    }),
+    ("short and empty lines", |size| "a\n\n".repeat(size / 3)),
+    ("brackets before words", |size| "[a ".repeat(size / 3)),
+    ("methods", |size| {
+        "    fn a() {\n    }\n\n".repeat(size / 20)
     }),
 ];
 
@@ -290,20 +340,55 @@ fn differing(text: &str, change: fn(usize, &str) -> String) -> usize {
     difference::unified(text, &other.join("\n"), &names).len()
 }
 
-/// The entities and topics of a message, with the terms of a preset.
+/// The entities and topics of a message.
 fn classified(text: &str) -> usize {
+    with_terms(|terms| {
+        let found = EmbeddedModel::enrich(text, terms);
+        found.entities.len() + found.topics.len()
+    })
+}
+
+fn analyzed(text: &str) -> usize {
+    with_terms(|terms| {
+        let found = EmbeddedModel::analyze(text, terms);
+        found.topics.len() + usize::from(EmbeddedModel::fits(text, terms))
+    })
+}
+
+/// Calls a function with the terms of a preset.
+fn with_terms(run: impl FnOnce(&Vocabulary<'_>) -> usize) -> usize {
     let preset = presets::built_in();
     let list = |terms: &[presets::Term]| -> Vec<String> {
         terms.iter().map(|term| term.name.to_owned()).collect()
     };
-    let found = EmbeddedModel::enrich(
+    run(&Vocabulary {
+        topics: &list(&preset.topics),
+        categories: &list(&preset.categories),
+        message_types: &list(&preset.message_types),
+        entity_types: &list(&preset.entity_types),
+    })
+}
+
+fn answered(text: &str) -> usize {
+    let chunks = [AnswerChunk {
+        chunk_id: 1,
+        path: "",
+        about: "",
         text,
-        &Vocabulary {
-            topics: &list(&preset.topics),
-            categories: &list(&preset.categories),
-            message_types: &list(&preset.message_types),
-            entity_types: &list(&preset.entity_types),
-        },
-    );
-    found.entities.len() + found.topics.len()
+    }];
+    let each = ["What are the next steps?", "How many lamps burn oil?"].map(|query| {
+        let answer = EmbeddedModel::answer(query, &chunks);
+        let support = EmbeddedModel::support(query, &answer, &chunks);
+        answer.len() + usize::from(support == Support::Full)
+    });
+    each.iter().sum()
+}
+
+fn excerpted(text: &str) -> usize {
+    let chunks = [SupportChunk {
+        chunk_id: 1,
+        about: "",
+        text,
+    }];
+    EmbeddedModel::excerpts("How does a lamp burn oil?", &chunks).len()
 }

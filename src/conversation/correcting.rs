@@ -66,7 +66,11 @@ impl MemoryChange {
         if let Some(Some(topics)) = &self.topics {
             memory.labels.topics = distinct(topics);
             memory.suggested_topic = None;
-            memory.vocabulary_version = Some(vocabulary.version.clone());
+            // What a model has classified keeps the version of its other terms, by which it is found
+            // when all messages are classified again.
+            if memory.enrichment_model.is_none() {
+                memory.vocabulary_version = Some(vocabulary.version.clone());
+            }
         }
 
         match &self.category {

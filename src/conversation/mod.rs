@@ -50,7 +50,7 @@ use memoir_text::text::{char_count, has_control};
 use crate::base::ids::ThreadId;
 use crate::base::{problems, user_id};
 use crate::config;
-use crate::jobs::{Failure, JobError, Jobs, JobsError, Work};
+use crate::jobs::{Failure, JobError, Jobs, JobsError, Wait, Work};
 use crate::llm::{Llm, LlmError};
 use crate::memory_retrieval::MemoryPolicies;
 use crate::model::call::CallContext;
@@ -211,7 +211,10 @@ fn job_error(error: ConversationError) -> JobError {
         | ConversationError::Jobs(JobsError::Store(error))
         | ConversationError::Search(SearchError::Store(error)) => error.into(),
         full @ ConversationError::Jobs(JobsError::QueueFull { .. }) => {
-            JobError::retry(Failure::new(problems::QUEUE_FULL, full.reason()))
+            let failure = Failure::new(problems::QUEUE_FULL, full.reason()).fix(
+                "No action is needed: the job resumes once fewer jobs wait. jobs.max_queued sets the limit.",
+            );
+            JobError::Wait(Box::new(failure), Wait::Queue)
         }
         other => JobError::fail(Failure::new(problems::INVALID_REQUEST, other.to_string())),
     }

@@ -2,6 +2,7 @@
 //! do for other messages.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{Conversation, enrichment, extraction};
 use crate::base::ids::JobId;
@@ -9,9 +10,11 @@ use crate::jobs::JobsError;
 use crate::model::call::CallContext;
 use crate::model::erasure::RowCounts;
 use crate::model::job::{Job, NewJob};
-use crate::model::memory::Memory;
+use crate::model::memory::{EnrichmentState, Memory};
 use crate::store::{AsStoreError as _, StoreError, Tx};
 
+/// How far the clocks of hosts may differ.
+const CLOCKS_DIFFER: Duration = Duration::from_mins(1);
 /// The kinds of jobs that read messages; their records quote them.
 pub const READER_JOBS: [&str; 2] = [enrichment::KIND, extraction::KIND];
 
@@ -42,13 +45,13 @@ impl Conversation {
         gone: &[Memory],
         counts: &mut RowCounts,
     ) -> Result<Vec<Job>, StoreError> {
-        let ids: BTreeSet<&String> = gone
+        let mut ids = self.jobs_that_asked(tx, call, gone).await?;
+        let named = gone
             .iter()
-            .filter_map(|memory| memory.enrichment_job.as_ref())
-            .collect();
+            .filter_map(|memory| memory.enrichment_job.clone());
+        ids.extend(named.map(JobId::from_stored));
         let mut ended = Vec::new();
         for id in ids {
-            let id = JobId::from_stored(id.clone());
             let Some(job) = tx.find_job(&call.space, &id).await? else {
                 continue;
             };
@@ -62,7 +65,7 @@ impl Conversation {
                 } else {
                     None
                 };
-                tx.update_enrichment_job(&call.space, &id, next.as_ref())
+                tx.update_enrichment_job(&call.space, &id, next.as_ref(), call.now)
                     .await?;
                 ended.push(job);
             }
@@ -71,6 +74,26 @@ impl Conversation {
         }
 
         Ok(ended)
+    }
+
+    /// The unfinished jobs that may have asked a model about these messages, which were given to other
+    /// jobs since. Whoever does that sets `updated_at`, so a job that started later asks about others.
+    async fn jobs_that_asked(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        gone: &[Memory],
+    ) -> Result<BTreeSet<JobId>, StoreError> {
+        let read = gone
+            .iter()
+            .filter(|memory| memory.enrichment_state != EnrichmentState::Off);
+        let Some(last) = read.max_by_key(|memory| memory.updated_at) else {
+            return Ok(BTreeSet::new());
+        };
+
+        let before = last.updated_at.plus(CLOCKS_DIFFER);
+        let found = tx.list_started_jobs(&call.space, enrichment::KIND, &last.user_id, before);
+        Ok(found.await?.into_iter().collect())
     }
 
     async fn end_extraction(

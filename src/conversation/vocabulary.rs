@@ -30,7 +30,7 @@ pub struct Approved {
 /// The vocabulary after a preset was chosen.
 pub struct Chosen {
     pub vocabulary: Vocabulary,
-    /// The job that has stored messages classified with it; none if it was in force already.
+    /// The job that has stored messages classified with it; none if all of them are.
     pub job_id: Option<JobId>,
 }
 
@@ -86,8 +86,9 @@ impl Conversation {
     }
 
     /// Makes a preset the vocabulary, as a new version, and queues the job that has stored messages
-    /// classified with it; call [`Conversation::announce`] once the transaction is committed. The
-    /// preset that is in force already changes nothing.
+    /// classified with it; call [`Conversation::announce`] once the transaction is committed. For the
+    /// preset that is in force already, returns the job that is still at work, or queues one if
+    /// messages with other terms are left.
     ///
     /// # Errors
     /// [`ConversationError::Invalid`], the queue's, or the store's.
@@ -107,9 +108,10 @@ impl Conversation {
         let current = tx.lock_vocabulary(&call.space).await?;
         let current = current.unwrap_or_else(Vocabulary::seeded);
         if current.terms == terms {
+            let job_id = self.reclassification(tx, call, &current).await?;
             return Ok(Chosen {
                 vocabulary: current,
-                job_id: None,
+                job_id,
             });
         }
 
@@ -123,6 +125,29 @@ impl Conversation {
             vocabulary,
             job_id: Some(job.id),
         })
+    }
+
+    /// The job that has stored messages classified with the vocabulary in force: the one at work, or
+    /// a new one if it is needed.
+    async fn reclassification(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        current: &Vocabulary,
+    ) -> Result<Option<JobId>, ConversationError> {
+        let unfinished = tx.find_unfinished_job(&call.space, reclassifying::KIND);
+        if let Some(id) = unfinished.await? {
+            return Ok(Some(id));
+        }
+
+        let left = tx.has_classified_before(&call.space, &current.version);
+        if !left.await? {
+            return Ok(None);
+        }
+
+        let new = reclassifying::new_job(self.jobs.max_attempts());
+        let job = self.jobs.enqueue_for(tx, call, &new).await?;
+        Ok(Some(job.id))
     }
 
     /// Terms that models keep suggesting.

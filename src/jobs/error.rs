@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::base::problems::{self, ProblemKind};
 use crate::llm::LlmError;
-use crate::model::job::{WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
+use crate::model::job::{WAITING_FOR_PROVIDER, WAITING_FOR_QUEUE, WAITING_FOR_STORAGE};
 use crate::store::StoreError;
 
 /// A job's failure.
@@ -15,8 +15,8 @@ pub enum JobError {
     /// Temporary: queued again until the attempts are used up.
     #[error("{0}")]
     Retry(Box<Failure>),
-    /// Its provider does not respond: returned to the queue for a while, without using up an
-    /// attempt.
+    /// What it needs is not there, such as its provider: returned to the queue for a while, without
+    /// using up an attempt.
     #[error("{0}")]
     Wait(Box<Failure>, Wait),
     /// Permanent: the job fails.
@@ -45,6 +45,8 @@ pub enum Wait {
     Paused(Duration),
     /// Space in the database. Up to `jobs.patience` before an attempt is lost.
     Storage,
+    /// Places in the queue for the jobs that it queues. Others free them, so there is no limit.
+    Queue,
 }
 
 impl Wait {
@@ -53,6 +55,7 @@ impl Wait {
         match self {
             Self::Outage(_) | Self::Paused(_) => WAITING_FOR_PROVIDER,
             Self::Storage => WAITING_FOR_STORAGE,
+            Self::Queue => WAITING_FOR_QUEUE,
         }
     }
 }

@@ -147,16 +147,35 @@ impl Jobs {
         call: &CallContext,
         new: &[NewJob],
     ) -> Result<Vec<Job>, JobsError> {
-        let queued = tx
-            .add_jobs(
-                &call.space,
-                new,
-                call.budget.as_ref(),
-                self.max_queued(),
-                call.now,
-            )
-            .await?;
-        queued.ok_or_else(|| self.queue_full(new.len()))
+        self.add(tx, call, new, self.settings.max_queued).await
+    }
+
+    /// Queues jobs as [`Jobs::enqueue_all`] does, but leaves half of the queue to others: for work
+    /// that makes as many jobs as a space has users.
+    ///
+    /// # Errors
+    /// [`JobsError::QueueFull`], or the store's.
+    pub async fn enqueue_in_half(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        new: &[NewJob],
+    ) -> Result<Vec<Job>, JobsError> {
+        let most = (self.settings.max_queued / 2).max(1);
+        self.add(tx, call, new, most).await
+    }
+
+    async fn add(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        new: &[NewJob],
+        most: u64,
+    ) -> Result<Vec<Job>, JobsError> {
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let queued = tx.add_jobs(&call.space, new, call.budget.as_ref(), limit, call.now);
+        let added = new.len();
+        queued.await?.ok_or(JobsError::QueueFull { most, added })
     }
 
     fn queue_full(&self, added: usize) -> JobsError {

@@ -22,6 +22,8 @@ pub const FIRST_FENCE: i64 = 1;
 pub const WAITING_FOR_PROVIDER: &str = "waiting_for_provider";
 /// The phase of a job that waits for space in the database.
 pub const WAITING_FOR_STORAGE: &str = "waiting_for_storage";
+/// The phase of a job that waits for places in the queue for jobs of its own.
+pub const WAITING_FOR_QUEUE: &str = "waiting_for_queue";
 
 /// The phase of a job that has ended and whose texts were erased.
 pub const ERASED: &str = "erased";

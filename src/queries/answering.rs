@@ -1,5 +1,7 @@
 //! Asks the model for the answer, and resolves the numbers that it cites.
 
+use std::sync::Arc;
+
 use super::auto::decide;
 use super::budget::count_prompt;
 use super::budget::draft::Draft;
@@ -7,7 +9,7 @@ use super::citations::{Citation, resolve};
 use super::steps::{Progress, QueryContext};
 use super::{QueryError, QueryEvent, memories, rendering};
 use crate::llm::MemberListener;
-use crate::llm::tasks::answer::Answer;
+use crate::llm::tasks::answer::{Answer, AnswerOutput, Evidence, Support};
 
 /// Answers from the chunks that are kept, and from the memories.
 pub async fn answer(
@@ -75,7 +77,7 @@ async fn send(
         cite(query, progress, &answered.value.answer);
         // A language model says itself that chunks do not hold the answer.
         if answered.quotes() {
-            let support = answered.value.support(&query.text(), &evidence);
+            let support = rate(query.text(), answered.value.clone(), evidence).await;
             let confidence = &mut progress.result.confidence;
             *confidence = confidence
                 .take()
@@ -86,6 +88,17 @@ async fn send(
     }
 
     Ok(())
+}
+
+/// Rates an answer on a blocking thread, because that reads all evidence again.
+async fn rate(query: Arc<str>, answer: AnswerOutput, evidence: Vec<Evidence>) -> Support {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pure computation that ends by itself"
+    )]
+    let rated = tokio::task::spawn_blocking(move || answer.support(&query, &evidence)).await;
+
+    rated.unwrap_or(Support::Weak)
 }
 
 /// Resolves the numbers in an answer.

@@ -119,6 +119,34 @@ impl Tx {
         self.read_first(query).await
     }
 
+    /// The newest unfinished job of a kind.
+    pub async fn find_unfinished_job(
+        &mut self,
+        space: &Space,
+        kind: &'static str,
+    ) -> Result<Option<JobId>, StoreError> {
+        // Sorted by the database, all jobs of the space would be read.
+        let sql =
+            "SELECT id FROM jobs WHERE space = ? AND state IN ('queued', 'running') AND kind = ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(kind);
+        Ok(self.read_values(query).await?.into_iter().max())
+    }
+
+    /// The unfinished jobs of a kind and an end user that started before a time.
+    pub async fn list_started_jobs(
+        &mut self,
+        space: &Space,
+        kind: &'static str,
+        user_id: &str,
+        before: Timestamp,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM jobs WHERE space = ? AND state IN ('queued', 'running') AND kind = ? AND user_id = ? \
+                   AND started_at < ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(kind);
+        let query = query.bind(user_id.to_owned()).bind(before.as_micros());
+        self.read_values(query).await
+    }
+
     /// Ends a job that this transaction has read; its worker can no longer write to it.
     pub async fn cancel_job(&mut self, job: &Job, now: Timestamp) -> Result<bool, StoreError> {
         check_transition(job.state, JobState::Cancelled)?;

@@ -16,21 +16,16 @@ const EXAMPLE_CHARS: usize = 100;
 /// Examples of a suggestion.
 const EXAMPLES: usize = 20;
 
-/// A memory that was classified with another version of the vocabulary.
-#[derive(Debug)]
-pub struct ClassifiedBefore {
-    pub seq: i64,
-    pub id: String,
-    pub user_id: String,
-}
-
-row! {
-    ClassifiedBefore as "m." { seq, id, user_id }
-}
+/// That a memory `m` was classified with another version of the vocabulary. The state is part of an
+/// expression, so that no database reads and sorts all memories of a state instead of those of the
+/// next users.
+const CLASSIFIED_BEFORE: &str =
+    "COALESCE(m.enrichment_state, '') = 'done' AND COALESCE(m.vocabulary_version, '') <> ?";
 
 /// What a user said, and how it was classified.
 #[derive(Debug)]
 pub struct Said {
+    pub seq: i64,
     pub id: String,
     /// Its beginning.
     pub content: String,
@@ -41,7 +36,7 @@ pub struct Said {
 }
 
 row! {
-    Said as "m." { id, confidence, suggested_topic, vocabulary_version, enrichment_model }
+    Said as "m." { seq, id, confidence, suggested_topic, vocabulary_version, enrichment_model }
     from row "SUBSTR(m.content, 1, 2000) AS content" { content: get(row, "content")? }
 }
 
@@ -61,6 +56,26 @@ impl Store {
         self.read_all("list_said", || {
             let query = self.composed(&sql);
             query.bind(space.as_str()).bind(user_id.to_owned())
+        })
+        .await
+    }
+
+    /// The ids of memories that were classified with another version of the vocabulary, each with its
+    /// user: user by user from the given one on, and the newest of each first.
+    pub async fn list_classified_before(
+        &self,
+        space: &Space,
+        version: &str,
+        from_user: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let sql = format!(
+            "SELECT m.id, m.user_id FROM memories m WHERE m.space = ? AND m.user_id >= ? AND {CLASSIFIED_BEFORE} \
+             ORDER BY m.user_id, m.created_at DESC LIMIT {limit}"
+        );
+        self.read_all("list_classified_before", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(from_user.to_owned()).bind(version.to_owned())
         })
         .await
     }
@@ -189,12 +204,14 @@ impl Tx {
         space: &Space,
         from: &JobId,
         to: Option<&JobId>,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
-        let update = "UPDATE memories SET enrichment_job = ?, enrichment_begun = 0 WHERE space = ? AND enrichment_job = ? \
-                      AND enrichment_state = 'pending'";
+        let update = "UPDATE memories SET enrichment_job = ?, enrichment_begun = 0, updated_at = ? \
+                      WHERE space = ? AND enrichment_job = ? AND enrichment_state = 'pending'";
         let update = self
             .sql(update)
             .bind(to.map(|job| job.as_str().to_owned()))
+            .bind(now.as_micros())
             .bind(space.as_str())
             .bind(from.as_str());
         self.execute(update).await.map(|_| ())
@@ -221,49 +238,60 @@ impl Tx {
         Ok(claimed)
     }
 
-    /// Memories that have terms of another version of the vocabulary or, with `in_work`, that a job is
-    /// asking about; by number after the given one; locked.
-    pub async fn hold_classified_before(
+    /// Whether any memory was classified with another version of the vocabulary.
+    pub async fn has_classified_before(
         &mut self,
         space: &Space,
         version: &str,
-        (in_work, after): (bool, i64),
-        limit: usize,
-    ) -> Result<Vec<ClassifiedBefore>, StoreError> {
-        let state = if in_work {
-            "m.enrichment_state = 'pending' AND m.enrichment_begun = 1"
-        } else {
-            "m.enrichment_state = 'done'"
-        };
+    ) -> Result<bool, StoreError> {
         let sql = format!(
-            "SELECT {} FROM memories m WHERE m.space = ? AND {state} AND m.seq > ? \
-             AND COALESCE(m.vocabulary_version, '') <> ? ORDER BY m.seq LIMIT {limit}",
-            ClassifiedBefore::COLUMNS
+            "SELECT m.seq FROM memories m WHERE m.space = ? AND {CLASSIFIED_BEFORE} LIMIT 1"
         );
-        let query = self.dialect().query_for_update(&sql);
-        let query = query
-            .bind(space.as_str())
-            .bind(after)
-            .bind(version.to_owned());
-        self.read_all(query).await
+        let query = self.composed(&sql).bind(space.as_str());
+        let found = self.fetch_optional(query.bind(version.to_owned()));
+        Ok(found.await?.is_some())
     }
 
-    /// Has a job classify memories again.
+    /// Has jobs classify memories again, each those of one user, unless they have terms of this
+    /// version of the vocabulary by now. Returns how many.
     pub async fn set_pending(
         &mut self,
         space: &Space,
-        ids: &[&str],
-        job: &JobId,
+        version: &str,
+        ids: &[String],
+        jobs: &[(String, JobId)],
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let cases = vec!["WHEN ? THEN ?"; jobs.len()].join(" ");
+        let marks = vec!["?"; ids.len()].join(",");
+        let sql = format!(
+            "UPDATE memories AS m SET enrichment_job = CASE user_id {cases} END, enrichment_begun = 0, \
+             enrichment_state = 'pending', updated_at = ? WHERE m.space = ? AND {CLASSIFIED_BEFORE} AND m.id IN ({marks})"
+        );
+        let update = self.composed(&sql).persistent(false);
+        let update = jobs.iter().fold(update, |update, (user_id, job)| {
+            update.bind(user_id.clone()).bind(job.as_str().to_owned())
+        });
+        let update = update.bind(now.as_micros()).bind(space.as_str());
+        let update = update.bind(version.to_owned());
+        self.execute(update.bind_all(ids.iter().cloned())).await
+    }
+
+    /// Notes what several memories suggest as their topic.
+    pub async fn suggest_topic(
+        &mut self,
+        space: &Space,
+        ids: &[String],
+        topic: Option<&String>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let sql = "UPDATE memories SET enrichment_state = 'pending', enrichment_job = ?, enrichment_begun = 0, \
-                   updated_at = ? WHERE space = ? AND id IN (??)";
+        let sql = "UPDATE memories SET suggested_topic = ?, updated_at = ? WHERE space = ? AND id IN (??)";
         let update = self.dialect().query_list(sql, ids.len());
         let update = update
-            .bind(job.as_str().to_owned())
+            .bind(topic.cloned())
             .bind(now.as_micros())
             .bind(space.as_str())
-            .bind_all(ids.iter().map(|id| (*id).to_owned()));
+            .bind_all(ids.iter().cloned());
         self.execute(update).await.map(|_| ())
     }
 

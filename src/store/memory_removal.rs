@@ -72,14 +72,18 @@ impl Tx {
         let mut removed = self
             .remove_whole_memories(space, user_id, &memories)
             .await?;
-        let jobs: BTreeSet<&String> = memories
+        let jobs = memories
             .iter()
-            .filter_map(|memory| memory.enrichment_job.as_ref())
-            .collect();
-        let jobs: Vec<JobId> = jobs
-            .into_iter()
-            .map(|id| JobId::from_stored(id.clone()))
-            .collect();
+            .filter_map(|memory| memory.enrichment_job.clone());
+        let mut jobs: BTreeSet<JobId> = jobs.map(JobId::from_stored).collect();
+        if let RemovalScope::Thread(id) = scope {
+            // The caller has another job go on with those messages.
+            for shared in self.list_shared_jobs(space, id, &jobs).await? {
+                jobs.remove(&shared);
+            }
+        }
+
+        let jobs: Vec<JobId> = jobs.into_iter().collect();
         self.remove_jobs(space, &jobs, &mut removed.rows).await?;
         if !more {
             let threads = self.remove_threads_in(space, scope).await?;
@@ -87,6 +91,27 @@ impl Tx {
         }
 
         Ok((memories, removed, more))
+    }
+
+    /// Those of these jobs for which memories outside of a thread wait.
+    async fn list_shared_jobs(
+        &mut self,
+        space: &Space,
+        thread: &ThreadId,
+        jobs: &BTreeSet<JobId>,
+    ) -> Result<Vec<JobId>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+
+        let sql = "SELECT DISTINCT enrichment_job FROM memories WHERE space = ? AND enrichment_state = 'pending' \
+                   AND (thread_id IS NULL OR thread_id <> ?) AND enrichment_job IN (??)";
+        let query = self.dialect().query_list(sql, jobs.len());
+        let query = query
+            .bind(space.as_str())
+            .bind(thread.to_string())
+            .bind_all(jobs.iter().map(|id| id.as_str().to_owned()));
+        self.read_values(query).await
     }
 
     /// Deletes memories of an end user with everything that belongs to them.

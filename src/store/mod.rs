@@ -108,6 +108,7 @@ pub use job_endings::{Ending, Success};
 pub use job_erasure::JobTexts;
 pub use jobs::JobPage;
 pub use journal::{CallEntry, CallPart, Journal};
+pub use memory_enrichment::Said;
 pub use memory_lists::{MemoryFilter, MemoryPage, TurnPage, Turns};
 pub use memory_removal::{RemovalScope, Removed};
 pub use memory_stages::StageQuery;

@@ -1,7 +1,7 @@
 //! Answers a query with matching sentences from the given chunks. Guarantees that every sentence is
 //! quoted from a chunk, with its number, and that the answer says so if nothing matches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use memoir_text::sentences;
 
@@ -11,7 +11,7 @@ use super::answer_sentences::{Asked, Found};
 use super::fitting::Fit;
 use super::profile;
 use super::question::{self, Kind};
-use super::quotation::{LONGEST, quote, spoken_words, without_marks};
+use super::quotation::{LONGEST, quote, quoted, quoted_words};
 use super::rank::{self, Rarity, Terms};
 
 /// The answer if no sentence matches.
@@ -96,7 +96,7 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         .take_while(|(s, _)| *s >= (best * close).max(ENOUGH))
     {
         let sentence = &found[*at];
-        let words = spoken_words(sentence.text);
+        let words = quoted_words(sentence.text);
         let repeats = |before: &String| before.contains(&words) || words.contains(before);
         if said.len() == most
             || spoken.iter().any(repeats)
@@ -109,13 +109,13 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
         let next = found.get(at + 1).filter(|next| {
             let wanted = sentence.fit < Fit::Full && next.fit > sentence.fit;
             let adds = || rarity.added(question, &sentence.stems, &next.stems) >= ADDS;
-            let is_new = || !spoken.contains(&spoken_words(next.text));
+            let is_new = || !spoken.contains(&quoted_words(next.text));
             next.chunk_id == sentence.chunk_id && (wanted || adds()) && is_new()
         });
         match next.filter(|_| kind != Kind::List && sentence.before.is_none()) {
             Some(next) => {
                 said.push(both(sentence, next.text));
-                spoken.push(spoken_words(next.text));
+                spoken.push(quoted_words(next.text));
             }
             None => said.push(told(sentence, &asked)),
         }
@@ -154,16 +154,21 @@ fn coverage(
     chunks: &[AnswerChunk<'_>],
     found: &[Found<'_>],
 ) -> impl Fn(i64) -> f32 + use<> {
-    let mut shares = HashMap::new();
+    let mut unions: HashMap<i64, HashSet<String>> = HashMap::new();
     for chunk in chunks {
-        let mut union = rank::stems(chunk.path);
-        for sentence in found.iter().filter(|f| f.chunk_id == chunk.chunk_id) {
-            union.extend(sentence.stems.union(&sentence.above).cloned());
-        }
-
-        shares.insert(chunk.chunk_id, rarity.shared(question, &union));
+        let union = unions.entry(chunk.chunk_id).or_default();
+        union.extend(rank::stems(chunk.path));
     }
 
+    for sentence in found {
+        let union = unions.entry(sentence.chunk_id).or_default();
+        union.extend(sentence.stems.union(&sentence.above).cloned());
+    }
+
+    let each = unions.into_iter();
+    let shares: HashMap<i64, f32> = each
+        .map(|(id, union)| (id, rarity.shared(question, &union)))
+        .collect();
     move |id| shares.get(&id).copied().unwrap_or(0.0)
 }
 
@@ -220,7 +225,7 @@ fn told(found: &Found<'_>, asked: &Asked) -> String {
 
 /// A sentence and the one after it.
 fn both(found: &Found<'_>, after: &str) -> String {
-    let first = sentences::cut(&sentences::flat(&without_marks(found.text)), LONGEST);
+    let first = quoted(found.text);
     format!("{first} {}", quote(after, found.chunk_id))
 }
 

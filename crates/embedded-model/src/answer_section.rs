@@ -1,11 +1,14 @@
 //! Answers a question that names a heading with what stands under it: "What are the next steps?"
 //! with the list under "Next steps".
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use memoir_text::sentences;
 
 use super::AnswerChunk;
 use super::question::Kind;
-use super::rank::Terms;
+use super::rank;
 
 /// Maximum entries of the list, and sentences of a section without one.
 const MAX_ITEMS: usize = 20;
@@ -22,32 +25,46 @@ const PREPOSITIONS: [&str; 8] = [
 pub struct Section {
     pub chunk_id: i64,
     pub items: Vec<String>,
+    /// The words of its heading.
+    pub stems: HashSet<String>,
+    /// The words of the source and of the headings above its chunk.
+    pub above: HashSet<String>,
 }
 
 /// The section whose heading the question asks for; of several, the one whose chunk contains most of
 /// the question's other words, and then the one of the most relevant chunk.
 pub fn named(query: &str, kind: Kind, chunks: &[AnswerChunk<'_>]) -> Option<Section> {
-    let question = Terms::of(query).stems;
-    let wanted = Terms::of(asked_for(query)).stems;
+    let question = rank::stems(query);
+    let wanted = rank::stems(asked_for(query));
     let mut best: Option<(f32, Section)> = None;
     for chunk in chunks {
+        let around = OnceCell::new();
+        let stems_around = || {
+            let all = [chunk.path, chunk.about, chunk.text];
+            rank::stems(&all.join(" "))
+        };
         for (heading, lines) in sections(chunk.text) {
-            let named = Terms::of(heading).stems;
+            let named = rank::stems(heading);
             let is_asked = named.is_subset(&question) && !named.is_disjoint(&wanted);
             let is_all = named.len() == question.len();
             if !is_asked || !(kind == Kind::List || (kind == Kind::Any && is_all)) {
                 continue;
             }
 
-            let around = Terms::of(&format!("{} {} {}", chunk.path, chunk.about, chunk.text)).stems;
+            let around = around.get_or_init(stems_around);
             let others: Vec<&String> = question.difference(&named).collect();
             let have = others.iter().filter(|stem| around.contains(**stem)).count();
             let covered = share(have, others.len());
             let is_better = best.as_ref().is_none_or(|(most, _)| covered > *most);
             let items = items(&lines);
             if covered >= COVERED && is_better && !items.is_empty() {
-                let chunk_id = chunk.chunk_id;
-                best = Some((covered, Section { chunk_id, items }));
+                let section = Section {
+                    chunk_id: chunk.chunk_id,
+                    items,
+                    stems: named,
+                    above: rank::stems(chunk.about),
+                };
+                best = Some((covered, section));
             }
         }
     }
@@ -88,9 +105,10 @@ fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
         let before_list = || {
             let words = line.split_whitespace().count();
             let first = at == 0 || is_blank(&lines[at - 1]);
-            let next = lines[at + 1..].iter().find(|line| !is_blank(line));
             let short = (1..=HEADING_WORDS).contains(&words) && entry(line).is_none();
-            first && short && next.is_some_and(|next| entry(next).is_some())
+            // Only now, because it reads all blank lines that follow.
+            let next = || lines[at + 1..].iter().find(|line| !is_blank(line));
+            first && short && next().is_some_and(|next| entry(next).is_some())
         };
         if marked || before_list() {
             let introduces = || {

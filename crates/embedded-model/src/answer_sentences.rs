@@ -6,19 +6,20 @@ use std::collections::HashSet;
 use memoir_text::sentences;
 
 use super::AnswerChunk;
-use super::fitting::{Fit, fit};
+use super::fitting::{AskedWords, Fit, fit};
 use super::question::{self, Kind};
 use super::rank::{self, Rarity, Terms};
 
 /// How much a word counts that is not in the sentence, but above it.
 const ABOVE: f32 = 0.6;
+/// Characters of a heading that each sentence below it is about.
+const MAX_HEADING_CHARS: usize = 400;
 
 /// What a question asks for.
 pub struct Asked {
     pub kind: Kind,
     pub terms: Terms,
-    /// Its words, in lower case.
-    words: HashSet<String>,
+    words: AskedWords,
     /// Whether it asks for code or data.
     code: bool,
 }
@@ -43,7 +44,7 @@ impl Asked {
         Self {
             kind: Kind::of(query),
             terms: Terms::of(query),
-            words: question::words_of(query),
+            words: AskedWords::of(query),
             code: question::wants_code(query),
         }
     }
@@ -81,13 +82,13 @@ impl Asked {
         let pieces = sentences::split(chunk.text).into_iter().flat_map(parts);
         for text in pieces.filter(|piece| self.code || !is_code(piece)) {
             let is_heading = is_heading(text);
-            let stems = self.stems(text);
+            if is_heading {
+                heading = self.stems(&sentences::cut(text, MAX_HEADING_CHARS));
+            }
+
             // A headline says nothing about what it names, but it may have its date or its number.
             let dates =
                 matches!(self.kind, Kind::Time | Kind::Number) && self.fit(text) == Fit::Full;
-            if is_heading {
-                heading.clone_from(&stems);
-            }
             if is_heading && !dates {
                 continue;
             }
@@ -113,7 +114,7 @@ impl Asked {
                 before,
                 after: None,
                 fit: self.fit(text),
-                stems,
+                stems: self.stems(text),
                 above,
             });
         }
@@ -132,12 +133,6 @@ impl Found<'_> {
     pub fn shared(&self, rarity: &Rarity, question: &Terms) -> f32 {
         let own = rarity.shared(question, &self.stems);
         own + ABOVE * rarity.added(question, &self.stems, &self.above)
-    }
-
-    /// The share of the question's words in the sentence and above it.
-    pub fn covered(&self, rarity: &Rarity, question: &Terms) -> f32 {
-        let own = rarity.shared(question, &self.stems);
-        own + rarity.added(question, &self.stems, &self.above)
     }
 }
 
@@ -218,7 +213,10 @@ mod tests {
         };
         let sentences = asked.sentences(&[chunk]);
         let rarity = Rarity::of(sentences.iter().map(|one| &one.stems));
-        let covered = |at: usize| sentences[at].covered(&rarity, &asked.terms);
+        let covered = |at: usize| {
+            let Found { stems, above, .. } = &sentences[at];
+            rarity.covered(&asked.terms, stems, above)
+        };
         assert!(covered(1) > covered(0), "{} {}", covered(1), covered(0));
         assert!((covered(1) - 1.0).abs() < 1e-6);
     }

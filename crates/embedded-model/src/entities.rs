@@ -200,6 +200,10 @@ mod tests {
                 "My name is Ingrid van Dyck, by the way",
                 &[("person_name", "Ingrid van Dyck")],
             ),
+            (
+                "My name is Ingrid van de la el Dyck",
+                &[("person_name", "Ingrid")],
+            ),
             ("I grew up in Bruges", &[("place", "Bruges")]),
             (
                 "This is Maria's sister Lena's house",
@@ -296,6 +300,10 @@ mod tests {
                 "Write to ann@example.org or call +32 9 123 45 67",
                 &[("email", "ann@example.org"), ("phone", "+32 9 123 45 67")],
             ),
+            ("+33-1-23-45-67-89", &[("phone", "+33-1-23-45-67-89")]),
+            ("+ 329 123 45 67", &[]),
+            ("+329 - 123 45 67 89", &[]),
+            ("+1 2 3 4 5 6 7 8 9", &[]),
             (
                 "I want to order 500 lamps in UTF-8 with COVID-19 at 9 PM 2024",
                 &[],

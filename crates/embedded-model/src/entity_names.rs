@@ -267,6 +267,8 @@ const MIN_NEARNESS: f32 = 0.1;
 /// How many words back a sign may stand.
 const REACH: usize = 5;
 const MAX_WORDS: usize = 3;
+/// Particles in a row, as in "van de la".
+const MAX_PARTICLES: usize = 3;
 /// How many of the typical names a word is compared with: the nearest.
 const NEAREST: usize = 3;
 
@@ -329,6 +331,7 @@ fn length(tokens: &[Token<'_>], at: usize) -> usize {
     while count < MAX_WORDS && !tokens[at + count - 1].closes {
         let particles = tokens[at + count..]
             .iter()
+            .take(MAX_PARTICLES)
             .take_while(|token| PARTICLES.contains(&token.lower.as_str()) && !token.closes)
             .count();
         let is_possessive = tokens[at + count - 1].lower.ends_with("'s");

@@ -44,6 +44,8 @@ const AFTER_IDS: [&str; 22] = [
 const NOT_IDS: [&str; 12] = [
     "COVID", "SARS", "UTF", "SHA", "AES", "GPT", "MD", "USB", "HTTP", "ASCII", "MP", "CO",
 ];
+/// Groups of digits in a phone number.
+const MAX_GROUPS: usize = 8;
 /// Words in capitals before a number that is no id.
 const NOT_REFERENCES: [&str; 8] = ["AM", "PM", "UTC", "GMT", "CET", "BC", "AD", "WW"];
 
@@ -198,17 +200,18 @@ fn address(token: &Token<'_>) -> Option<Kind> {
 /// "+32 9 123 45 67", "+32-9-1234567".
 fn phone(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     let dials = |text: &str| {
-        text.chars()
-            .all(|c| c.is_ascii_digit() || "+-()/".contains(c))
+        let is_part = |c: char| c.is_ascii_digit() || "+-()/".contains(c);
+        digits(text) > 0 && text.chars().all(is_part)
     };
-    let starts = |text: &str| text.starts_with('+') && dials(text);
-    if !starts(tokens[at].text) {
+    let first = tokens[at].text;
+    if !first.starts_with('+') || !dials(first) {
         return None;
     }
 
     let mut count = 1;
-    let mut all = digits(tokens[at].text);
-    while let Some(next) = next(tokens, at + count - 1)
+    let mut all = digits(first);
+    while count < MAX_GROUPS
+        && let Some(next) = next(tokens, at + count - 1)
         && dials(next.text)
         && all + digits(next.text) <= 15
     {

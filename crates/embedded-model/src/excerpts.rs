@@ -51,6 +51,34 @@ const SAME_MEANING: f32 = 0.75;
 /// From this length on, a chunk was cut from a longer text.
 const CUT_CHARS: usize = 1000;
 
+/// How a line begins that declares something.
+const DECLARATIONS: [&str; 24] = [
+    "pub ",
+    "pub(",
+    "fn ",
+    "async ",
+    "unsafe ",
+    "impl",
+    "struct ",
+    "enum ",
+    "trait ",
+    "type ",
+    "mod ",
+    "def ",
+    "class ",
+    "interface ",
+    "function ",
+    "func ",
+    "export ",
+    "public ",
+    "private ",
+    "protected ",
+    "///",
+    "/**",
+    "#[",
+    "@",
+];
+
 /// A candidate for an excerpt.
 struct Unit {
     chunk: usize,
@@ -207,37 +235,43 @@ fn units(task: &Task, place: usize, chunk: &SupportChunk<'_>) -> Vec<Unit> {
     let all = blocks(chunk.text);
     let is_cut = chunk.text.len() >= CUT_CHARS;
     let last = all.len().saturating_sub(1);
-    let whole = Rc::new(Terms::of(chunk.about));
     let is_named = task.names_file(chunk.about);
-    let (mut heading, mut about) = (None, Rc::clone(&whole));
+    let mut heading = None;
+    let mut about = Rc::new(Terms::of(chunk.about));
+    let mut is_rule = says_rules(chunk.about);
     for (at, block) in all.iter().enumerate() {
-        if block.heading != heading {
+        // Blocks below a heading borrow it from the same place, which is quicker to compare.
+        if block.heading.map(str::as_ptr) != heading.map(str::as_ptr) {
             heading = block.heading;
-            about = Rc::new(Terms::of(&format!(
-                "{} {}",
-                chunk.about,
-                heading.unwrap_or_default()
-            )));
+            let named = heading.unwrap_or_default();
+            about = Rc::new(Terms::of(&format!("{} {named}", chunk.about)));
+            is_rule = says_rules(named);
         }
+
+        // The text of a chunk may begin and end within a block.
+        let begins_cut = is_cut && at == 0 && chunk.text[..block.start].trim().is_empty();
+        let ends_cut = is_cut && at == last;
         let (kind, mut quotes) = quotes(block);
-        if is_cut && block.kind != BlockKind::Code {
-            // The text of a chunk may begin and end within a sentence.
-            if at == 0 && quotes.first().is_some_and(|quote| begins_within(quote)) {
-                quotes.remove(0);
+        match block.kind {
+            BlockKind::Paragraph => {
+                if begins_cut && quotes.first().is_some_and(|quote| begins_within(quote)) {
+                    quotes.remove(0);
+                }
+                if ends_cut && quotes.last().is_some_and(|quote| !is_ended(quote)) {
+                    quotes.pop();
+                }
             }
-            if at == last && quotes.last().is_some_and(|quote| !is_ended(quote)) {
-                quotes.pop();
+            BlockKind::Row if ends_cut && !is_whole_row(&chunk.text[block.start..]) => {
+                quotes.clear();
             }
-        }
-        if kind == ExcerptKind::Code {
-            quotes.retain_mut(|code| keeps_code(task, code));
-        }
-        if kind == ExcerptKind::Code && at == last && is_cut {
-            for code in &mut quotes {
-                mark_cut(code);
+            BlockKind::Code => {
+                quotes.retain_mut(|code| keeps_code(task, code, begins_cut));
+                if ends_cut {
+                    quotes.iter_mut().for_each(mark_cut);
+                }
             }
+            BlockKind::Item | BlockKind::Row => {}
         }
-        let is_rule = says_rules(heading.unwrap_or(chunk.about));
 
         found.extend(quotes.into_iter().map(|text| {
             let mut terms = vec![Terms::of(&text)];
@@ -281,9 +315,9 @@ fn mark_cut(code: &mut String) {
     }
 }
 
-/// Whether code says something of its own, which is then left without what it was cut within and
-/// without its common indentation.
-fn keeps_code(task: &Task, code: &mut String) -> bool {
+/// Whether code says something of its own, which is then left without what it was cut within, if the
+/// chunk begins with it, and without its common indentation.
+fn keeps_code(task: &Task, code: &mut String, begins_cut: bool) -> bool {
     let is_import = |line: &str| line.starts_with("use ") || line.starts_with("import ");
     let is_idle = code
         .lines()
@@ -293,9 +327,10 @@ fn keeps_code(task: &Task, code: &mut String) -> bool {
     }
 
     let indent = |line: &str| line.len() - line.trim_start().len();
-    let first = code.lines().next().map_or(0, indent);
+    let first_line = code.lines().next().unwrap_or_default();
+    let first = indent(first_line);
     let mut from = 0;
-    if first > 0 {
+    if begins_cut && first > 0 && !is_declaration(first_line) {
         let mut after_blank = false;
         for (at, line) in code.lines().enumerate() {
             if after_blank && !line.trim().is_empty() && indent(line) < first {
@@ -308,18 +343,22 @@ fn keeps_code(task: &Task, code: &mut String) -> bool {
 
     let mut lines: Vec<&str> = code.lines().skip(from).collect();
     let begins = lines.first().map_or(0, |line| indent(line));
-    while lines.len() > 1
+    let count = |mark: char| -> usize { lines.iter().map(|line| line.matches(mark).count()).sum() };
+    let mut unopened = count('}').saturating_sub(count('{'));
+    while unopened > 0
+        && lines.len() > 1
         && lines
             .last()
             .is_some_and(|line| line.trim() == "}" && indent(line) < begins)
     {
         lines.pop();
+        unopened -= 1;
     }
     let filled = lines.iter().filter(|line| !line.trim().is_empty());
     let common = filled.map(|line| indent(line)).min().unwrap_or(0);
     let dedented = lines
         .iter()
-        .map(|line| line.get(common..).unwrap_or_default());
+        .map(|line| line.get(common..).unwrap_or(line.trim_start()));
     *code = dedented.collect::<Vec<_>>().join("\n");
     true
 }
@@ -337,7 +376,10 @@ fn quotes(block: &Block<'_>) -> (ExcerptKind, Vec<String>) {
         && sentences::split(&block.text).len() > 1
         && block.text.lines().all(|line| line.contains(": "));
     if char_count(&flat) <= most && !is_data {
-        let says = char_count(&flat) >= MIN_CHARS && !is_title(&flat);
+        let says = match block.kind {
+            BlockKind::Paragraph => char_count(&flat) >= MIN_CHARS && !is_title(&flat),
+            _ => !flat.ends_with(':'),
+        };
         return (ExcerptKind::Statement, Vec::from_iter(says.then_some(flat)));
     }
 
@@ -378,6 +420,18 @@ fn is_title(line: &str) -> bool {
     line.ends_with(':') || (short && line.ends_with(char::is_alphanumeric) && !line.contains(": "))
 }
 
+/// Whether the row that a text begins with has its last bar.
+fn is_whole_row(text: &str) -> bool {
+    let row = text.lines().next().unwrap_or_default();
+    row.trim_end().ends_with('|')
+}
+
+/// Whether a line of code declares something, or begins what documents a declaration.
+fn is_declaration(line: &str) -> bool {
+    let line = line.trim_start();
+    DECLARATIONS.iter().any(|word| line.starts_with(word))
+}
+
 fn begins_within(quote: &str) -> bool {
     let first = quote.chars().next();
     first.is_some_and(|c| c.is_lowercase() || matches!(c, ',' | ')' | ';'))
@@ -385,4 +439,89 @@ fn begins_within(quote: &str) -> bool {
 
 fn is_ended(quote: &str) -> bool {
     quote.ends_with(['.', '!', '?', '。', '！', '？', ')', '"', '”', '`'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A paragraph after which a chunk counts as cut.
+    fn long_paragraph() -> String {
+        "The lamp burns whale oil. ".repeat(50)
+    }
+
+    /// What a chunk may be quoted with, without that paragraph.
+    fn candidates(text: &str) -> Vec<String> {
+        let chunk = SupportChunk {
+            chunk_id: 1,
+            about: "",
+            text,
+        };
+        let all = units(&Task::of("Explain the lamp."), 0, &chunk).into_iter();
+        let texts = all.map(|unit| unit.text);
+        texts
+            .filter(|text| text != "The lamp burns whale oil.")
+            .collect()
+    }
+
+    #[test]
+    fn short_items_and_rows_may_be_quoted() {
+        let text = "Goals\n\n- Encrypt data at rest\n- Support offline mode\n- For example:\n\n\
+                    | timeout | 30 s |\n";
+        assert_eq!(
+            candidates(text),
+            [
+                "Encrypt data at rest",
+                "Support offline mode",
+                "timeout | 30 s"
+            ]
+        );
+
+        let chunk = SupportChunk {
+            chunk_id: 1,
+            about: "",
+            text,
+        };
+        let found = find("How is data encrypted at rest?", &[chunk]);
+        assert_eq!(found[0].text, "Encrypt data at rest");
+    }
+
+    #[test]
+    fn whole_items_and_rows_at_the_ends_of_a_long_chunk_may_be_quoted() {
+        let long = long_paragraph();
+        let items = candidates(&format!("- trim the wick\n\n{long}\n\n- Fill in oil\n"));
+        assert_eq!(items, ["trim the wick", "Fill in oil"]);
+        let rows = candidates(&format!("| wick | burns |\n\n{long}\n\n| oil | cheap |\n"));
+        assert_eq!(rows, ["wick | burns", "oil | cheap"]);
+        let below_heading = candidates(&format!("# Lamp\n\nit burns all night.\n\n{long}"));
+        assert_eq!(below_heading, ["it burns all night."]);
+    }
+
+    #[test]
+    fn what_a_long_chunk_is_cut_within_is_not_quoted() {
+        let long = long_paragraph();
+        let row = candidates(&format!("{long}\n\n| oil | che"));
+        assert_eq!(row, [] as [&str; 0]);
+        let paragraphs =
+            format!("and burns all night.\n\n{long}\n\nThe keeper trims all of the wi");
+        assert_eq!(candidates(&paragraphs), [] as [&str; 0]);
+
+        let rest = "        self.trim();\n    }\n\n    fn fill(&self) {\n        pour();\n    }\n}";
+        let code = candidates(&format!("{rest}\n\n{long}"));
+        assert_eq!(code, ["fn fill(&self) {\n    pour();\n}"]);
+    }
+
+    #[test]
+    fn code_keeps_its_declarations_and_its_braces() {
+        let code = "    fn fill(&self) {\n        pour();\n    }\n\nfn main() {\n    light();\n}";
+        assert_eq!(candidates(&format!("```rust\n{code}\n```\n")), [code]);
+        let cut = format!("{code}\n```\n\n{}", long_paragraph());
+        assert_eq!(candidates(&cut), [code]);
+    }
+
+    #[test]
+    fn indentation_of_any_white_space_is_removed() {
+        let code = "```\n\u{a0}let a = 1;\n let b = 2;\n```\n";
+        assert_eq!(candidates(code), ["let a = 1;\nlet b = 2;"]);
+    }
 }

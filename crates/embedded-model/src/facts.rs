@@ -2,6 +2,8 @@
 //! nurse", "I am allergic to nuts". The fact is the sentence itself, so it says nothing that was not
 //! said; everything else is left to a language model, also what a statement replaces.
 
+use std::collections::HashSet;
+
 use memoir_text::sentences;
 
 /// A statement about the user.
@@ -55,12 +57,13 @@ const MAX_WORDS: usize = 25;
 
 /// The statements of a message, in order; `known` are the facts that are known.
 pub fn find<'t>(message: &'t str, known: &[&str]) -> Vec<Statement<'t>> {
+    let known: HashSet<String> = known.iter().map(|fact| plain(fact)).collect();
     let all = sentences::split(message).into_iter();
-    all.filter_map(|sentence| statement(sentence.trim(), known))
+    all.filter_map(|sentence| statement(sentence.trim(), &known))
         .collect()
 }
 
-fn statement<'t>(sentence: &'t str, known: &[&str]) -> Option<Statement<'t>> {
+fn statement<'t>(sentence: &'t str, known: &HashSet<String>) -> Option<Statement<'t>> {
     let text = sentence.trim_end_matches(['.', '!', ' ']);
     let plain = plain(text);
     let words = plain.split(' ').count();
@@ -70,9 +73,8 @@ fn statement<'t>(sentence: &'t str, known: &[&str]) -> Option<Statement<'t>> {
     }
 
     let is_preference = PREFERENCES.iter().any(|head| starts(&plain, head));
-    let is_known = known.iter().any(|old| self::plain(old) == plain);
     let is_statement = is_preference || has_head(&plain);
-    (is_statement && !is_known).then_some(Statement {
+    (is_statement && !known.contains(&plain)).then_some(Statement {
         text,
         is_preference,
     })

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use memoir_text::months::{MONTHS, WEEKDAYS};
 
 use super::measures::Measure;
-use super::question::{Kind, plain, split};
+use super::question::{Kind, plain, split, words_of};
 use super::rank;
 
 /// How well a sentence is of a kind.
@@ -107,15 +107,28 @@ const DETERMINERS: [&str; 10] = [
 /// How many words may stand between a number and its unit.
 const BESIDE: usize = 2;
 
-/// How well a sentence contains an answer of this kind. `asked` are the words of the question: a name
-/// or a number that is in the question does not answer it.
-pub fn fit(kind: Kind, sentence: &str, asked: &HashSet<String>) -> Fit {
+/// The words of a question, in lower case: a name or a number among them does not answer it.
+pub struct AskedWords {
+    all: HashSet<String>,
+    stems: HashSet<String>,
+}
+
+impl AskedWords {
+    pub fn of(question: &str) -> Self {
+        let all = words_of(question);
+        let stems = all.iter().map(|word| rank::stem(word)).collect();
+        Self { all, stems }
+    }
+}
+
+/// How well a sentence contains an answer of this kind.
+pub fn fit(kind: Kind, sentence: &str, asked: &AskedWords) -> Fit {
     match kind {
-        Kind::Person => whole(names_a_person(sentence, asked)),
-        Kind::Place => whole(names_a_place(sentence, asked)),
-        Kind::Time => time(sentence, asked),
+        Kind::Person => whole(names_a_person(sentence, &asked.all)),
+        Kind::Place => whole(names_a_place(sentence, &asked.all)),
+        Kind::Time => time(sentence, &asked.all),
         Kind::Number => number(sentence, asked),
-        Kind::Measure(measure) => measured(measure, sentence, asked),
+        Kind::Measure(measure) => measured(measure, sentence, &asked.all),
         Kind::Reason => {
             let has = split(sentence).any(|word| REASONS.contains(&&*word.to_lowercase()));
             if has { Fit::Full } else { Fit::Some }
@@ -179,11 +192,10 @@ fn stands_beside(tokens: &[String], numbers: &[usize], passes: impl Fn(&str) -> 
     })
 }
 
-fn number(sentence: &str, asked: &HashSet<String>) -> Fit {
+fn number(sentence: &str, asked: &AskedWords) -> Fit {
     let tokens = tokens(sentence);
-    let numbers = numbers(&tokens, asked);
-    let stems: HashSet<String> = asked.iter().map(|word| rank::stem(word)).collect();
-    let counted = |token: &str| !is_number(token) && stems.contains(&rank::stem(token));
+    let numbers = numbers(&tokens, &asked.all);
+    let counted = |token: &str| !is_number(token) && asked.stems.contains(&rank::stem(token));
     let digits = || numbers.iter().any(|at| has_digit(&tokens[*at]));
     if digits() || stands_beside(&tokens, &numbers, counted) {
         Fit::Full
@@ -309,7 +321,6 @@ fn is_name(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::question::words_of;
     use super::*;
 
     #[test]
@@ -359,7 +370,7 @@ mod tests {
                 "The 0.8 line, see https://example.org/570 and #570.",
             ),
         ] {
-            let (kind, asked) = (Kind::of(question), words_of(question));
+            let (kind, asked) = (Kind::of(question), AskedWords::of(question));
             assert_eq!(fit(kind, answer, &asked), Fit::Full, "{answer}");
             assert_eq!(fit(kind, other, &asked), Fit::None, "{other}");
         }

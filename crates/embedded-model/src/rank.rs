@@ -13,6 +13,10 @@ use super::words::{self, Kind};
 
 /// How much a word counts that says little, such as "kind" or "best".
 const GENERIC: f32 = 0.5;
+/// A longer dotted number is no version.
+const MAX_VERSION_BYTES: usize = 32;
+/// Beginnings of a version that are words too.
+const MAX_BEGINNINGS: usize = 4;
 
 /// Words and meaning of one sentence or query.
 #[derive(Debug, Clone)]
@@ -45,15 +49,18 @@ pub fn stems(text: &str) -> HashSet<String> {
     stems
 }
 
-/// The dotted numbers of a text, and what they begin with: whoever asks for 1.11 means 1.11.0 too.
+/// The dotted numbers of a text, and what they begin with: a question for 1.11 asks for 1.11.0 too.
 fn versions(text: &str) -> impl Iterator<Item = String> {
     let tokens = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
     tokens.flat_map(|token| {
         let number = token.trim_start_matches(['v', 'V']).trim_matches('.');
-        let is_dotted = number.starts_with(|c: char| c.is_ascii_digit()) && number.contains('.');
-        let ends = number.match_indices('.').skip(1).map(|(at, _)| at);
-        let ends = ends.chain([number.len()]).filter(move |_| is_dotted);
-        ends.map(|end| number[..end].to_owned()).collect::<Vec<_>>()
+        let is_version = number.len() <= MAX_VERSION_BYTES
+            && number.starts_with(|c: char| c.is_ascii_digit())
+            && number.contains('.');
+        let dots = number.match_indices('.').skip(1).take(MAX_BEGINNINGS);
+        let ends = dots.map(|(at, _)| at).chain([number.len()]);
+        ends.filter(move |_| is_version)
+            .map(move |end| number[..end].to_owned())
     })
 }
 
@@ -117,6 +124,29 @@ impl Rarity {
 
     /// Weighted share of the query's words that the other text contains.
     pub fn shared(&self, question: &Terms, other: &HashSet<String>) -> f32 {
+        self.share(question, |stem| other.contains(stem))
+    }
+
+    /// Weighted share of the query's words that `next` contains and `first` does not.
+    pub fn added(&self, question: &Terms, first: &HashSet<String>, next: &HashSet<String>) -> f32 {
+        self.share(question, |stem| {
+            next.contains(stem) && !first.contains(stem)
+        })
+    }
+
+    /// Weighted share of the query's words that a text contains, or what stands above it.
+    pub fn covered(
+        &self,
+        question: &Terms,
+        stems: &HashSet<String>,
+        above: &HashSet<String>,
+    ) -> f32 {
+        self.share(question, |stem| {
+            stems.contains(stem) || above.contains(stem)
+        })
+    }
+
+    fn share(&self, question: &Terms, is_had: impl Fn(&String) -> bool) -> f32 {
         let (mut have, mut all) = (0.0, 0.0);
         let mut stems: Vec<&String> = question.stems.iter().collect();
         stems.sort();
@@ -124,16 +154,10 @@ impl Rarity {
         for stem in stems {
             let weight = self.weight(stem);
             all += weight;
-            have += if other.contains(stem) { weight } else { 0.0 };
+            have += if is_had(stem) { weight } else { 0.0 };
         }
 
         if all > 0.0 { have / all } else { 0.0 }
-    }
-
-    /// Weighted share of the query's words that `next` contains and `first` does not.
-    pub fn added(&self, question: &Terms, first: &HashSet<String>, next: &HashSet<String>) -> f32 {
-        let only_next = next.difference(first).cloned().collect();
-        self.shared(question, &only_next)
     }
 }
 
@@ -240,6 +264,14 @@ mod tests {
         };
         assert_eq!(of("v1.11.0 (of 2024)"), ["1.11", "1.11.0"]);
         assert_eq!(of("regex 1.11, 3 apples. The end..."), ["1.11"]);
+    }
+
+    #[test]
+    fn a_long_dotted_number_has_few_beginnings_or_is_no_version() {
+        let found: Vec<String> = versions("1.2.3.4.5.6.7.8").collect();
+        let wanted = ["1.2", "1.2.3", "1.2.3.4", "1.2.3.4.5", "1.2.3.4.5.6.7.8"];
+        assert_eq!(found, wanted);
+        assert_eq!(versions(&"1.".repeat(100)).count(), 0);
     }
 
     #[test]

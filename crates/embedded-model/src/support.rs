@@ -1,11 +1,14 @@
 //! How well a sentence that an answer quotes answers the question: whether it is of the kind that is
 //! asked for, and about what is asked. A service tells by it how sure it may be of the answer.
 
+use std::collections::HashSet;
+
 use super::AnswerChunk;
-use super::answer_sentences::{Asked, Found};
+use super::answer_section;
+use super::answer_sentences::Asked;
 use super::fitting::Fit;
 use super::question::Kind;
-use super::quotation::spoken_words;
+use super::quotation::{quoted_words, spoken_words};
 use super::rank::Rarity;
 
 /// Shares of the question's words, rare ones counting more, that must be in a sentence and what
@@ -25,32 +28,37 @@ pub enum Support {
     Full,
 }
 
-/// The support of the best sentence that the answer quotes.
+/// The support of the best sentence that the answer quotes, or of the section that it lists.
 pub fn support(query: &str, answer: &str, chunks: &[AnswerChunk<'_>]) -> Support {
     let asked = Asked::of(query);
     let found = asked.sentences(chunks);
     let rarity = Rarity::of(found.iter().map(|one| &one.stems));
     let answer = format!(" {} ", spoken_words(answer));
-    let quoted = |one: &&Found<'_>| {
-        let words = spoken_words(one.text);
+    let is_quoted = |text: &str| {
+        let words = quoted_words(text);
         !words.is_empty() && answer.contains(&format!(" {words} "))
     };
-    let all = found.iter().filter(quoted);
-    let best = all.map(|one| of(&asked, &rarity, one)).max();
-    best.unwrap_or(Support::Weak)
+    let rate = |fit, stems: &HashSet<String>, above: &HashSet<String>| {
+        let own = rarity.shared(&asked.terms, stems);
+        let covered = rarity.covered(&asked.terms, stems, above);
+        of(asked.kind, fit, own, covered)
+    };
+    let quoted = found.iter().filter(|one| is_quoted(one.text));
+    let best = quoted
+        .map(|one| rate(one.fit, &one.stems, &one.above))
+        .max();
+    let section = answer_section::named(query, asked.kind, chunks)
+        .filter(|section| section.items.iter().any(|item| is_quoted(item)))
+        .map(|section| rate(Fit::Full, &section.stems, &section.above));
+    best.max(section).unwrap_or(Support::Weak)
 }
 
-fn of(asked: &Asked, rarity: &Rarity, sentence: &Found<'_>) -> Support {
-    let own = rarity.shared(&asked.terms, &sentence.stems);
-    let covered = sentence.covered(rarity, &asked.terms);
-    let is_free = matches!(
-        asked.kind,
-        Kind::Any | Kind::Reason | Kind::YesOrNo | Kind::List
-    );
+fn of(kind: Kind, fit: Fit, own: f32, covered: f32) -> Support {
+    let is_free = matches!(kind, Kind::Any | Kind::Reason | Kind::YesOrNo | Kind::List);
     let (all, alone) = if is_free { FULL } else { FULL_OF_VALUE };
-    if sentence.fit == Fit::None || covered < SOME {
+    if fit == Fit::None || covered < SOME {
         Support::Weak
-    } else if sentence.fit == Fit::Full && covered >= all && own >= alone {
+    } else if fit == Fit::Full && covered >= all && own >= alone {
         Support::Full
     } else {
         Support::Some
@@ -113,5 +121,25 @@ mod tests {
         assert_eq!(support(question, "In 1843 [1].", &[chunk]), Support::Weak);
         let quoted = "The mill was built in 1843 [1].";
         assert_eq!(support(question, quoted, &[chunk]), Support::Full);
+    }
+
+    #[test]
+    fn a_long_sentence_is_recognised_in_the_answer_that_shortens_it() {
+        let masons = "Jan, Piet and Klaas, ".repeat(30);
+        let text = format!("The mill was built in 1843 by {masons}who came from the valley.");
+        let support = support_of("When was the mill built?", &[("mill", &text)]);
+        assert_eq!(support, Support::Full);
+    }
+
+    #[test]
+    fn a_listed_section_is_supported_by_its_heading() {
+        let list = "- Lena asks for three offers\n- Tom exports the cards\n";
+        for heading in ["Next steps:", "## Next steps"] {
+            let text = format!("{heading}\n\n{list}");
+            let chunks = [("minutes/catalogue", text.as_str())];
+            let support = |question| support_of(question, &chunks);
+            assert_eq!(support("What are the next steps?"), Support::Full);
+            assert!(support("What are the next steps for the catalogue?") > Support::Weak);
+        }
     }
 }

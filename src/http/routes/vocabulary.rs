@@ -157,7 +157,8 @@ pub struct ChoosePresetRequest {
 pub struct ChoosePresetResponse {
     #[serde(flatten)]
     pub vocabulary: VocabularyResponse,
-    /// The job that has stored messages classified again; null if the preset was in force already.
+    /// The job that has stored messages classified again; null if the preset was in force already and
+    /// no messages with other terms are left.
     pub job_id: Option<String>,
 }
 
@@ -217,7 +218,8 @@ pub async fn update_vocabulary(
 ///
 /// Stores the terms of a preset as a new version of the vocabulary. Messages that were classified
 /// before keep their terms until jobs have classified them again, with the model of the stage
-/// `enrich`; what users corrected stays. If the preset is in force already, nothing changes.
+/// `enrich`; what users corrected stays. Repeating the request is safe: the vocabulary stays, and
+/// `job_id` is the job that is still at work, or a new one if messages with other terms are left.
 #[utoipa::path(
     post, path = "/v1/admin/vocabulary/preset", tag = "conversations", operation_id = "choose_preset", request_body = ChoosePresetRequest,
     responses(

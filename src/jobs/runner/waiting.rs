@@ -88,7 +88,7 @@ impl Waited {
                     own.max(a_little_later(named.min(LONGEST_WAIT)))
                 })
             }
-            Wait::Storage => self.own_pause(failure, settings),
+            Wait::Storage | Wait::Queue => self.own_pause(failure, settings),
             Wait::Paused(left) => {
                 let longest = if self.time(failure) < LONG {
                     LONGEST_WAIT
@@ -232,10 +232,9 @@ mod tests {
             "no patience at all"
         );
 
-        assert!(
-            !judged(&waited(100, 99_999), Wait::Paused(Duration::ZERO), 3600),
-            "no limit for a pause"
-        );
+        for wait in [Wait::Paused(Duration::ZERO), Wait::Queue] {
+            assert!(!judged(&waited(100, 99_999), wait, 3600), "no limit");
+        }
 
         let other = Waited {
             code: Some("provider_auth".to_owned()),

@@ -14,6 +14,7 @@ mod layers;
 mod plans;
 mod presets;
 mod proposing;
+mod reclassifying;
 mod retention;
 mod searching;
 mod storing;

@@ -82,6 +82,22 @@ async fn nouns_that_recur_in_unfit_messages_are_suggested_and_can_be_approved() 
 }
 
 #[tokio::test]
+async fn after_a_suggestion_the_next_one_waits_for_more_messages() {
+    for database in TestDatabase::each().await {
+        let app = TestApp::on(database, &[]).await;
+        let hives = async || suggestions(&app, 1).await[0].clone();
+        say(&app, "ann", &BEES).await;
+        assert_eq!(hives().await, ("hive".to_owned(), 5));
+        say(&app, "ann", &BEES[..1]).await;
+        assert_eq!(hives().await, ("hive".to_owned(), 5));
+        let more: Vec<&str> = (0..19).map(|n| BEES[n % 5]).collect();
+        say(&app, "ann", &more).await;
+        assert_eq!(hives().await, ("hive".to_owned(), 25));
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn messages_of_several_users_are_not_mixed() {
     let app = TestApp::on(TestDatabase::sqlite(), &[]).await;
     // Each of them says too little to propose anything.

@@ -107,6 +107,41 @@ async fn the_other_messages_of_a_job_are_still_classified() {
     }
 }
 
+/// A job asks about a message that is given to another job, and then deleted.
+#[tokio::test]
+async fn the_job_that_lost_a_message_stores_nothing_of_it() {
+    for how in ["preset", "again"] {
+        for database in TestDatabase::each().await {
+            let desk = Desk::on(database, &[]).await;
+            all_noted(&desk.app).await;
+            desk.model.set_rule(facts());
+            desk.model.edit_script(|script| script.latency_ms = 1500);
+            let thread = desk.thread("ann", None).await;
+            let said = json!({"content": format!("Bring me to {MARK}.")});
+            let said = desk.say(&thread, &said).await;
+            let id = said["id"].as_str().unwrap();
+            let seen = desk.model.wait_for_requests(1, Duration::from_secs(5));
+            assert!(seen.await);
+            if how == "preset" {
+                let body = json!({"name": "personal"});
+                let chosen = desk.app.post("/v1/admin/vocabulary/preset", &body).await;
+                job_done(&desk, &chosen.json()["job_id"]).await;
+            } else {
+                let again = format!("/v1/memories/{id}/enrich");
+                desk.app.post(&again, &json!({})).await;
+            }
+
+            let given = desk.memory(id).await;
+            assert_ne!(given["enrichment_job_id"], said["enrichment_job_id"]);
+            delete(&desk.app, &format!("/v1/memories/{id}")).await;
+            // Until the answer to the first job would have been recorded.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_gone(&desk.app, MARK).await;
+            desk.app.finish().await;
+        }
+    }
+}
+
 /// What a rate limit lets one have again is never something deleted.
 #[tokio::test]
 async fn a_limited_retrieval_returns_nothing_deleted() {

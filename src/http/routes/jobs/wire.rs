@@ -9,7 +9,9 @@ use crate::http::page::list_response;
 use crate::http::state::AppState;
 use crate::ingestion;
 use crate::model::batch::Batch;
-use crate::model::job::{Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_STORAGE};
+use crate::model::job::{
+    Job, JobEvent, JobState, WAITING_FOR_PROVIDER, WAITING_FOR_QUEUE, WAITING_FOR_STORAGE,
+};
 use crate::model::llm_call::LlmCall;
 
 /// A background job with all its details.
@@ -57,9 +59,9 @@ pub struct JobSummaryResponse {
     /// Progress so far.
     #[schema(value_type = Option<std::collections::HashMap<String, Value>>)]
     pub progress: Option<Map<String, Value>>,
-    /// The current wait for a provider or for free space in the database; null if the job is not
-    /// waiting. Waiting uses no attempt: it lasts up to `jobs.patience` during an outage, and
-    /// indefinitely while the provider is paused.
+    /// The current wait for a provider, for free space in the database, or for places in the queue;
+    /// null if the job is not waiting. Waiting uses no attempt: it lasts up to `jobs.patience` during
+    /// an outage, and indefinitely while the provider is paused or the queue is full.
     pub waiting: Option<JobWaitingResponse>,
     /// How often the job was started. A run whose process died or froze does not count.
     pub attempt: i64,
@@ -218,7 +220,7 @@ fn waiting(job: &Job) -> Option<JobWaitingResponse> {
     let waits = job.state == JobState::Queued
         && matches!(
             job.phase.as_deref(),
-            Some(WAITING_FOR_PROVIDER | WAITING_FOR_STORAGE)
+            Some(WAITING_FOR_PROVIDER | WAITING_FOR_STORAGE | WAITING_FOR_QUEUE)
         );
 
     let since = job.waiting_since.filter(|_| waits)?;

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::base::clock::Timestamp;
 use crate::conversation::conflicts::Conflict;
 use crate::http::page::list_response;
-use crate::model::memory::{CorrectedField, EnrichmentState, Entity, Memory};
+use crate::model::memory::{CorrectedField, Entity, Memory};
 
 /// A memory: a message, a fact, a preference or a summary.
 #[derive(Debug, Serialize, ToSchema)]
@@ -199,18 +199,19 @@ impl MemoryResponse {
 }
 
 fn metadata(memory: &Memory) -> MetadataResponse {
-    let done = memory.enrichment_state == EnrichmentState::Done;
+    // While it is classified again, it keeps what was found before.
+    let classified = memory.enrichment_model.is_some();
     let corrected = memory.is_corrected(CorrectedField::Topics);
-    let shows_topics = done || corrected || !memory.labels.topics.is_empty();
+    let shows_topics = classified || corrected || !memory.labels.topics.is_empty();
     MetadataResponse {
         role: memory.role.clone(),
         topics: shows_topics.then(|| memory.labels.topics.clone()),
         category: memory.category.clone(),
         message_type: memory.message_type.clone(),
-        entities: done.then(|| memory.labels.entities.clone()),
+        entities: classified.then(|| memory.labels.entities.clone()),
         confidence: memory.confidence.clone(),
-        suggested_topic: done.then(|| memory.suggested_topic.clone()),
-        suggested_category: done.then(|| memory.suggested_category.clone()),
+        suggested_topic: classified.then(|| memory.suggested_topic.clone()),
+        suggested_category: classified.then(|| memory.suggested_category.clone()),
         importance: memory.own_importance,
         vocabulary_version: memory.vocabulary_version.clone(),
         enrichment_model: memory.enrichment_model.clone(),
