@@ -111,7 +111,7 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "classification of a message",
         run: classified,
-        shapes: &[NAMES, PLAIN, SENTENCES],
+        shapes: &[NAMES],
     },
     Function {
         name: "analysis of a question",
@@ -121,22 +121,22 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "statements of a message",
         run: |text| EmbeddedModel::statements(text, &["I like tea"]).len(),
-        shapes: &[NAMES, PLAIN, SENTENCES],
+        shapes: &[NAMES],
     },
     Function {
         name: "proposed terms",
         run: |text| EmbeddedModel::propose_terms(&[text; 3], &[]).len(),
-        shapes: &[NAMES, PLAIN],
+        shapes: &[NAMES],
     },
     Function {
         name: "answer, and its support",
         run: answered,
-        shapes: &[NAMES, PLAIN, SENTENCES, LINES, SECTIONS],
+        shapes: &[LINES, SECTIONS],
     },
     Function {
         name: "excerpts for a task",
         run: excerpted,
-        shapes: &[NAMES, PLAIN, SENTENCES, LINES, SECTIONS],
+        shapes: &[LINES, SECTIONS],
     },
 ];
 
