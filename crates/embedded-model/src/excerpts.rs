@@ -261,6 +261,7 @@ fn units(task: &Task, place: usize, chunk: &SupportChunk<'_>) -> Vec<Unit> {
                     quotes.pop();
                 }
             }
+            BlockKind::Item if ends_cut => quotes.iter_mut().for_each(drop_unfinished),
             BlockKind::Row if ends_cut && !is_whole_row(&chunk.text[block.start..]) => {
                 quotes.clear();
             }
@@ -399,6 +400,15 @@ fn quotes(block: &Block<'_>) -> (ExcerptKind, Vec<String>) {
     (ExcerptKind::Statement, found)
 }
 
+/// Removes the last sentence of several if it has no end.
+fn drop_unfinished(item: &mut String) {
+    let last = sentences::split(item).pop().filter(|last| !is_ended(last));
+    let finished = last.and_then(|last| item.strip_suffix(last));
+    if let Some(finished) = finished.map(str::trim_end).filter(|text| !text.is_empty()) {
+        *item = finished.to_owned();
+    }
+}
+
 /// A text on one line, without the mark of an item at its start.
 fn flat(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -509,6 +519,15 @@ mod tests {
         let rest = "        self.trim();\n    }\n\n    fn fill(&self) {\n        pour();\n    }\n}";
         let code = candidates(&format!("{rest}\n\n{long}"));
         assert_eq!(code, ["fn fill(&self) {\n    pour();\n}"]);
+    }
+
+    #[test]
+    fn an_item_that_a_long_chunk_is_cut_within_loses_its_unfinished_sentence() {
+        let long = long_paragraph();
+        let item = candidates(&format!(
+            "{long}\n\n- Trim the wick at six. Then fill\n  in the"
+        ));
+        assert_eq!(item, ["Trim the wick at six."]);
     }
 
     #[test]
