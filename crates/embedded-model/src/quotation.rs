@@ -27,9 +27,10 @@ fn without_marks(text: &str) -> String {
     let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('[') {
         let inner = &rest[at + 1..];
-        let behind = inner.trim_start_matches(|c: char| c.is_ascii_digit());
-        match behind.strip_prefix(']') {
-            Some(after) if behind.len() < inner.len() => {
+        // Numbers have no bracket among them, so only the nearest one can close them.
+        let end = inner.find(['[', ']']).unwrap_or(inner.len());
+        match inner[end..].strip_prefix(']') {
+            Some(after) if is_mark(&inner[..end]) => {
                 kept.push_str(rest[..at].trim_end());
                 rest = after;
             }
@@ -41,6 +42,23 @@ fn without_marks(text: &str) -> String {
     }
 
     kept + rest
+}
+
+/// Whether what is in brackets may pass for the numbers of chunks: `1`, `1, 2`, `chunk 1`.
+fn is_mark(inner: &str) -> bool {
+    let separates = |c: char| {
+        c.is_whitespace() || matches!(c, ',' | ';' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+    };
+    let mut parts = inner.split(separates).filter(|part| !part.is_empty());
+    let mut has_number = false;
+    let is_number = |part: &str| {
+        let part = part.trim_start_matches(['c', 'C', 'h', 'u', 'n', 'k']);
+        part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    parts.all(|part| {
+        has_number |= part.ends_with(|c: char| c.is_ascii_digit());
+        is_number(part)
+    }) && has_number
 }
 
 /// A sentence on one line, without marks, shortened.
@@ -63,5 +81,10 @@ mod tests {
     fn numbers_in_brackets_are_left_out() {
         assert_eq!(without_marks("a [1] b [x] c[23]."), "a b [x] c.");
         assert_eq!(without_marks("a [] [[4] [5 [6]"), "a [] [ [5");
+        assert_eq!(without_marks("a [1, 2] b [ 3;4 ] [chunk 5] [Chunk6]."), "a b.");
+        assert_eq!(without_marks("a [\u{200b}1] [1\u{a0}2] b"), "a b");
+        for kept in ["a [,] b", "[chunk] b", "a [2026-01-31]", "a [1.2]", "[v1]"] {
+            assert_eq!(without_marks(kept), kept);
+        }
     }
 }

@@ -52,7 +52,12 @@ impl BuiltIn {
             Self::Iban => return Finder::Numbers(numbers::ibans),
             Self::Card => return Finder::Numbers(numbers::cards),
             Self::Phone => concat!(
-                r"\+[0-9](?:[ \u{a0}\u{202f}().–‑-]{0,2}[0-9]){6,14}(?-u:\b)",
+                r"\+[0-9](?:[ \u{a0}\u{202f}\u{200b}-\u{200d}\u{2060}\u{feff}().–‑-]{0,3}[0-9]){6,14}(?-u:\b)",
+                // What is dialled in place of the plus sign; shorter ones may be numbers of items.
+                r"|\(?(?-u:\b)(?:00|011)[ \u{a0}\u{202f}.–‑-]?[1-9](?:[ \u{a0}\u{202f}\u{200b}-\u{200d}\u{2060}\u{feff}().–‑-]{0,3}[0-9]){8,14}(?-u:\b)",
+                // Five pairs, as in France.
+                r"|(?-u:\b)0[1-9](?:[ \u{a0}\u{202f}.–‑-][0-9]{2}){4}(?-u:\b)",
+                r"|(?-u:\b)8 ?\([0-9]{3}\) ?[0-9]{3}[ –‑-][0-9]{2}[ –‑-][0-9]{2}(?-u:\b)",
                 r"|\(?(?-u:\b)[0-9]{3}\)?[ \u{a0}\u{202f}.–‑-][0-9]{3}[ \u{a0}\u{202f}.–‑-][0-9]{4}(?-u:\b)",
                 // An area code with a leading zero has three digits or more: two could be a day.
                 r"|\(?(?-u:\b)0[0-9]{2,5}\)?[ \u{a0}\u{202f}/–‑-]{1,3}[0-9](?:[ \u{a0}\u{202f}–‑-]?[0-9]){4,8}(?-u:\b)",

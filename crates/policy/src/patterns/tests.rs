@@ -192,6 +192,32 @@ fn patterns_match_the_original_text_only() {
 }
 
 #[test]
+fn a_phone_number_may_be_written_as_it_is_dialled() {
+    for number in [
+        "0049 170 1234567",
+        "0049-170-1234567",
+        "0049 (170) 1234567",
+        "+49 170 - 1234567",
+        "+49\u{200b}1701234567",
+        "06 12 34 56 78",
+        "8 (495) 123-45-67",
+        "011 49 170 1234567",
+        "001 555 123 4567",
+    ] {
+        let text = format!("call {number} now");
+        assert_eq!(
+            redacted(&[BuiltIn::Phone], &[], &text),
+            "call [REDACTED] now",
+            "{number}"
+        );
+    }
+
+    for text in ["part 0012 of 0049", "00 12 34 56", "on 03 10 26", "+1 - 2 - 3"] {
+        assert_eq!(redacted(&[BuiltIn::Phone], &[], text), text);
+    }
+}
+
+#[test]
 fn a_phone_number_may_follow_the_full_stop_of_another() {
     let text = "call 030 1234567.030 1234568.0170 1234569, not 1.050 123456";
     assert_eq!(
