@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use memoir_text::sentences;
 
 use super::AnswerChunk;
+use super::answer_entry;
 use super::answer_section;
 use super::answer_sentences::{Asked, Found};
 use super::fitting::Fit;
@@ -54,6 +55,12 @@ const MIN_JUDGED: usize = 20;
 pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let asked = Asked::of(query);
     let (kind, question) = (asked.kind, &asked.terms);
+    let entry = answer_entry::named(query, kind, chunks);
+    if !entry.is_empty() {
+        let quotes = entry.iter().map(|(chunk_id, item)| quote(item, *chunk_id));
+        return listed(&quotes.collect::<Vec<_>>());
+    }
+
     if let Some(section) = answer_section::named(query, kind, chunks) {
         let quotes = section
             .items
@@ -64,10 +71,11 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
 
     let found = asked.sentences(chunks);
     let rarity = Rarity::of(found.iter().map(|f| &f.stems));
+    let any_named = found.iter().any(|f| f.subject.is_named());
     let mut scored: Vec<(f32, usize)> = found
         .iter()
-        .enumerate()
-        .map(|(at, f)| (score(&rarity, &asked, f), at))
+        .map(|f| f.subject.weight(any_named) * score(&rarity, &asked, f))
+        .zip(0..)
         .collect();
 
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));

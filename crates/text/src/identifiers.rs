@@ -69,6 +69,13 @@ impl Identifiers {
         self.0.is_empty()
     }
 
+    /// Their numbers and labels, in lower case.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let labels = self.0.iter().flat_map(|one| &one.labels);
+        let numbers = self.0.iter().map(|one| &one.number);
+        numbers.chain(labels).map(String::as_str)
+    }
+
     /// Whether all of them need their labels: `§ 12`, but not `RFC 9457`.
     #[must_use]
     pub fn need_labels(&self) -> bool {
@@ -345,6 +352,27 @@ mod tests {
         assert_eq!(entry, Naming::AsHeading as u32);
         let other = asked.score("- revert 1.54.1 fix.", "Changelog › 1.54.2 › Fixed");
         assert_eq!(other, Naming::Exactly as u32);
+    }
+
+    #[test]
+    fn what_has_only_the_parts_names_nothing() {
+        for (question, text) in [
+            (
+                "What changed in tokio 1.54.1?",
+                "Tokio changed 1 of 54 tasks, and 1 more changed in tokio 1.54.10.",
+            ),
+            (
+                "What is order #5678?",
+                "The order for 5,678 euros: an order.",
+            ),
+            (
+                "What does § 12 say?",
+                "Pay 12 euros a year, 12 visits, and 12 guests.",
+            ),
+            ("What does PEP 8 say?", "8 of the PEPs, v0.8 and PEP 80"),
+        ] {
+            assert_eq!(naming(question, text), Naming::Absent, "{question}: {text}");
+        }
     }
 
     #[test]
