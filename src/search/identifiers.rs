@@ -75,12 +75,23 @@ impl Search {
     ) -> Result<Vec<u32>, StoreError> {
         let best = hits.first().map_or(0.0, |hit| hit.score);
         let is_close = |hit: &&Hit| !asked.need_labels() || hit.score >= CLOSE * best;
-        let ids: Vec<i64> = hits.iter().filter(is_close).map(|hit| hit.owner.id).collect();
-        let chunks = self.inner.store.list_source_chunks(space, &ids, None).await?;
+        let ids: Vec<i64> = hits
+            .iter()
+            .filter(is_close)
+            .map(|hit| hit.owner.id)
+            .collect();
+        let chunks = self
+            .inner
+            .store
+            .list_source_chunks(space, &ids, None)
+            .await?;
         let asked = Arc::clone(asked);
         let scores: HashMap<i64, u32> = blocking(move || {
             let score = |chunk: &SourceChunk| asked.score(&chunk.text, &chunk.about());
-            chunks.iter().map(|chunk| (chunk.id, score(chunk))).collect()
+            chunks
+                .iter()
+                .map(|chunk| (chunk.id, score(chunk)))
+                .collect()
         })
         .await?;
 

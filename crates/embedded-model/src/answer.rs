@@ -8,7 +8,8 @@ use memoir_text::sentences;
 use super::AnswerChunk;
 use super::answer_entry;
 use super::answer_section;
-use super::answer_sentences::{Asked, Found};
+use super::answer_sentences::{Asked, Found, is_heading};
+use super::answer_subject::Subject;
 use super::fitting::Fit;
 use super::profile;
 use super::question::{self, Kind};
@@ -118,7 +119,8 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
             let wanted = sentence.fit < Fit::Full && next.fit > sentence.fit;
             let adds = || rarity.added(question, &sentence.stems, &next.stems) >= ADDS;
             let is_new = || !spoken.contains(&quoted_words(next.text));
-            next.chunk_id == sentence.chunk_id && (wanted || adds()) && is_new()
+            let is_same = next.chunk_id == sentence.chunk_id && next.subject != Subject::Other;
+            is_same && (wanted || adds()) && is_new()
         });
         match next.filter(|_| kind != Kind::List && sentence.before.is_none()) {
             Some(next) => {
@@ -246,7 +248,8 @@ fn score(rarity: &Rarity, asked: &Asked, found: &Found<'_>) -> f32 {
     };
 
     let words = found.text.split_whitespace().count();
-    let brief = if asked.kind == Kind::List || !found.text.is_ascii() {
+    let names_it = found.subject == Subject::Same && is_heading(found.text);
+    let brief = if asked.kind == Kind::List || !found.text.is_ascii() || names_it {
         1.0
     } else if is_title(found.text, words) {
         TITLE

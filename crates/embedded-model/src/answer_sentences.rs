@@ -47,11 +47,20 @@ pub struct Found<'a> {
 
 impl Asked {
     pub fn of(query: &str) -> Self {
+        let identifiers = Identifiers::of(query);
+        let mut terms = Terms::of(query);
+        // A version is compared as a whole: others have parts of it.
+        terms.stems.retain(|stem| !identifiers.have_part(stem));
+        if !identifiers.is_empty() && terms.stems.len() > 1 {
+            // Headings have the version and the date without this word.
+            terms.stems.remove(&rank::stem("released"));
+        }
+
         Self {
             kind: Kind::of(query),
-            terms: Terms::of(query),
+            terms,
             words: AskedWords::of(query),
-            identifiers: Identifiers::of(query),
+            identifiers,
             code: question::wants_code(query),
         }
     }

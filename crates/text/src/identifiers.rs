@@ -76,6 +76,20 @@ impl Identifiers {
         numbers.chain(labels).map(String::as_str)
     }
 
+    /// Whether a word is only a part of one of the versions: `54` or `1.54` of `1.54.1`.
+    #[must_use]
+    pub fn have_part(&self, word: &str) -> bool {
+        let begins = |number: &str| {
+            let rest = number.strip_prefix(word);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let mut versions = self.0.iter().filter(|one| one.dots > 0);
+        versions.any(|one| {
+            let number = one.number.as_str();
+            number != word && (begins(number) || number.split('.').any(|part| part == word))
+        })
+    }
+
     /// Whether all of them need their labels: `§ 12`, but not `RFC 9457`.
     #[must_use]
     pub fn need_labels(&self) -> bool {
@@ -342,6 +356,21 @@ mod tests {
             ("UTF-8", "written in utf8.", Naming::Exactly),
         ] {
             assert_eq!(naming(question, text), wanted, "{question}: {text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_versions_are_known() {
+        let asked = Identifiers::of("What changed between 1.53.0 and 1.54.1?");
+        for (word, is_part) in [
+            ("1", true),
+            ("54", true),
+            ("1.54", true),
+            ("1.54.1", false),
+            ("1.5", false),
+            ("tokio", false),
+        ] {
+            assert_eq!(asked.have_part(word), is_part, "{word}");
         }
     }
 
