@@ -60,8 +60,9 @@ async fn a_source_of_a_waiting_or_cancelled_ingestion_can_be_deleted() {
         .enumerate()
         {
             // Each time at the same path, hence with the same source.
-            let key = format!("waiting {place}");
+            let key = format!("waiting-{place}");
             let queued = keyed(&app, &key, "/v1/ingestions", &waiting_text(scope)).await;
+            assert_eq!(queued.status, 202, "{}", queued.text);
             let job = queued.json()["id"].as_str().unwrap().to_owned();
             let source = reached(&app, &job, "awaiting_helper").await;
             if is_cancelled {
