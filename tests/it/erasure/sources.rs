@@ -87,7 +87,7 @@ async fn check(noted: bool) {
         );
 
         // A new key asks again, and the other source is untouched.
-        let anew = keyed(&app, "asked anew", "/v1/queries", &question).await;
+        let anew = keyed(&app, "asked-anew", "/v1/queries", &question).await;
         assert!(!anew.text.contains(MARK));
         let path = format!("/v1/sources/{other}");
         assert_eq!(app.get(&path).await.status, 200);
