@@ -225,7 +225,7 @@ impl Store {
         );
 
         statement.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
-        statement.number(" AND k.id > ?", after);
+        statement.number(" AND k.closed_at IS NULL AND k.id > ?", after);
         statement.limit(" ORDER BY k.id", limit);
         self.retry("list_options_after", || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
@@ -252,8 +252,8 @@ impl Store {
         space: &Space,
         parents: &[i64],
     ) -> Result<Vec<CategoryOption>, StoreError> {
-        let sql =
-            "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??)";
+        let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??) \
+                   AND closed_at IS NULL";
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
             let rows = self.retry("list_options", || async {

@@ -1,4 +1,5 @@
-//! Rows of `categories`: the hierarchy of a space.
+//! Rows of `categories`: the hierarchy of a space. Closed categories are left out, unless a function
+//! says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -47,9 +48,12 @@ impl Store {
         id: i64,
     ) -> Result<Option<Category>, StoreError> {
         self.read_first("find_category", || {
-            select(self.dialect(), "WHERE space = ? AND id = ?")
-                .bind(space.as_str())
-                .bind(id)
+            select(
+                self.dialect(),
+                "WHERE space = ? AND id = ? AND closed_at IS NULL",
+            )
+            .bind(space.as_str())
+            .bind(id)
         })
         .await
     }
@@ -113,7 +117,8 @@ impl Store {
         space: &Space,
         as_of: Option<Timestamp>,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
+        let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? \
+                   AND closed_at IS NULL GROUP BY level";
         let until = as_of.map_or(i64::MAX, Timestamp::as_micros);
         let counts = self.read_all("count_categories", || {
             self.sql(sql).bind(space.as_str()).bind(until)
@@ -128,8 +133,8 @@ impl Store {
         limit: i64,
         most: usize,
     ) -> Result<Vec<(i64, i64)>, StoreError> {
-        let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? GROUP BY parent_key \
-                   HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
+        let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? AND closed_at IS NULL \
+                   GROUP BY parent_key HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
         self.read_all("list_full_parents", || {
             let query = self.sql(sql).bind(space.as_str()).bind(limit);
             query.bind(row_limit(most))
@@ -144,9 +149,12 @@ impl Tx {
         space: &Space,
         id: i64,
     ) -> Result<Option<Category>, StoreError> {
-        let query = select(self.dialect(), "WHERE space = ? AND id = ?")
-            .bind(space.as_str())
-            .bind(id);
+        let query = select(
+            self.dialect(),
+            "WHERE space = ? AND id = ? AND closed_at IS NULL",
+        )
+        .bind(space.as_str())
+        .bind(id);
         self.read_first(query).await
     }
 
@@ -240,12 +248,30 @@ impl Tx {
         space: &Space,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
         let query = self.sql(
-            "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? GROUP BY level",
+            "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND closed_at IS NULL GROUP BY level",
         );
         let rows = self.fetch_all(query.bind(space.as_str())).await?;
         rows.iter()
             .map(|row| Ok((row.try_get("level")?, row.try_get("categories")?)))
             .collect()
+    }
+
+    /// The names from level 1 to each of these categories.
+    pub async fn list_paths(
+        &mut self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, Vec<String>>, StoreError> {
+        let mut paths: HashMap<i64, Vec<String>> = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let query = select_paths(self.dialect(), space, some);
+            for row in self.fetch_all(query).await? {
+                let path = paths.entry(row.try_get("leaf")?).or_default();
+                path.push(row.try_get("name")?);
+            }
+        }
+
+        Ok(paths)
     }
 
     /// Creates categories with unused names; the caller holds the space's lock.
@@ -287,8 +313,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Makes leaves and their ancestors no younger than the chunks moved into them, so that a query
-    /// as of an earlier time finds every chunk. The caller holds the space's lock.
+    /// Makes leaves and their ancestors no younger than when chunks were moved into them, so that a
+    /// query as of that time finds every chunk. The caller holds the space's lock.
     pub async fn date_back(
         &mut self,
         space: &Space,
@@ -326,8 +352,9 @@ fn select(dialect: &Dialect, condition: &str) -> Statement {
 /// Unordered: with ORDER BY, SQLite would scan the whole space by id.
 fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Statement {
     let marks = vec!["?"; parents.len().max(1)].join(",");
-    let sql =
-        format!("SELECT {COLUMNS} FROM categories WHERE space = ? AND parent_key IN ({marks})");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM categories WHERE space = ? AND parent_key IN ({marks}) AND closed_at IS NULL"
+    );
     let mut query = dialect
         .assembled(&sql)
         .persistent(false)
@@ -384,7 +411,7 @@ fn select_page(
 ) -> Statement {
     // Children of one parent: ordered by level, SQLite would scan all categories of the space.
     let one_level = filter.parent_id.is_some();
-    let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ?");
+    let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ? AND closed_at IS NULL");
     for (wanted, condition) in [
         (filter.parent_id.is_some(), " AND parent_id = ?"),
         (filter.level.is_some(), " AND level = ?"),

@@ -243,6 +243,7 @@ async fn a_chunk_that_has_changed_in_the_meantime_does_not_move() {
                         from,
                         to,
                     },
+                    space.library.now(),
                 )
                 .await
                 .unwrap();
