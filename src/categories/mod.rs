@@ -1,5 +1,6 @@
 //! The hierarchy: lists, paths, chunks, and validated creation.
 
+pub mod care;
 mod level_room;
 pub mod options;
 pub mod samples;
@@ -83,6 +84,15 @@ pub enum CategoryError {
     /// 409: it is not empty.
     #[error("category {0} or its descendants contain chunks, possibly of earlier versions")]
     NotEmpty(i64),
+    /// 404.
+    #[error("there is no chunk {0} in this space")]
+    NoChunk(i64),
+    /// 404.
+    #[error("there is no change {0} of the hierarchy in this space")]
+    NoChange(i64),
+    /// 409: something contradicts the former state.
+    #[error("{0}")]
+    Conflicts(String),
     /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -363,49 +373,6 @@ impl Categories {
         Ok(store
             .list_category_changes(&call.space, category_id, before, limit)
             .await?)
-    }
-
-    /// Deletes a category with everything below it, if it has no chunks of any version.
-    ///
-    /// # Errors
-    /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], or the store's.
-    pub async fn remove(&self, call: &CallContext, id: i64) -> Result<(), CategoryError> {
-        self.store
-            .retry_as("remove_category", || async {
-                let mut tx = self.store.begin().await?;
-                // No transaction files a chunk there until it is deleted.
-                tx.lock_chunks(&call.space).await?;
-                tx.find_category(&call.space, id)
-                    .await?
-                    .ok_or(CategoryError::NotFound(id))?;
-                let mut levels = vec![vec![id]];
-
-                while let Some(last) = levels.last() {
-                    let below: Vec<i64> = tx
-                        .list_children(&call.space, last)
-                        .await?
-                        .iter()
-                        .map(|child| child.id)
-                        .collect();
-
-                    if below.is_empty() {
-                        break;
-                    }
-
-                    levels.push(below);
-                }
-
-                for some in levels.iter().rev() {
-                    if tx.has_chunks_in(&call.space, some).await? {
-                        return Err(CategoryError::NotEmpty(id));
-                    }
-                    tx.remove_categories(&call.space, some).await?;
-                }
-
-                tx.count_category_removal(&call.space).await?;
-                Ok(tx.commit().await?)
-            })
-            .await
     }
 
     async fn level_of(

@@ -1,14 +1,19 @@
 //! The hierarchy: lists, the whole tree, single categories and their chunks, and manual creation.
 
+mod care;
 mod changes;
 
+pub use care::{
+    __path_delete_category, __path_merge_category, __path_move_category, __path_undo_change,
+    delete_category, merge_category, move_category, undo_change,
+};
 pub use changes::{
     __path_list_category_changes, __path_rename_category, list_category_changes, rename_category,
 };
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -292,30 +297,6 @@ pub async fn get_category(
         path,
         path_ids,
     }))
-}
-
-/// Delete a category
-///
-/// Deletes the category and its descendants. Returns 409 if any of them contains a chunk, including
-/// chunks of earlier versions. The category also disappears from requests with an earlier `as_of`;
-/// receipts keep its name.
-#[utoipa::path(
-    delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
-    params(("id" = String, Path, description = "The category id.")),
-    responses(
-        (status = 204, description = "The category is deleted."),
-        (status = 409, response = crate::http::openapi::ProblemResponse),
-    )
-)]
-pub async fn delete_category(
-    caller: Caller,
-    State(categories): State<Categories>,
-    PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
-    categories
-        .remove(&caller.call, number(&id, "category")?)
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// List the chunks of a leaf

@@ -1,0 +1,1 @@
+//! What `as_of` shows: the hierarchy of that time.
