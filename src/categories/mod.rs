@@ -184,25 +184,26 @@ impl Categories {
         id: i64,
         as_of: Option<Timestamp>,
     ) -> Result<Category, CategoryError> {
-        let found = self.store.find_category(&call.space, id).await?;
-        let there = |category: &Category| as_of.is_none_or(|moment| category.created_at <= moment);
-        let mut category = found.filter(there).ok_or(CategoryError::NotFound(id))?;
+        let found = self.store.find_category(&call.space, id, as_of).await?;
+        let mut category = found.ok_or(CategoryError::NotFound(id))?;
         self.count_as_of(call, std::iter::once(&mut category), as_of)
             .await?;
 
         Ok(category)
     }
 
-    /// The paths to categories.
+    /// The paths to categories, now or at a time.
     pub async fn paths(
         &self,
         call: &CallContext,
         ids: &[i64],
+        as_of: Option<Timestamp>,
     ) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
-        Ok(self.store.find_category_paths(&call.space, ids).await?)
+        let store = &self.store;
+        Ok(store.find_category_paths(&call.space, ids, as_of).await?)
     }
 
-    /// Adds the paths of their categories to chunks.
+    /// Adds the paths of their categories to chunks, now or at a time.
     ///
     /// # Errors
     /// The store's.
@@ -210,13 +211,14 @@ impl Categories {
         &self,
         call: &CallContext,
         chunks: &mut [Chunk],
+        as_of: Option<Timestamp>,
     ) -> Result<(), CategoryError> {
         let leaves: BTreeSet<i64> = chunks
             .iter()
             .filter_map(|chunk| chunk.category_id)
             .collect();
         let leaves: Vec<i64> = leaves.into_iter().collect();
-        let paths = self.paths(call, &leaves).await?;
+        let paths = self.paths(call, &leaves, as_of).await?;
         for chunk in chunks {
             if let Some(path) = chunk.category_id.and_then(|id| paths.get(&id)) {
                 chunk.category_path = path.iter().map(|(_, name)| name.clone()).collect();
@@ -238,14 +240,8 @@ impl Categories {
         after: Option<ChunkPlace>,
         limit: usize,
     ) -> Result<Vec<Chunk>, CategoryError> {
-        let category = self.store.find_category(&call.space, id).await?;
-        let there = |category: &Category| {
-            scope
-                .as_of
-                .is_none_or(|moment| category.created_at <= moment)
-        };
-
-        let category = category.filter(there).ok_or(CategoryError::NotFound(id))?;
+        let category = self.store.find_category(&call.space, id, scope.as_of);
+        let category = category.await?.ok_or(CategoryError::NotFound(id))?;
         let depth = self.taxonomy.depth();
         if category.level != depth {
             return Err(CategoryError::NotALeaf {
@@ -255,10 +251,15 @@ impl Categories {
             });
         }
 
-        Ok(self
+        let mut chunks = self
             .store
             .list_category_chunks(&call.space, id, scope, after, limit)
-            .await?)
+            .await?;
+        for chunk in &mut chunks {
+            // It may have moved since then.
+            chunk.category_id = Some(id);
+        }
+        Ok(chunks)
     }
 
     /// A chunk, with its path.

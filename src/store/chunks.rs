@@ -118,7 +118,7 @@ impl Store {
             space.as_str(),
         );
 
-        statement.number(" AND c.category_id = ?", category_id);
+        statement.in_leaf(category_id, scope.as_of);
         if !scope.latest {
             statement.push(OF_WHOLE);
         }

@@ -78,6 +78,7 @@ mod sources;
 mod space;
 mod spaces;
 mod text_uses;
+mod then;
 mod threads;
 mod transaction;
 mod usage;

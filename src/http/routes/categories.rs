@@ -96,7 +96,8 @@ list_query! {
         parent_id: Option<i64>,
         /// Only categories on this level; 1 is the highest.
         level: Option<i64>,
-        /// Shows the hierarchy as it was at this time, with the source versions that were current then.
+        /// Shows the hierarchy as it was at this time, with the source versions that were current then. Names, moves
+        /// and merges from before the upgrade to this feature are shown as they were at the upgrade.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -105,7 +106,8 @@ list_query! {
 list_query! {
     /// Pagination of the hierarchy.
     TreeQuery {
-        /// Shows the hierarchy as it was at this time, with the source versions that were current then.
+        /// Shows the hierarchy as it was at this time, with the source versions that were current then. Names, moves
+        /// and merges from before the upgrade to this feature are shown as they were at the upgrade.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -117,7 +119,7 @@ list_query! {
         /// `latest`: chunks of the current versions only; `all`: chunks of earlier versions too.
         #[param(inline)]
         version_scope: Option<VersionScopeName>,
-        /// Returns chunks of the source versions that were current at this time.
+        /// Returns the chunks that were in the leaf at this time, of the source versions that were current then.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -220,7 +222,7 @@ async fn full_parents(
         .map(|(id, _)| *id)
         .filter(|id| *id != 0)
         .collect();
-    let mut paths = categories.paths(call, &ids).await?;
+    let mut paths = categories.paths(call, &ids, None).await?;
     let limit = categories.taxonomy().limit(1);
 
     let parent = |(id, categories)| FullParentResponse {
@@ -286,7 +288,7 @@ pub async fn get_category(
         .find(&caller.call, number(&id, "category")?, query.as_of)
         .await?;
     let path = categories
-        .paths(&caller.call, &[category.id])
+        .paths(&caller.call, &[category.id], query.as_of)
         .await?
         .remove(&category.id)
         .unwrap_or_default();
@@ -328,5 +330,5 @@ pub async fn list_category_chunks(
         .await?;
     let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
 
-    chunks::page_of(&categories, &caller.call, &page, found, key).await
+    chunks::page_of((&categories, query.as_of), &caller.call, &page, found, key).await
 }

@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::base::clock::Timestamp;
 use crate::categories::Categories;
 use crate::categories::care::CareOrder;
 use crate::http::auth::Caller;
@@ -19,16 +20,17 @@ list_response! {
     ChunkListResponse of Chunk
 }
 
-/// Builds a page from a list that was read one item longer than the page.
+/// Builds a page from a list that was read one item longer than the page; the paths are those of now or
+/// of a time.
 pub async fn page_of<K: Serialize>(
-    categories: &Categories,
+    (categories, as_of): (&Categories, Option<Timestamp>),
     call: &CallContext,
     page: &Page,
     found: Vec<Chunk>,
     key: impl Fn(&Chunk) -> K,
 ) -> Result<Json<ChunkListResponse>, ApiError> {
     let (mut items, next_cursor) = page.cut(found, key);
-    categories.add_paths(call, &mut items).await?;
+    categories.add_paths(call, &mut items, as_of).await?;
     Ok(Json(ChunkListResponse { items, next_cursor }))
 }
 
@@ -66,7 +68,7 @@ async fn found(
     let mut chunk = found
         .ok_or_else(|| ApiError::not_found(format!("there is no chunk {number} in this space")))?;
     categories
-        .add_paths(call, std::slice::from_mut(&mut chunk))
+        .add_paths(call, std::slice::from_mut(&mut chunk), None)
         .await?;
     Ok(Json(chunk))
 }

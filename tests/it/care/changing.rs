@@ -125,10 +125,7 @@ async fn a_moved_category_keeps_its_level_and_its_chunks() {
             (tax, 999_999, 404, "not_found"),
             (999_999, home, 404, "not_found"),
         ] {
-            garden
-                .shift(id, parent)
-                .await
-                .assert_problem(status, code);
+            garden.shift(id, parent).await.assert_problem(status, code);
         }
 
         let two = garden.id("Boiler two").await;

@@ -138,7 +138,12 @@ async fn ingestions_and_care_do_not_disturb_each_other() {
             .iter()
             .map(|root| root["chunk_count"].as_i64().unwrap())
             .sum();
-        assert_eq!(all, 5 + 3 * 4 * 3, "{engine:?}: {:?}", garden.paths("").await);
+        assert_eq!(
+            all,
+            5 + 3 * 4 * 3,
+            "{engine:?}: {:?}",
+            garden.paths("").await
+        );
     }
 }
 
@@ -152,16 +157,32 @@ async fn tend(garden: &Garden, round: usize) {
     let (roots, leaves) = (of_level(1), of_level(2));
     let pick = |from: &[i64], place: usize| from[place % from.len()];
     let reply = match round % 4 {
-        0 => garden.merge(pick(&leaves, round), pick(&leaves, round + 1)).await,
-        1 => garden.shift(pick(&leaves, round), pick(&roots, round)).await,
+        0 => {
+            garden
+                .merge(pick(&leaves, round), pick(&leaves, round + 1))
+                .await
+        }
+        1 => {
+            garden
+                .shift(pick(&leaves, round), pick(&roots, round))
+                .await
+        }
         2 => garden.merge(pick(&roots, 0), pick(&roots, 1)).await,
-        _ => garden.rename(pick(&leaves, round), &format!("N{round}")).await,
+        _ => {
+            garden
+                .rename(pick(&leaves, round), &format!("N{round}"))
+                .await
+        }
     };
     assert!(reply.status.as_u16() < 500, "{}", reply.text);
     if round % 2 == 1
         && let Some(change) = garden.changes().await.first()
     {
         let reply = garden.undo(change["id"].as_i64().unwrap()).await;
-        assert!([200, 409].contains(&reply.status.as_u16()), "{}", reply.text);
+        assert!(
+            [200, 409].contains(&reply.status.as_u16()),
+            "{}",
+            reply.text
+        );
     }
 }

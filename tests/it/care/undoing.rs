@@ -84,12 +84,11 @@ async fn changes_undone_in_reverse_order_give_back_the_same_tree() {
 /// The leaf of each chunk.
 async fn filed(garden: &Garden) -> Vec<(i64, i64)> {
     let mut connection = garden.ingest.app.database.connect().await;
-    let rows = sqlx::query(
-        "SELECT id, category_id FROM chunks WHERE profile = 'taxonomy' ORDER BY id",
-    )
-    .fetch_all(&mut connection)
-    .await
-    .unwrap();
+    let rows =
+        sqlx::query("SELECT id, category_id FROM chunks WHERE profile = 'taxonomy' ORDER BY id")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
     rows.iter()
         .map(|row| (sqlx::Row::get(row, 0), sqlx::Row::get(row, 1)))
         .collect()
@@ -166,7 +165,11 @@ async fn an_erasure_deletes_closed_categories_and_placements() {
         let job = garden.plant("/a.md", &paths).await;
         garden.plant("/b.md", &["Home/Roof"]).await;
         let (home, roof) = (garden.id("Home").await, garden.id("Roof").await);
-        assert_done(&garden.merge(garden.id("Zanzibar boilers").await, roof).await);
+        assert_done(
+            &garden
+                .merge(garden.id("Zanzibar boilers").await, roof)
+                .await,
+        );
         assert_done(&garden.merge(garden.id("Zanzibar").await, home).await);
         let trade = garden.id("Trade").await;
         assert_done(&garden.rename(trade, "Zanzibar spices").await);
