@@ -12,6 +12,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   memoir categories merge 5 9 --dry-run      what would change if 9 took the place of 5
   memoir categories merge 5 9
+  memoir categories split 7 --dry-run        how a large leaf would be split
+  memoir categories review                   what somebody should look at
   memoir categories move 5 2                 below another parent
   memoir categories move-chunk 49 9          files a chunk in another leaf, where it stays
   memoir categories rename 5 Heating
@@ -53,6 +55,20 @@ enum Action {
         /// Only say what would change
         #[arg(long)]
         dry_run: bool,
+    },
+    /// Split a leaf that has too many chunks
+    Split {
+        #[arg(value_name = "LEAF")]
+        id: i64,
+        /// Only say what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// List what somebody should look at, with the request that applies each proposal
+    Review {
+        /// Print the proposals as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// File a chunk in another leaf
     MoveChunk {
@@ -116,6 +132,19 @@ async fn act(client: &Client, action: &Action) -> anyhow::Result<()> {
             let body = json!({"parent_id": parent, "dry_run": dry_run});
             let path = format!("/v1/categories/{id}/move");
             print(&outcome(&client.post(&path, &body).await?));
+        }
+        Action::Split { id, dry_run } => {
+            let body = json!({"dry_run": dry_run});
+            let path = format!("/v1/categories/{id}/split");
+            print(&outcome(&client.post(&path, &body).await?));
+        }
+        Action::Review { json } => {
+            let found = client.get("/v1/categories/review").await?;
+            print(&if *json {
+                pretty(&found)
+            } else {
+                review(&found)
+            });
         }
         Action::MoveChunk { id, leaf } => {
             let body = json!({"category_id": leaf});
@@ -209,8 +238,28 @@ fn outcome(outcome: &Value) -> String {
     shown
 }
 
+/// The proposals, each with its evidence.
+fn review(found: &Value) -> String {
+    let items = found["items"].as_array().into_iter().flatten();
+    let item = |item: &Value| {
+        let (path, apply) = (names(&item["path"]), &item["apply"]);
+        let (method, call) = (text(apply, "method"), text(apply, "path"));
+        let body = match &apply["body"] {
+            Value::Null => String::new(),
+            body => format!(" {body}"),
+        };
+        let (kind, evidence) = (text(item, "kind"), text(item, "evidence"));
+        format!("{kind}: {path}\n  {evidence}\n  {method} {call}{body}\n")
+    };
+    items.map(item).collect()
+}
+
 fn path(chunk: &Value) -> String {
-    let names = chunk["category_path"].as_array().into_iter().flatten();
+    names(&chunk["category_path"])
+}
+
+fn names(path: &Value) -> String {
+    let names = path.as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();
     names.join(" / ")
 }

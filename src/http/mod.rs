@@ -118,6 +118,8 @@ fn api() -> OpenApiRouter<AppState> {
         ))
         .routes(routes!(categories::merge_category))
         .routes(routes!(categories::move_category))
+        .routes(routes!(categories::split_category))
+        .routes(routes!(categories::review_categories))
         .routes(routes!(categories::list_category_changes))
         .routes(routes!(categories::undo_change))
         .routes(routes!(categories::list_category_chunks))

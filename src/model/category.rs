@@ -118,6 +118,8 @@ pub enum ChangeKind {
     /// Another category takes its place.
     Merge,
     Remove,
+    /// Some of its chunks get leaves of their own.
+    Split,
     /// A chunk is filed elsewhere.
     MoveChunk,
 }
@@ -131,12 +133,12 @@ pub struct ChangeSide {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named_by: Option<NamedBy>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub states: Vec<PlaceOfCategory>,
+    pub states: Vec<CategoryPosition>,
 }
 
 /// Where a category was, before or after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlaceOfCategory {
+pub struct CategoryPosition {
     pub id: i64,
     /// 0 on level 1.
     pub parent_id: i64,
@@ -144,7 +146,7 @@ pub struct PlaceOfCategory {
     pub merged_into: Option<i64>,
 }
 
-impl From<&CategoryState> for PlaceOfCategory {
+impl From<&CategoryState> for CategoryPosition {
     fn from(state: &CategoryState) -> Self {
         Self {
             id: state.id,
@@ -195,13 +197,13 @@ pub struct CategoryChange {
     pub id: i64,
     /// The category, which may have been deleted since. Of `move_chunk`: the leaf where the chunk went.
     pub category_id: i64,
-    /// `rename`, `move`, `merge`, `remove` or `move_chunk`.
+    /// `rename`, `move`, `merge`, `remove`, `split` or `move_chunk`.
     pub kind: String,
     /// The former name; of other kinds, the present name of `from_id`. Empty if that was deleted.
     pub from: String,
     /// The new name; of other kinds, the present name of `to_id`.
     pub to: String,
-    /// `move`: the former parent; `merge` and `remove`: the closed category; `move_chunk`: the former leaf.
+    /// `move`: the former parent; `merge` and `remove`: the closed category; `split`: the leaf; `move_chunk`: the former leaf.
     /// Null for level 1, and for a rename.
     pub from_id: Option<i64>,
     /// `move`: the new parent; `merge` and `remove`: the category that took its place, if any;

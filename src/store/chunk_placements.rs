@@ -15,18 +15,28 @@ pub(super) const STILL: i64 = i64::MAX;
 
 /// Which chunks to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChunkSet {
+pub enum ChunkSet<'c> {
     /// Those of a leaf, of all versions.
     Leaf(i64),
-    One(i64),
+    /// These: not so many that a statement cannot list them.
+    These(&'c [i64]),
 }
 
-impl ChunkSet {
-    /// The column of `chunks` or of `chunk_placements` that selects them, and its value.
-    fn condition(self, chunk_column: &'static str) -> (&'static str, i64) {
+impl ChunkSet<'_> {
+    /// The condition that selects them from `chunks` or from `chunk_placements`, where `id` is the
+    /// column with the chunk.
+    fn condition(self, id: &str) -> String {
         match self {
-            Self::Leaf(id) => ("category_id", id),
-            Self::One(id) => (chunk_column, id),
+            Self::Leaf(_) => "category_id = ?".to_owned(),
+            Self::These(ids) => format!("{id} IN ({})", vec!["?"; ids.len().max(1)].join(",")),
+        }
+    }
+
+    /// The values of the condition.
+    fn values(&self) -> &[i64] {
+        match self {
+            Self::Leaf(id) => std::slice::from_ref(id),
+            Self::These(ids) => ids,
         }
     }
 }
@@ -48,6 +58,8 @@ pub struct ReturnedChunks {
     pub count: i64,
     /// By leaf: those of current versions that it gets, or loses.
     pub counts: BTreeMap<i64, i64>,
+    /// The leaves to which chunks return.
+    pub leaves: Vec<i64>,
 }
 
 impl Tx {
@@ -56,7 +68,7 @@ impl Tx {
     pub async fn place_chunks(
         &mut self,
         space: &Space,
-        chunks: ChunkSet,
+        chunks: ChunkSet<'_>,
         new: NewPlacement,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
@@ -66,52 +78,57 @@ impl Tx {
         let last = self.read_value::<i64>(last).await?.unwrap_or(0);
         self.add_placements(space, chunks, new, now).await?;
 
-        let (column, id) = chunks.condition("chunk_id");
+        let condition = chunks.condition("chunk_id");
         let end = format!(
             "UPDATE chunk_placements SET until_at = CASE WHEN from_at > ? THEN from_at ELSE ? END \
-             WHERE space = ? AND {column} = ? AND until_at = {STILL} AND id <= ?"
+             WHERE space = ? AND id <= ? AND until_at = {STILL} AND {condition}"
         );
         let end = self
             .composed(&end)
             .bind(now.as_micros())
             .bind(now.as_micros())
             .bind(space.as_str())
-            .bind(id)
-            .bind(last);
+            .bind(last)
+            .bind_all(chunks.values().iter().copied());
         self.execute(end).await?;
 
-        let (column, id) = chunks.condition("id");
-        let update = format!("UPDATE chunks SET category_id = ? WHERE space = ? AND {column} = ?");
+        let condition = chunks.condition("id");
+        let update = format!("UPDATE chunks SET category_id = ? WHERE space = ? AND {condition}");
         let update = self.composed(&update).bind(new.to).bind(space.as_str());
-        self.execute(update.bind(id)).await
+        self.execute(update.bind_all(chunks.values().iter().copied()))
+            .await
     }
 
     /// Adds the placements of chunks that have never moved.
     async fn begin_placements(
         &mut self,
         space: &Space,
-        chunks: ChunkSet,
+        chunks: ChunkSet<'_>,
     ) -> Result<(), StoreError> {
-        let (column, id) = chunks.condition("id");
+        let condition = chunks
+            .condition("c.id")
+            .replace("category_id", "c.category_id");
         let insert = format!(
             "INSERT INTO chunk_placements (space, source_id, chunk_id, category_id, from_at, until_at, placed_by, pinned) \
              SELECT c.space, c.source_id, c.id, c.category_id, c.created_at, {STILL}, '{}', 0 FROM chunks c \
-             WHERE c.space = ? AND c.{column} = ? AND c.category_id IS NOT NULL AND NOT EXISTS (SELECT 1 \
+             WHERE c.space = ? AND {condition} AND c.category_id IS NOT NULL AND NOT EXISTS (SELECT 1 \
              FROM chunk_placements p WHERE p.space = c.space AND p.chunk_id = c.id AND p.until_at = {STILL})",
             NamedBy::Model.into_str()
         );
-        let insert = self.composed(&insert).bind(space.as_str()).bind(id);
-        self.execute(insert).await.map(|_| ())
+        let insert = self.composed(&insert).bind(space.as_str());
+        self.execute(insert.bind_all(chunks.values().iter().copied()))
+            .await
+            .map(|_| ())
     }
 
     async fn add_placements(
         &mut self,
         space: &Space,
-        chunks: ChunkSet,
+        chunks: ChunkSet<'_>,
         new: NewPlacement,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let (column, id) = chunks.condition("chunk_id");
+        let condition = chunks.condition("chunk_id");
         let pinned = match new.pinned {
             Some(true) => "1",
             Some(false) => "0",
@@ -121,7 +138,7 @@ impl Tx {
             "INSERT INTO chunk_placements (space, source_id, chunk_id, category_id, from_at, until_at, placed_by, pinned, \
              change_id, previous_id) SELECT p.space, p.source_id, p.chunk_id, ?, CASE WHEN p.from_at > ? THEN p.from_at \
              ELSE ? END, {STILL}, ?, {pinned}, ?, p.id FROM chunk_placements p \
-             WHERE p.space = ? AND p.{column} = ? AND p.until_at = {STILL}"
+             WHERE p.space = ? AND {condition} AND p.until_at = {STILL}"
         );
         let insert = self
             .composed(&insert)
@@ -131,7 +148,7 @@ impl Tx {
             .bind(new.by.into_str())
             .bind(new.change_id)
             .bind(space.as_str())
-            .bind(id);
+            .bind_all(chunks.values().iter().copied());
         self.execute(insert).await.map(|_| ())
     }
 
@@ -153,6 +170,7 @@ impl Tx {
             by_leaf.entry(to).or_default().push(chunk_id);
         }
 
+        returned.leaves = by_leaf.keys().copied().collect();
         self.return_placements(space, change_id, now).await?;
         for (leaf, chunks) in by_leaf {
             for some in chunks.chunks(AT_ONCE) {
@@ -217,6 +235,35 @@ impl Tx {
             .bind(space.as_str())
             .bind(change_id);
         self.execute(end).await.map(|_| ())
+    }
+
+    /// Which of these chunks are in a leaf where no person has put them, and whether each is of a current
+    /// version.
+    pub async fn list_movable(
+        &mut self,
+        space: &Space,
+        leaf: i64,
+        ids: &[i64],
+    ) -> Result<Vec<(i64, bool)>, StoreError> {
+        let mut found = Vec::new();
+        for some in ids.chunks(AT_ONCE) {
+            let sql = format!(
+                "SELECT c.id, CASE WHEN s.id IS NULL THEN 0 ELSE 1 END AS is_current FROM chunks c \
+                 LEFT JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id \
+                 WHERE COALESCE(c.space, '') = ? AND c.category_id = ? AND NOT EXISTS (SELECT 1 FROM chunk_placements p \
+                 WHERE p.space = c.space AND p.chunk_id = c.id AND p.until_at = {STILL} AND p.pinned = 1) \
+                 AND c.id IN ({}) ORDER BY c.id",
+                vec!["?"; some.len()].join(",")
+            );
+            let query = self.composed(&sql).persistent(false);
+            let query = query.bind(space.as_str()).bind(leaf);
+            found.extend(
+                self.read_all::<(i64, bool)>(query.bind_all(some.iter().copied()))
+                    .await?,
+            );
+        }
+
+        Ok(found)
     }
 
     /// Whether a person chose the category of a chunk.

@@ -317,8 +317,9 @@ impl Tx {
             pinned: None,
             change_id: None,
         };
-        let chunk = ChunkSet::One(chunk_move.chunk_id);
-        self.place_chunks(space, chunk, new, now).await?;
+        let chunk = [chunk_move.chunk_id];
+        self.place_chunks(space, ChunkSet::These(&chunk), new, now)
+            .await?;
         Ok(true)
     }
 

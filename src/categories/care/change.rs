@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 use super::{Care, CareOutcome, CategoryEffect};
 use crate::categories::CategoryError;
 use crate::config::taxonomy::LimitScope;
-use crate::model::category::{CategoryState, ChangeKind, ChangeSide, NamedBy, NewChange};
+use crate::model::category::{
+    CategoryPosition, CategoryState, ChangeKind, ChangeSide, NamedBy, NewCategory, NewChange,
+};
 use crate::store::{ChunkSet, NewPlacement};
+
+/// Chunks per statement.
+const AT_ONCE: usize = 500;
 
 pub(super) struct Change<'a, 'c> {
     pub care: &'a mut Care<'c>,
@@ -127,14 +132,57 @@ impl<'a, 'c> Change<'a, 'c> {
         (from, to): (i64, i64),
         is_current: bool,
     ) -> Result<(), CategoryError> {
-        self.place(ChunkSet::One(chunk_id), to, Some(true)).await?;
+        self.place(ChunkSet::These(&[chunk_id]), to, Some(true))
+            .await?;
         let count = i64::from(is_current);
         self.count(&[(from, -count), (to, count)]).await
     }
 
+    /// Moves chunks from one leaf to another; each with whether it is of a current version.
+    pub async fn move_some(
+        &mut self,
+        chunks: &[(i64, bool)],
+        (from, to): (i64, i64),
+    ) -> Result<(), CategoryError> {
+        let ids: Vec<i64> = chunks.iter().map(|(id, _)| *id).collect();
+        for some in ids.chunks(AT_ONCE) {
+            self.place(ChunkSet::These(some), to, None).await?;
+        }
+
+        let count: i64 = chunks.iter().map(|(_, current)| i64::from(*current)).sum();
+        self.count(&[(from, -count), (to, count)]).await
+    }
+
+    /// Creates a category, which closes again in favour of `from` when the change is undone; returns its
+    /// number.
+    pub async fn create(&mut self, new: &NewCategory, from: i64) -> Result<i64, CategoryError> {
+        let call = self.care.call;
+        let tx = &mut *self.care.tx;
+        tx.add_categories(&call.space, std::slice::from_ref(new), call.now)
+            .await?;
+        let slot = (new.parent_id.unwrap_or(0), new.name.as_str());
+        let made = tx.find_namesake(&call.space, slot, 0).await?;
+        let made = self.care.find(made.unwrap_or(0)).await?;
+
+        let after = CategoryPosition::from(&made);
+        self.before.states.push(CategoryPosition {
+            is_closed: true,
+            merged_into: Some(from),
+            ..after.clone()
+        });
+        self.after.states.push(after);
+        self.effects.push(CategoryEffect {
+            id: made.id,
+            name: made.name,
+            effect: "created".to_owned(),
+            into_id: new.parent_id,
+        });
+        Ok(made.id)
+    }
+
     async fn place(
         &mut self,
-        chunks: ChunkSet,
+        chunks: ChunkSet<'_>,
         to: i64,
         pinned: Option<bool>,
     ) -> Result<(), CategoryError> {

@@ -7,11 +7,16 @@
 //! their place, so that a text that was classified meanwhile is still filed there.
 
 mod change;
+mod grouping;
 mod merge;
 mod move_category;
 mod move_chunk;
 mod remove;
+mod review;
+mod split;
 mod undo;
+
+pub use review::{ReviewCall, ReviewItem};
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -20,10 +25,11 @@ use super::{Categories, CategoryError, Taxonomy};
 use crate::model::call::CallContext;
 use crate::model::category::{CategoryChange, CategoryState};
 use crate::store::Tx;
+use split::SplitPart;
 
 /// What to do with the hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CareOrder {
+pub enum CareOrder<'o> {
     /// Files a chunk in another leaf.
     MoveChunk { id: i64, leaf: i64 },
     /// Another category of the same level takes the place of this one.
@@ -32,6 +38,8 @@ pub enum CareOrder {
     Move { id: i64, parent_id: i64 },
     /// Closes a category; `into` gets what is below it.
     Remove { id: i64, into: Option<i64> },
+    /// Gives some chunks of a leaf leaves of their own.
+    Split { id: i64, parts: &'o [SplitPart] },
     /// Undoes a change.
     Undo { change: i64 },
 }
@@ -59,8 +67,8 @@ pub struct CareOutcome {
 pub struct CategoryEffect {
     pub id: i64,
     pub name: String,
-    /// `moved`: it gets another parent; `merged`: another category takes its place; `removed`; or `reopened`
-    /// and `renamed` when a change is undone.
+    /// `moved`: it gets another parent; `merged`: another category takes its place; `removed`; `created`;
+    /// or `reopened` and `renamed` when a change is undone.
     pub effect: String,
     /// The new parent, or the category that takes its place.
     pub into_id: Option<i64>,
@@ -81,7 +89,7 @@ impl Categories {
     pub async fn care(
         &self,
         call: &CallContext,
-        order: CareOrder,
+        order: CareOrder<'_>,
         dry_run: bool,
     ) -> Result<CareOutcome, CategoryError> {
         self.store
@@ -102,10 +110,11 @@ impl Categories {
                         move_category::move_category(&mut care, id, parent_id).await
                     }
                     CareOrder::Remove { id, into } => remove::remove(&mut care, id, into).await,
+                    CareOrder::Split { id, parts } => split::split(&mut care, id, parts).await,
                     CareOrder::Undo { change } => undo::undo(&mut care, change).await,
                 }?;
 
-                if dry_run {
+                if dry_run || outcome.change.is_none() {
                     return Ok(CareOutcome {
                         dry_run,
                         change: None,

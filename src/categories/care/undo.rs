@@ -3,7 +3,7 @@
 
 use super::{Care, CareOutcome, CategoryEffect};
 use crate::categories::CategoryError;
-use crate::model::category::{CategoryState, ChangeKind, NamedBy, PlaceOfCategory, StoredChange};
+use crate::model::category::{CategoryPosition, CategoryState, ChangeKind, NamedBy, StoredChange};
 
 /// # Errors
 /// [`CategoryError::NoChange`], [`CategoryError::Conflicts`], or the store's.
@@ -58,11 +58,11 @@ async fn take_back_name(
 async fn take_back(
     care: &mut Care<'_>,
     id: i64,
-    before: &PlaceOfCategory,
-    after: &PlaceOfCategory,
+    before: &CategoryPosition,
+    after: &CategoryPosition,
 ) -> Result<CategoryEffect, CategoryError> {
     let present = unchanged(care, id, after.id, |state| {
-        PlaceOfCategory::from(state) == *after
+        CategoryPosition::from(state) == *after
     })
     .await?;
     let former = CategoryState {
@@ -80,10 +80,10 @@ async fn take_back(
         care.tx.add_chunk_counts(space, &counts.into()).await?;
     }
 
-    let done = if present.is_closed {
-        "reopened"
-    } else {
-        "moved"
+    let done = match (present.is_closed, former.is_closed) {
+        (true, _) => "reopened",
+        (false, true) => "removed",
+        (false, false) => "moved",
     };
     Ok(effect(&former, done))
 }
@@ -147,11 +147,18 @@ async fn return_chunks(care: &mut Care<'_>, change: &StoredChange) -> Result<i64
         return Err(conflict(change.id, &cause));
     }
 
-    let leaves: Vec<i64> = returned.counts.keys().copied().collect();
-    let states = care.tx.list_states(space, &leaves).await?;
+    let states = care.tx.list_states(space, &returned.leaves).await?;
     if let Some(closed) = states.values().find(|state| state.is_closed) {
         let cause = format!("category {}, where chunks were, is gone", closed.id);
         return Err(conflict(change.id, &cause));
+    }
+
+    // A leaf that the change had created is closed again.
+    for closed in change.before.states.iter().filter(|state| state.is_closed) {
+        if care.tx.has_chunks_in(space, &[closed.id]).await? {
+            let cause = format!("other chunks were filed in category {} since", closed.id);
+            return Err(conflict(change.id, &cause));
+        }
     }
 
     care.tx.add_chunk_counts(space, &returned.counts).await?;

@@ -4,8 +4,9 @@ mod care;
 mod changes;
 
 pub use care::{
-    __path_delete_category, __path_merge_category, __path_move_category, __path_undo_change,
-    delete_category, merge_category, move_category, undo_change,
+    __path_delete_category, __path_merge_category, __path_move_category, __path_review_categories,
+    __path_split_category, __path_undo_change, delete_category, merge_category, move_category,
+    review_categories, split_category, undo_change,
 };
 pub use changes::{
     __path_list_category_changes, __path_rename_category, list_category_changes, rename_category,

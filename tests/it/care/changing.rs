@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Garden, assert_done};
+use super::{Setup, assert_done};
 use crate::support::app::send;
 use crate::support::database::TestDatabase;
 
@@ -11,23 +11,23 @@ use crate::support::database::TestDatabase;
 async fn a_merged_leaf_gives_its_chunks_to_the_other() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let garden = Garden::on(database).await;
-        garden
-            .plant("/a.md", &["Home/Boiler", "Home/Boilers", "Work/Tax"])
+        let setup = Setup::on(database).await;
+        setup
+            .ingest_file("/a.md", &["Home/Boiler", "Home/Boilers", "Work/Tax"])
             .await;
         // An earlier version, whose chunks move as well.
-        garden.plant("/b.md", &["Home/Boiler"]).await;
-        garden.plant("/b.md", &["Work/Tax"]).await;
-        let (from, into) = (garden.id("Boiler").await, garden.id("Boilers").await);
+        setup.ingest_file("/b.md", &["Home/Boiler"]).await;
+        setup.ingest_file("/b.md", &["Work/Tax"]).await;
+        let (from, into) = (setup.id("Boiler").await, setup.id("Boilers").await);
 
-        let before = garden.tree().await;
+        let before = setup.tree().await;
         let body = json!({"into": into, "dry_run": true});
         let path = format!("/v1/categories/{from}/merge");
-        let would = assert_done(&garden.post(&path, &body).await);
-        assert_eq!(garden.tree().await, before, "{engine:?}");
-        assert_eq!(garden.changes().await, [] as [Value; 0], "{engine:?}");
+        let would = assert_done(&setup.post(&path, &body).await);
+        assert_eq!(setup.tree().await, before, "{engine:?}");
+        assert_eq!(setup.changes().await, [] as [Value; 0], "{engine:?}");
 
-        let done = assert_done(&garden.merge(from, into).await);
+        let done = assert_done(&setup.merge(from, into).await);
         for outcome in [&would, &done] {
             let effect =
                 json!([{"id": from, "name": "Boiler", "effect": "merged", "into_id": into}]);
@@ -37,20 +37,20 @@ async fn a_merged_leaf_gives_its_chunks_to_the_other() {
         assert_eq!(would["dry_run"], true);
         assert_eq!(would["change"], Value::Null);
 
-        let change = &garden.changes().await[0];
+        let change = &setup.changes().await[0];
         assert_eq!(&done["change"], change, "{engine:?}");
         assert_eq!(
             (&change["kind"], &change["from"], &change["to"]),
             (&json!("merge"), &json!("Boiler"), &json!("Boilers"))
         );
         let paths = ["Home/Boilers 2", "Work/Tax 2"];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
 
         let gone = format!("/v1/categories/{from}");
-        let gone = garden.ingest.app.get(&gone).await;
+        let gone = setup.ingest.app.get(&gone).await;
         gone.assert_problem(404, "not_found");
-        garden
+        setup
             .merge(from, into)
             .await
             .assert_problem(404, "not_found");
@@ -61,28 +61,28 @@ async fn a_merged_leaf_gives_its_chunks_to_the_other() {
 async fn a_merged_category_gives_its_children_to_the_other() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let garden = Garden::on(database).await;
-        let paths = ["Home/Boiler", "House/Boiler", "Home/Roof", "House/Garden"];
-        garden.plant("/a.md", &paths).await;
-        let (from, into) = (garden.id("House").await, garden.id("Home").await);
-        let done = assert_done(&garden.merge(from, into).await);
+        let setup = Setup::on(database).await;
+        let paths = ["Home/Boiler", "House/Boiler", "Home/Roof", "House/Setup"];
+        setup.ingest_file("/a.md", &paths).await;
+        let (from, into) = (setup.id("House").await, setup.id("Home").await);
+        let done = assert_done(&setup.merge(from, into).await);
 
         assert_eq!(done["chunks_moved"], 1, "{engine:?}: {done}");
-        let paths = ["Home/Boiler 2", "Home/Garden 1", "Home/Roof 1"];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        let paths = ["Home/Boiler 2", "Home/Setup 1", "Home/Roof 1"];
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
 
         // Later filing under the former path goes to what took its place.
-        let again = ["House/Boiler", "House/Garden", "House/Stairs"];
-        garden.plant("/b.md", &again).await;
+        let again = ["House/Boiler", "House/Setup", "House/Stairs"];
+        setup.ingest_file("/b.md", &again).await;
         let paths = [
             "Home/Boiler 3",
-            "Home/Garden 2",
+            "Home/Setup 2",
             "Home/Roof 1",
             "Home/Stairs 1",
         ];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
     }
 }
 
@@ -90,13 +90,13 @@ async fn a_merged_category_gives_its_children_to_the_other() {
 async fn a_moved_category_keeps_its_level_and_its_chunks() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let garden = Garden::on(database).await;
+        let setup = Setup::on(database).await;
         let paths = ["Home/Boiler", "Work/Tax", "Work/Boiler two", "Work/Pens"];
-        garden.plant("/a.md", &paths).await;
-        let (home, work) = (garden.id("Home").await, garden.id("Work").await);
-        let tax = garden.id("Tax").await;
+        setup.ingest_file("/a.md", &paths).await;
+        let (home, work) = (setup.id("Home").await, setup.id("Work").await);
+        let tax = setup.id("Tax").await;
 
-        let done = assert_done(&garden.shift(tax, home).await);
+        let done = assert_done(&setup.shift(tax, home).await);
         assert_eq!(
             (&done["change"]["from"], &done["change"]["to"]),
             (&json!("Work"), &json!("Home")),
@@ -108,14 +108,14 @@ async fn a_moved_category_keeps_its_level_and_its_chunks() {
             "Work/Boiler two 1",
             "Work/Pens 1",
         ];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
 
-        garden.plant("/b.md", &["Work/Tax", "Work/Pens"]).await;
+        setup.ingest_file("/b.md", &["Work/Tax", "Work/Pens"]).await;
         assert!(
-            garden.paths("").await.contains(&"Home/Tax 2".to_owned()),
+            setup.paths("").await.contains(&"Home/Tax 2".to_owned()),
             "{engine:?}: {:?}",
-            garden.paths("").await
+            setup.paths("").await
         );
 
         for (id, parent, status, code) in [
@@ -125,12 +125,12 @@ async fn a_moved_category_keeps_its_level_and_its_chunks() {
             (tax, 999_999, 404, "not_found"),
             (999_999, home, 404, "not_found"),
         ] {
-            garden.shift(id, parent).await.assert_problem(status, code);
+            setup.shift(id, parent).await.assert_problem(status, code);
         }
 
-        let two = garden.id("Boiler two").await;
-        assert_eq!(garden.rename(two, "boiler").await.status, 200);
-        let taken = garden.shift(two, home).await;
+        let two = setup.id("Boiler two").await;
+        assert_eq!(setup.rename(two, "boiler").await.status, 200);
+        let taken = setup.shift(two, home).await;
         taken.assert_problem(409, "category_exists");
     }
 }
@@ -139,14 +139,14 @@ async fn a_moved_category_keeps_its_level_and_its_chunks() {
 async fn a_category_with_chunks_is_removed_only_into_another() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let garden = Garden::on(database).await;
-        garden
-            .plant("/a.md", &["Home/Boiler", "Home/Roof", "Work/Tax"])
+        let setup = Setup::on(database).await;
+        setup
+            .ingest_file("/a.md", &["Home/Boiler", "Home/Roof", "Work/Tax"])
             .await;
-        let (roof, boiler) = (garden.id("Roof").await, garden.id("Boiler").await);
-        let (home, work) = (garden.id("Home").await, garden.id("Work").await);
+        let (roof, boiler) = (setup.id("Roof").await, setup.id("Boiler").await);
+        let (home, work) = (setup.id("Home").await, setup.id("Work").await);
 
-        let kept = garden.remove(roof, "").await;
+        let kept = setup.remove(roof, "").await;
         kept.assert_problem(409, "category_not_empty");
         for (query, status, code) in [
             (format!("?into={work}"), 422, "invalid_request"),
@@ -154,20 +154,20 @@ async fn a_category_with_chunks_is_removed_only_into_another() {
             ("?into=999999".to_owned(), 404, "not_found"),
             ("?into=x".to_owned(), 422, "invalid_request"),
         ] {
-            garden
+            setup
                 .remove(roof, &query)
                 .await
                 .assert_problem(status, code);
         }
 
         let query = format!("?into={boiler}");
-        assert_eq!(garden.remove(roof, &query).await.status, 204, "{engine:?}");
-        assert_eq!(garden.changes().await[0]["kind"], "remove", "{engine:?}");
+        assert_eq!(setup.remove(roof, &query).await.status, 204, "{engine:?}");
+        assert_eq!(setup.changes().await[0]["kind"], "remove", "{engine:?}");
         let query = format!("?into={work}");
-        assert_eq!(garden.remove(home, &query).await.status, 204, "{engine:?}");
+        assert_eq!(setup.remove(home, &query).await.status, 204, "{engine:?}");
         let paths = ["Work/Boiler 2", "Work/Tax 1"];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
     }
 }
 
@@ -175,36 +175,38 @@ async fn a_category_with_chunks_is_removed_only_into_another() {
 async fn the_limit_of_a_parent_holds_for_a_person_too() {
     for database in TestDatabase::each().await {
         let settings = [("TAXONOMY__MAX_CHILDREN", "2")];
-        let garden = Garden::with(database, &settings).await;
+        let setup = Setup::with(database, &settings).await;
         let paths = ["Home/Boiler", "Home/Roof", "Work/Tax", "Work/Pens"];
-        garden.plant("/a.md", &paths).await;
-        let (home, work) = (garden.id("Home").await, garden.id("Work").await);
-        let before = garden.tree().await;
+        setup.ingest_file("/a.md", &paths).await;
+        let (home, work) = (setup.id("Home").await, setup.id("Work").await);
+        let before = setup.tree().await;
 
-        let full = garden.shift(garden.id("Tax").await, home).await;
+        let full = setup.shift(setup.id("Tax").await, home).await;
         full.assert_problem(422, "category_limit");
-        let full = garden.merge(work, home).await;
+        let full = setup.merge(work, home).await;
         full.assert_problem(422, "category_limit");
-        assert_eq!(garden.tree().await, before);
-        assert_eq!(garden.changes().await, [] as [Value; 0]);
+        assert_eq!(setup.tree().await, before);
+        assert_eq!(setup.changes().await, [] as [Value; 0]);
 
         // A closed category takes no room.
-        let (tax, pens) = (garden.id("Tax").await, garden.id("Pens").await);
-        assert_done(&garden.merge(pens, tax).await);
-        garden.plant("/b.md", &["Work/Phones"]).await;
-        let phones = garden.paths("").await;
+        let (tax, pens) = (setup.id("Tax").await, setup.id("Pens").await);
+        assert_done(&setup.merge(pens, tax).await);
+        setup.ingest_file("/b.md", &["Work/Phones"]).await;
+        let phones = setup.paths("").await;
         assert!(phones.contains(&"Work/Phones 1".to_owned()), "{phones:?}");
     }
 }
 
 #[tokio::test]
 async fn what_is_in_another_space_is_not_found() {
-    let garden = Garden::on(TestDatabase::sqlite()).await;
-    let job = garden.plant("/a.md", &["Home/Boiler", "Home/Roof"]).await;
-    let (boiler, roof) = (garden.id("Boiler").await, garden.id("Roof").await);
-    let chunk = garden.chunks(&job).await[0];
-    assert_done(&garden.rename(roof, "Roofs").await);
-    let change = garden.changes().await[0]["id"].clone();
+    let setup = Setup::on(TestDatabase::sqlite()).await;
+    let job = setup
+        .ingest_file("/a.md", &["Home/Boiler", "Home/Roof"])
+        .await;
+    let (boiler, roof) = (setup.id("Boiler").await, setup.id("Roof").await);
+    let chunk = setup.chunks(&job).await[0];
+    assert_done(&setup.rename(roof, "Roofs").await);
+    let change = setup.changes().await[0]["id"].clone();
 
     for (method, path, body) in [
         (
@@ -233,7 +235,7 @@ async fn what_is_in_another_space_is_not_found() {
             Value::Null,
         ),
     ] {
-        let request = garden.ingest.app.request(method, &path);
+        let request = setup.ingest.app.request(method, &path);
         let request = request.header("x-memoir-space", "other");
         let request = if body.is_null() {
             request
@@ -246,10 +248,10 @@ async fn what_is_in_another_space_is_not_found() {
 
 #[tokio::test]
 async fn bad_input_is_refused() {
-    let garden = Garden::on(TestDatabase::sqlite()).await;
-    let job = garden.plant("/a.md", &["Home/Boiler"]).await;
-    let (home, leaf) = (garden.id("Home").await, garden.id("Boiler").await);
-    let chunk = garden.chunks(&job).await[0];
+    let setup = Setup::on(TestDatabase::sqlite()).await;
+    let job = setup.ingest_file("/a.md", &["Home/Boiler"]).await;
+    let (home, leaf) = (setup.id("Home").await, setup.id("Boiler").await);
+    let chunk = setup.chunks(&job).await[0];
 
     for (path, body, status, code) in [
         (
@@ -289,14 +291,14 @@ async fn bad_input_is_refused() {
             "not_found",
         ),
     ] {
-        let reply = garden.send(Method::POST, &path, &body).await;
+        let reply = setup.send(Method::POST, &path, &body).await;
         reply.assert_problem(status, code);
     }
 
-    let not_a_leaf = garden.move_chunk(chunk, home).await;
+    let not_a_leaf = setup.move_chunk(chunk, home).await;
     not_a_leaf.assert_problem(422, "not_a_leaf");
-    let unknown = garden.move_chunk(999_999, leaf).await;
+    let unknown = setup.move_chunk(999_999, leaf).await;
     unknown.assert_problem(404, "not_found");
-    let unknown = garden.move_chunk(chunk, 999_999).await;
+    let unknown = setup.move_chunk(chunk, 999_999).await;
     unknown.assert_problem(404, "not_found");
 }

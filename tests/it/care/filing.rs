@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memoir::model::chunk::Move;
 use serde_json::json;
 
-use super::{Garden, assert_done};
+use super::{Setup, assert_done};
 use crate::support::database::TestDatabase;
 use crate::support::ingest::document;
 use crate::support::library::Library;
@@ -15,16 +15,16 @@ use crate::support::library::Library;
 async fn a_moved_chunk_stays_where_a_person_put_it() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let garden = Garden::on(database).await;
+        let setup = Setup::on(database).await;
         let paths = ["Home/Boiler", "Home/Boiler", "Work/Tax"];
-        let job = garden.plant("/a.md", &paths).await;
-        let (boiler, tax) = (garden.id("Boiler").await, garden.id("Tax").await);
-        let chunk = garden.chunks(&job).await[0];
+        let job = setup.ingest_file("/a.md", &paths).await;
+        let (boiler, tax) = (setup.id("Boiler").await, setup.id("Tax").await);
+        let chunk = setup.chunks(&job).await[0];
 
-        let moved = assert_done(&garden.move_chunk(chunk, tax).await);
+        let moved = assert_done(&setup.move_chunk(chunk, tax).await);
         assert_eq!(moved["category_id"], tax, "{engine:?}");
         assert_eq!(moved["category_path"], json!(["Work", "Tax"]), "{engine:?}");
-        let change = &garden.changes().await[0];
+        let change = &setup.changes().await[0];
         assert_eq!(
             (
                 &change["kind"],
@@ -41,12 +41,12 @@ async fn a_moved_chunk_stays_where_a_person_put_it() {
             "{engine:?}"
         );
         // A second time, there is nothing to do.
-        assert_done(&garden.move_chunk(chunk, tax).await);
-        assert_eq!(garden.changes().await.len(), 1, "{engine:?}");
-        garden.assert_sound().await;
+        assert_done(&setup.move_chunk(chunk, tax).await);
+        assert_eq!(setup.changes().await.len(), 1, "{engine:?}");
+        setup.assert_sound().await;
 
         // A second look leaves it.
-        let library = Library::at(&garden.ingest.app.database.url).await;
+        let library = Library::at(&setup.ingest.app.database.url).await;
         let mut tx = library.store.begin().await.unwrap();
         tx.lock_chunks(&library.space).await.unwrap();
         let back = Move {
@@ -63,17 +63,17 @@ async fn a_moved_chunk_stays_where_a_person_put_it() {
 
         // A new version keeps the text and gets another one; the model would file both in Boiler.
         let paths = ["Home/Boiler", "Home/Boiler", "Work/Tax", "Home/Boiler"];
-        garden.plant("/a.md", &paths).await;
+        setup.ingest_file("/a.md", &paths).await;
         let paths = ["Home/Boiler 2", "Work/Tax 2"];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
 
         // And once more: the chunk of the second version is placed by the person, too.
         let paths = ["Home/Boiler", "Home/Roof"];
-        garden.plant("/a.md", &paths).await;
+        setup.ingest_file("/a.md", &paths).await;
         let paths = ["Home/Boiler 0", "Home/Roof 1", "Work/Tax 1"];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
     }
 }
 
@@ -81,19 +81,19 @@ async fn a_moved_chunk_stays_where_a_person_put_it() {
 async fn a_merge_does_not_release_a_chunk_that_a_person_placed() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
-        let garden = Garden::on(database).await;
+        let setup = Setup::on(database).await;
         let paths = ["Home/Boiler", "Work/Tax", "Work/Pens"];
-        let job = garden.plant("/a.md", &paths).await;
-        let (tax, pens) = (garden.id("Tax").await, garden.id("Pens").await);
-        let chunk = garden.chunks(&job).await[0];
-        assert_done(&garden.move_chunk(chunk, tax).await);
-        assert_done(&garden.merge(tax, pens).await);
+        let job = setup.ingest_file("/a.md", &paths).await;
+        let (tax, pens) = (setup.id("Tax").await, setup.id("Pens").await);
+        let chunk = setup.chunks(&job).await[0];
+        assert_done(&setup.move_chunk(chunk, tax).await);
+        assert_done(&setup.merge(tax, pens).await);
 
         let paths = ["Home/Boiler", "Work/Tax"];
-        garden.plant("/a.md", &paths).await;
+        setup.ingest_file("/a.md", &paths).await;
         let paths = ["Home/Boiler 0", "Work/Pens 2"];
-        assert_eq!(garden.paths("").await, paths, "{engine:?}");
-        garden.assert_sound().await;
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
     }
 }
 
@@ -104,34 +104,34 @@ async fn ingestions_and_care_do_not_disturb_each_other() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let settings = [("JOBS__WORKERS", "4")];
-        let garden = Arc::new(Garden::with(database, &settings).await);
+        let setup = Arc::new(Setup::with(database, &settings).await);
         let paths = ["A/X", "A/Y", "B/X", "B/Z", "C/W"];
-        garden.plant("/first.md", &paths).await;
+        setup.ingest_file("/first.md", &paths).await;
 
         let mut running = tokio::task::JoinSet::new();
         for writer in 0..3 {
-            let garden = Arc::clone(&garden);
+            let setup = Arc::clone(&setup);
             running.spawn(async move {
                 for round in 0..ROUNDS {
                     let file = format!("/{writer}/{}.md", round % 4);
                     let body = document(&["A/X", "B/Z", "A/Y"], &json!({"path": file}));
-                    garden.ingest.succeed(&body).await;
+                    setup.ingest.succeed(&body).await;
                 }
             });
         }
 
-        let gardener = Arc::clone(&garden);
+        let changing = Arc::clone(&setup);
         running.spawn(async move {
             for round in 0..ROUNDS {
-                tend(&gardener, round).await;
+                change_something(&changing, round).await;
             }
         });
         while let Some(done) = running.join_next().await {
             done.unwrap();
         }
 
-        garden.assert_sound().await;
-        let all: i64 = garden
+        setup.assert_sound().await;
+        let all: i64 = setup
             .ingest
             .list("/v1/categories?level=1")
             .await
@@ -142,14 +142,14 @@ async fn ingestions_and_care_do_not_disturb_each_other() {
             all,
             5 + 3 * 4 * 3,
             "{engine:?}: {:?}",
-            garden.paths("").await
+            setup.paths("").await
         );
     }
 }
 
 /// One change of whatever is there, and every second time its undoing. Some are refused, none fails.
-async fn tend(garden: &Garden, round: usize) {
-    let all = garden.ingest.list("/v1/categories/tree").await;
+async fn change_something(setup: &Setup, round: usize) {
+    let all = setup.ingest.list("/v1/categories/tree").await;
     let of_level = |level: i64| -> Vec<i64> {
         let some = all.iter().filter(|one| one["level"] == level);
         some.map(|one| one["id"].as_i64().unwrap()).collect()
@@ -158,27 +158,23 @@ async fn tend(garden: &Garden, round: usize) {
     let pick = |from: &[i64], place: usize| from[place % from.len()];
     let reply = match round % 4 {
         0 => {
-            garden
+            setup
                 .merge(pick(&leaves, round), pick(&leaves, round + 1))
                 .await
         }
-        1 => {
-            garden
-                .shift(pick(&leaves, round), pick(&roots, round))
-                .await
-        }
-        2 => garden.merge(pick(&roots, 0), pick(&roots, 1)).await,
+        1 => setup.shift(pick(&leaves, round), pick(&roots, round)).await,
+        2 => setup.merge(pick(&roots, 0), pick(&roots, 1)).await,
         _ => {
-            garden
+            setup
                 .rename(pick(&leaves, round), &format!("N{round}"))
                 .await
         }
     };
     assert!(reply.status.as_u16() < 500, "{}", reply.text);
     if round % 2 == 1
-        && let Some(change) = garden.changes().await.first()
+        && let Some(change) = setup.changes().await.first()
     {
-        let reply = garden.undo(change["id"].as_i64().unwrap()).await;
+        let reply = setup.undo(change["id"].as_i64().unwrap()).await;
         assert!(
             [200, 409].contains(&reply.status.as_u16()),
             "{}",

@@ -3,6 +3,7 @@
 
 mod changing;
 mod filing;
+mod reviewing;
 mod then;
 mod undoing;
 
@@ -14,11 +15,11 @@ use crate::support::database::TestDatabase;
 use crate::support::ingest::{Ingest, count, document};
 
 /// A service with two levels, and a model that files each chunk where its text says.
-struct Garden {
+struct Setup {
     ingest: Ingest,
 }
 
-impl Garden {
+impl Setup {
     async fn on(database: TestDatabase) -> Self {
         Self::with(database, &[]).await
     }
@@ -30,7 +31,7 @@ impl Garden {
     }
 
     /// Ingests a chunk for each path, one second after what was done before.
-    async fn plant(&self, file: &str, paths: &[&str]) -> Value {
+    async fn ingest_file(&self, file: &str, paths: &[&str]) -> Value {
         self.wait();
         let body = document(paths, &json!({"path": file}));
         self.ingest.succeed(&body).await

@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::categories::Categories;
-use crate::categories::care::{CareOrder, CareOutcome};
+use crate::categories::care::{CareOrder, CareOutcome, ReviewItem};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId, QueryParams};
@@ -35,6 +35,23 @@ pub struct MoveCategoryRequest {
     /// Only say what would change.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// Whether to split a leaf, or to say how.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"dry_run": true}))]
+pub struct SplitCategoryRequest {
+    /// Only say what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What somebody should look at.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CategoryReviewResponse {
+    /// At most 50 of each kind.
+    pub items: Vec<ReviewItem>,
 }
 
 /// What becomes of the contents.
@@ -94,6 +111,44 @@ pub async fn move_category(
     };
     let done = categories.care(&caller.call, order, request.dry_run);
     Ok(Json(done.await?))
+}
+
+/// Split a leaf
+///
+/// The embedded model groups the chunks by what they are about. The largest group stays, each other group
+/// gets a new leaf beside it. Chunks that a person has moved stay, and so do those of earlier versions.
+/// Nothing changes if the groups have no names of their own.
+#[utoipa::path(
+    post, path = "/v1/categories/{id}/split", tag = "categories", operation_id = "split_category",
+    request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the leaf.")),
+    responses((status = 200, description = "What has changed, or would change.", body = CareOutcome))
+)]
+pub async fn split_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<SplitCategoryRequest>,
+) -> Result<Json<CareOutcome>, ApiError> {
+    let id = number(&id, "category")?;
+    let done = categories.split(&caller.call, id, request.dry_run);
+    Ok(Json(done.await?))
+}
+
+/// Review the hierarchy
+///
+/// Proposes what to change, each with its evidence and the request that applies it: siblings whose names
+/// have the same words, leaves of one chunk, leaves with too many chunks, and names that fit few chunks of
+/// their leaf. Nothing is changed without that request.
+#[utoipa::path(
+    get, path = "/v1/categories/review", tag = "categories", operation_id = "review_categories",
+    responses((status = 200, description = "The proposals.", body = CategoryReviewResponse))
+)]
+pub async fn review_categories(
+    caller: Caller,
+    State(categories): State<Categories>,
+) -> Result<Json<CategoryReviewResponse>, ApiError> {
+    let items = categories.review(&caller.call).await?;
+    Ok(Json(CategoryReviewResponse { items }))
 }
 
 /// Delete a category
