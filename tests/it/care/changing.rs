@@ -62,22 +62,22 @@ async fn a_merged_category_gives_its_children_to_the_other() {
     for database in TestDatabase::each().await {
         let engine = database.engine;
         let setup = Setup::on(database).await;
-        let paths = ["Home/Boiler", "House/Boiler", "Home/Roof", "House/Setup"];
+        let paths = ["Home/Boiler", "House/Boiler", "Home/Roof", "House/Lawn"];
         setup.ingest_file("/a.md", &paths).await;
         let (from, into) = (setup.id("House").await, setup.id("Home").await);
         let done = assert_done(&setup.merge(from, into).await);
 
         assert_eq!(done["chunks_moved"], 1, "{engine:?}: {done}");
-        let paths = ["Home/Boiler 2", "Home/Setup 1", "Home/Roof 1"];
+        let paths = ["Home/Boiler 2", "Home/Lawn 1", "Home/Roof 1"];
         assert_eq!(setup.paths("").await, paths, "{engine:?}");
         setup.assert_sound().await;
 
         // Later filing under the former path goes to what took its place.
-        let again = ["House/Boiler", "House/Setup", "House/Stairs"];
+        let again = ["House/Boiler", "House/Lawn", "House/Stairs"];
         setup.ingest_file("/b.md", &again).await;
         let paths = [
             "Home/Boiler 3",
-            "Home/Setup 2",
+            "Home/Lawn 2",
             "Home/Roof 1",
             "Home/Stairs 1",
         ];

@@ -15,7 +15,7 @@ async fn changes_undone_in_reverse_order_give_back_the_same_tree() {
             "Home/Boiler",
             "Home/Roof",
             "House/Boiler",
-            "House/Setup",
+            "House/Lawn",
             "Work/Tax",
             "Work/Pens",
         ];
