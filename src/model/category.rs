@@ -171,6 +171,21 @@ pub struct NewChange<'c> {
     pub reason: Option<&'c str>,
 }
 
+impl NewChange<'_> {
+    /// A change by a user, about one category.
+    pub fn by_user(kind: ChangeKind, category_id: i64) -> Self {
+        Self {
+            kind,
+            category_id,
+            from_id: None,
+            to_id: None,
+            chunk_id: None,
+            by: NamedBy::User,
+            reason: None,
+        }
+    }
+}
+
 /// A stored change, with what undoes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredChange {

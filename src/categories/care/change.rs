@@ -6,7 +6,7 @@ use super::{Care, CareOutcome, CategoryEffect};
 use crate::categories::CategoryError;
 use crate::config::taxonomy::LimitScope;
 use crate::model::category::{
-    CategoryPosition, CategoryState, ChangeKind, ChangeSide, NamedBy, NewCategory, NewChange,
+    CategoryPosition, CategoryState, ChangeSide, NamedBy, NewCategory, NewChange,
 };
 use crate::store::{ChunkSet, NewPlacement};
 
@@ -22,31 +22,10 @@ pub(super) struct Change<'a, 'c> {
     chunks: i64,
 }
 
-/// What a change is about.
-pub(super) struct Subject {
-    pub category_id: i64,
-    pub from_id: Option<i64>,
-    pub to_id: Option<i64>,
-    pub chunk_id: Option<i64>,
-}
-
 impl<'a, 'c> Change<'a, 'c> {
-    pub async fn begin(
-        care: &'a mut Care<'c>,
-        kind: ChangeKind,
-        subject: Subject,
-    ) -> Result<Self, CategoryError> {
-        let new = NewChange {
-            kind,
-            category_id: subject.category_id,
-            from_id: subject.from_id,
-            to_id: subject.to_id,
-            chunk_id: subject.chunk_id,
-            by: NamedBy::User,
-            reason: None,
-        };
+    pub async fn begin(care: &'a mut Care<'c>, new: &NewChange<'_>) -> Result<Self, CategoryError> {
         let call = care.call;
-        let added = care.tx.add_category_change(&call.space, &new, call.now);
+        let added = care.tx.add_category_change(&call.space, new, call.now);
 
         Ok(Self {
             id: added.await?,

@@ -2,10 +2,10 @@
 
 use memoir_text::field_error::FieldError;
 
-use super::change::{Change, Subject};
+use super::change::Change;
 use super::{Care, CareOutcome};
 use crate::categories::CategoryError;
-use crate::model::category::{CategoryState, ChangeKind};
+use crate::model::category::{CategoryState, ChangeKind, NewChange};
 
 /// # Errors
 /// [`CategoryError::NotFound`], [`CategoryError::Invalid`], [`CategoryError::Full`], or the store's.
@@ -38,13 +38,12 @@ pub(super) async fn close_into(
         return Err(CategoryError::Invalid(vec![FieldError::new("into", rule)]));
     }
 
-    let subject = Subject {
-        category_id: id,
+    let new = NewChange {
         from_id: Some(id),
         to_id: Some(into),
-        chunk_id: None,
+        ..NewChange::by_user(kind, id)
     };
-    let mut change = Change::begin(care, kind, subject).await?;
+    let mut change = Change::begin(care, &new).await?;
     absorb(&mut change, from, to).await?;
     change.end().await
 }

@@ -2,10 +2,10 @@
 
 use memoir_text::field_error::FieldError;
 
-use super::change::{Change, Subject};
+use super::change::Change;
 use super::{Care, CareOutcome};
 use crate::categories::CategoryError;
-use crate::model::category::ChangeKind;
+use crate::model::category::{ChangeKind, NewChange};
 
 /// # Errors
 /// [`CategoryError::NotFound`], [`CategoryError::Invalid`], [`CategoryError::Exists`],
@@ -47,13 +47,12 @@ pub(super) async fn move_category(
     }
 
     let siblings = care.tx.list_children(space, &[parent_id]).await?.len();
-    let subject = Subject {
-        category_id: id,
+    let new = NewChange {
         from_id: Some(category.parent_id),
         to_id: Some(parent_id),
-        chunk_id: None,
+        ..NewChange::by_user(ChangeKind::Move, id)
     };
-    let mut change = Change::begin(care, ChangeKind::Move, subject).await?;
+    let mut change = Change::begin(care, &new).await?;
     change.check_room(category.level, siblings + 1)?;
     change.move_below(&category, parent_id).await?;
     change.end().await

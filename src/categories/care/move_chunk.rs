@@ -3,10 +3,10 @@
 
 use memoir_text::field_error::FieldError;
 
-use super::change::{Change, Subject};
+use super::change::Change;
 use super::{Care, CareOutcome};
 use crate::categories::CategoryError;
-use crate::model::category::ChangeKind;
+use crate::model::category::{ChangeKind, NewChange};
 
 /// # Errors
 /// [`CategoryError::NoChunk`], [`CategoryError::NotFound`], [`CategoryError::NotALeaf`],
@@ -40,13 +40,13 @@ pub(super) async fn move_chunk(
         return Ok(CareOutcome::default());
     }
 
-    let subject = Subject {
-        category_id: leaf,
+    let new = NewChange {
         from_id: Some(from),
         to_id: Some(leaf),
         chunk_id: Some(id),
+        ..NewChange::by_user(ChangeKind::MoveChunk, leaf)
     };
-    let mut change = Change::begin(care, ChangeKind::MoveChunk, subject).await?;
+    let mut change = Change::begin(care, &new).await?;
     change.move_chunk(id, (from, leaf), is_current).await?;
     change.end().await
 }

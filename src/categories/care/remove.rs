@@ -1,10 +1,10 @@
 //! Removes a category: what is below it goes to another one, or there is nothing.
 
-use super::change::{Change, Subject};
+use super::change::Change;
 use super::merge::close_into;
 use super::{Care, CareOutcome};
 use crate::categories::CategoryError;
-use crate::model::category::{CategoryState, ChangeKind};
+use crate::model::category::{CategoryState, ChangeKind, NewChange};
 
 /// # Errors
 /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], those of a merge, or the store's.
@@ -25,13 +25,11 @@ pub(super) async fn remove(
         }
     }
 
-    let subject = Subject {
-        category_id: id,
+    let new = NewChange {
         from_id: Some(id),
-        to_id: None,
-        chunk_id: None,
+        ..NewChange::by_user(ChangeKind::Remove, id)
     };
-    let mut change = Change::begin(care, ChangeKind::Remove, subject).await?;
+    let mut change = Change::begin(care, &new).await?;
     for category in levels.iter().rev().flatten() {
         change.close(category, None).await?;
     }

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashSet};
 use memoir_embedded_model::EmbeddedModel;
 use memoir_text::text::{category_name, name_fault, name_key};
 
-use super::change::{Change, Subject};
+use super::change::Change;
 use super::{Care, CareOrder, CareOutcome, grouping};
 use crate::categories::{Categories, CategoryError};
 use crate::config::taxonomy::LimitScope;
 use crate::model::call::CallContext;
-use crate::model::category::{CategoryState, ChangeKind, NamedBy, NewCategory};
+use crate::model::category::{CategoryState, ChangeKind, NamedBy, NewCategory, NewChange};
 use crate::model::chunk::Chunk;
 use crate::store::{ChunkScope, StoreError};
 
@@ -52,6 +52,10 @@ impl Categories {
         };
         let chunks = self.chunks(call, id, scope, None, MAX_CHUNKS).await?;
         let siblings = self.sibling_names(call, id).await?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "computes for a second at most, and changes nothing"
+        )]
         let planned = tokio::task::spawn_blocking(move || plan(&chunks, siblings));
         let parts = planned.await.map_err(|error| StoreError::Broken {
             cause: format!("cannot group chunks: {error}"),
@@ -131,13 +135,11 @@ pub(super) async fn split(
     check_level(care, leaf.level, parts.len()).await?;
     let space = &care.call.space;
     let siblings = care.tx.list_children(space, &[leaf.parent_id]).await?.len();
-    let subject = Subject {
-        category_id: id,
+    let new = NewChange {
         from_id: Some(id),
-        to_id: None,
-        chunk_id: None,
+        ..NewChange::by_user(ChangeKind::Split, id)
     };
-    let mut change = Change::begin(care, ChangeKind::Split, subject).await?;
+    let mut change = Change::begin(care, &new).await?;
     change.check_room(leaf.level, siblings + parts.len())?;
     for part in parts {
         move_part(&mut change, &leaf, part).await?;
