@@ -22,6 +22,7 @@ const KINDS = {
   move: ({ to }) => `Moved to ${to}`,
   merge: ({ to }) => `Merged into ${to}`,
   remove: ({ to }) => (to ? `Removed, merged into ${to}` : "Removed"),
+  split: () => "Split",
   move_chunk: ({ to, chunk_id: chunk }) => `Chunk ${chunk} moved to ${to}`,
 };
 
