@@ -17,8 +17,20 @@ async function change(category, to) {
   category.name = (await call("PATCH", path, { body: { name: to } })).data.name;
 }
 
-const earlierName = ({ from, to, actor, reason, created_at: time }) => h("li", from,
-  h("span.muted", `Renamed to ${to} by ${ACTORS[actor] ?? actor}, `, when(time)), reason && h("span.muted", sentence(reason)));
+const KINDS = {
+  rename: ({ to }) => `Renamed to ${to}`,
+  move: ({ to }) => `Moved to ${to}`,
+  merge: ({ to }) => `Merged into ${to}`,
+  remove: ({ to }) => (to ? `Removed, merged into ${to}` : "Removed"),
+  split: () => "Split",
+  move_chunk: ({ to, chunk_id: chunk }) => `Chunk ${chunk} moved to ${to}`,
+};
+
+const earlierName = (change) => {
+  const { from, kind, actor, reason, created_at: time, undone_at: undone } = change;
+  return h("li", from, h("span.muted", `${(KINDS[kind] ?? (() => kind))(change)} by ${ACTORS[actor] ?? actor}, `, when(time),
+    undone && ", undone"), reason && h("span.muted", sentence(reason)));
+};
 
 /**
  * The button that renames a category, and what stands below it: the message after a change, and earlier names.
@@ -33,7 +45,7 @@ export function naming(category, changed, signal) {
     const list = h("ul.plain");
     const pages = paged(list, (cursor) => get(query("/v1/categories/changes", { category_id: category.id, limit: 20, cursor }), { signal }), earlierName);
     await pages.start();
-    put(earlier, h("summary", "Earlier names"), list, pages.foot);
+    put(earlier, h("summary", "Changes"), list, pages.foot);
     earlier.hidden = !list.firstChild && !pages.foot.querySelector(".problem");
   }
 
