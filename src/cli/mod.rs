@@ -1,4 +1,5 @@
-//! The commands. Data goes to stdout, messages go to stderr; a configuration error exits with 2.
+//! The commands. Data goes to stdout, messages go to stderr; a configuration error exits with 2. If
+//! data cannot be written, a command exits with 1, unless its reader has closed the pipe.
 
 mod ask;
 mod categories;
@@ -26,9 +27,10 @@ mod tree;
 mod wording;
 mod worker;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 
@@ -52,6 +54,9 @@ Examples:
 
 Settings come from the compiled-in defaults (memoir config print --defaults), then the file, then the
 environment (MEMOIR__SECTION__KEY, DATABASE_URL).";
+
+/// Why data could not be written to stdout.
+static WRITE_FAILURE: OnceLock<std::io::Error> = OnceLock::new();
 
 /// A memory service for LLM applications.
 #[derive(Parser)]
@@ -165,7 +170,14 @@ impl From<StoreError> for CommandError {
 /// Runs the command given by the arguments.
 #[must_use]
 pub fn run() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => {
+            note_failure(help.print().and_then(|()| std::io::stdout().flush()));
+            return ExitCode::from(report_failure());
+        }
+    };
     let origin = Origin::of_process(arguments.config.as_deref());
     let outcome = match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => with_config(&origin, serve::run),
@@ -193,17 +205,18 @@ pub fn run() -> ExitCode {
     };
 
     crate::telemetry::flush_log();
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+    let code = match outcome {
+        Ok(()) => 0,
         Err(error) => {
             tell(&error.to_string());
-            ExitCode::from(if matches!(error, CommandError::Other(_)) {
+            if matches!(error, CommandError::Other(_)) {
                 1
             } else {
                 2
-            })
+            }
         }
-    }
+    };
+    ExitCode::from(code.max(report_failure()))
 }
 
 /// Loads the settings, starts logging, and runs an asynchronous command.
@@ -233,11 +246,33 @@ fn counted(count: i64, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// Writes data to stdout; a closed pipe is not an error.
+/// Writes data to stdout. After a failure nothing more is written, so that no part is missing in the
+/// middle, and [`run`] reports it.
 fn print(text: &str) {
+    if WRITE_FAILURE.get().is_some() {
+        return;
+    }
+
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
+    note_failure(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+fn note_failure(written: std::io::Result<()>) {
+    if let Err(error) = written {
+        let _ = WRITE_FAILURE.set(error);
+    }
+}
+
+/// Reports that data could not be written, and returns the exit code for it; a closed pipe is not an
+/// error.
+fn report_failure() -> u8 {
+    match WRITE_FAILURE.get() {
+        Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+            tell(&format!("cannot write to standard output: {error}"));
+            1
+        }
+        _ => 0,
+    }
 }
 
 /// Writes a line to stderr.

@@ -1,17 +1,21 @@
 //! Erases a source: its versions, chunks, words and vectors, the jobs about it, and the categories
-//! that it leaves empty.
+//! that it leaves empty. The row of a new source is written with its first text; until then, only
+//! jobs know the source and hold its text.
+
+use std::collections::BTreeSet;
 
 use super::names::Names;
 use super::{Erased, ErasureError, ErasureOrder, Erasures, Running};
-use crate::base::ids::SourceId;
+use crate::base::ids::{JobId, SourceId};
 use crate::model::call::CallContext;
-use crate::model::erasure::SubjectKind;
+use crate::model::erasure::{RowCounts, SubjectKind};
 use crate::model::job::Job;
 use crate::model::source::Source;
 use crate::store::{StoreError, Tx};
 
 impl Erasures {
-    /// Erases a source, if `unchanged` accepts its current state.
+    /// Erases a source, or the jobs of one that is not stored, if `unchanged` accepts its current
+    /// state.
     ///
     /// # Errors
     /// [`ErasureError::NotFound`], [`ErasureError::Changed`], or the store's.
@@ -19,7 +23,7 @@ impl Erasures {
         &self,
         order: &ErasureOrder,
         id: &str,
-        unchanged: impl Fn(&Source) -> bool,
+        unchanged: impl Fn(Option<&Source>) -> bool,
     ) -> Result<Erased, ErasureError> {
         let parsed: SourceId = id
             .parse()
@@ -29,19 +33,26 @@ impl Erasures {
             .store
             .retry_as("erase_source", || async {
                 let mut tx = self.store.begin().await?;
-                let Some(source) = tx.find_source(&order.call.space, &parsed).await? else {
-                    return Ok(None);
-                };
-
-                if !unchanged(&source) {
+                let found = tx.find_source(&order.call.space, &parsed).await?;
+                if found.is_some() && !unchanged(found.as_ref()) {
                     return Err(ErasureError::Changed("source"));
                 }
 
-                let mut running = order.begin(SubjectKind::Source, source.id.as_str());
-                running.pending().since = source.created_at.as_micros();
-                let cancelled = self
-                    .remove_source(&mut tx, &source, &names, &mut running)
-                    .await?;
+                let mut running = order.begin(SubjectKind::Source, parsed.as_str());
+                let cancelled = if let Some(source) = &found {
+                    running.pending().since = source.created_at.as_micros();
+                    self.remove_source(&mut tx, source, &names, &mut running)
+                        .await?
+                } else {
+                    let part = self.remove_unstored(&mut tx, &parsed, &mut running);
+                    let Some(cancelled) = part.await? else {
+                        return Ok(None);
+                    };
+                    if !unchanged(None) {
+                        return Err(ErasureError::Changed("source"));
+                    }
+                    cancelled
+                };
                 tx.add_erasure(&running.erasure).await?;
                 tx.commit().await?;
                 Ok(Some((running, cancelled)))
@@ -75,11 +86,7 @@ impl Erasures {
         let leaves = tx.list_source_leaves(space, id).await?;
         let chunks = tx.list_chunk_ids_of(space, id).await?;
 
-        // Jobs that would create it again are cancelled; all are emptied.
-        let cancelled = self.jobs.cancel_about(tx, &call, id).await?;
-        let jobs = tx.list_jobs_about(space, id).await?;
-        tx.clear_shared_calls(space, &jobs, &mut counts).await?;
-        tx.erase_jobs(space, &jobs, &mut counts).await?;
+        let (cancelled, _) = self.erase_jobs_about(tx, id, running).await?;
         tx.remove_source(space, id).await?;
         tx.add_search_change(space, id.as_str()).await?;
         let removed = tx
@@ -88,14 +95,60 @@ impl Erasures {
 
         running.add(&counts);
         let pending = running.pending();
-        pending.used.push(id.to_string());
-        pending.used.extend(jobs.iter().map(ToString::to_string));
         if source.created_at < names.uses_since {
             pending.chunks.extend(chunks);
         }
 
         names.add_to(pending, &removed);
         Ok(cancelled)
+    }
+
+    /// Erases a source that only jobs know; returns those that it ended, or `None` if no job knows it.
+    async fn remove_unstored(
+        &self,
+        tx: &mut Tx,
+        id: &SourceId,
+        running: &mut Running,
+    ) -> Result<Option<Vec<Job>>, StoreError> {
+        let (cancelled, jobs) = self.erase_jobs_about(tx, id, running).await?;
+        if jobs.is_empty() {
+            return Ok(None);
+        }
+
+        // A job that ended just before may have stored it. Not locked here: a job that is storing it
+        // holds its row and waits for its own, which this transaction holds.
+        let stored = BTreeSet::from([id.to_string()]);
+        if tx
+            .has_texts(&running.call.space, &stored, &BTreeSet::new())
+            .await?
+        {
+            return Err(StoreError::Contended {
+                cause: "the source was stored meanwhile".to_owned(),
+            });
+        }
+
+        Ok(Some(cancelled))
+    }
+
+    /// Cancels the jobs that would create a source again, and empties all that were about it; returns
+    /// those that it cancelled, and all.
+    async fn erase_jobs_about(
+        &self,
+        tx: &mut Tx,
+        id: &SourceId,
+        running: &mut Running,
+    ) -> Result<(Vec<Job>, Vec<JobId>), StoreError> {
+        let space = running.call.space.clone();
+        let mut counts = RowCounts::new();
+        let cancelled = self.jobs.cancel_about(tx, &running.call, id).await?;
+        let jobs = tx.list_jobs_about(&space, id).await?;
+        tx.clear_shared_calls(&space, &jobs, &mut counts).await?;
+        tx.erase_jobs(&space, &jobs, &mut counts).await?;
+        running.add(&counts);
+        let pending = running.pending();
+        pending.used.push(id.to_string());
+        pending.used.extend(jobs.iter().map(ToString::to_string));
+        Ok((cancelled, jobs))
     }
 
     /// Subtracts the chunks of a source from the counts of their categories.

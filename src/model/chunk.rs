@@ -85,6 +85,20 @@ impl SourceChunk {
     pub fn leaf(&self) -> i64 {
         self.category_id.unwrap_or(0)
     }
+
+    /// The path of its source without the extension, and the headings above it: what tells what it is
+    /// about besides its text.
+    pub fn about(&self) -> String {
+        let path = &self.path;
+        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        // The end of a version is no extension.
+        let is_name = extension.contains(char::is_alphabetic) && !extension.contains('/');
+        let name = &path[..path.len() - if is_name { extension.len() + 1 } else { 0 }];
+        match &self.heading {
+            Some(heading) => format!("{name} {heading}"),
+            None => name.to_owned(),
+        }
+    }
 }
 
 /// The range of a chunk in the text of its version.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::QueryError;
-use super::auto::ranking::{self, RankedChunk};
+use super::auto::ranking::{self, RankedChunk, RankedText};
 use super::cursor::LeafCursor;
 use super::input::Mode;
 use super::leaves::Leaves;
@@ -86,14 +86,18 @@ pub async fn read_ranked(
     let found = query.finder.hydrate(read).await?;
     progress.auto().read = found.iter().map(|item| item.scores).collect();
 
-    let texts: Vec<(RankedChunk, &str)> = found
+    let texts: Vec<RankedText<'_>> = found
         .iter()
-        .map(|item| (item.scores, &*item.found.text))
+        .map(|item| RankedText {
+            chunk: item.scores,
+            text: &item.found.text,
+            about: item.found.about(),
+        })
         .collect();
     let relevances = if carried.is_empty() {
         ranking::relevances(&query.settings.query, &texts)
     } else {
-        let relevance = |(ranked, _): &(RankedChunk, &str)| carried.get(&ranked.chunk_id).copied();
+        let relevance = |one: &RankedText<'_>| carried.get(&one.chunk.chunk_id).copied();
         texts
             .iter()
             .map(|text| relevance(text).unwrap_or(0.0))

@@ -24,7 +24,8 @@ use crate::store::StoreError;
 const TURNS: usize = 3;
 
 impl Search {
-    pub(super) async fn find_filtered(
+    /// By words and meaning alone.
+    pub(super) async fn find_entries(
         &self,
         session: &Session,
         ask: EntryQuery<'_>,
@@ -99,6 +100,7 @@ impl Search {
                     model,
                     in_memory,
                     provider_ms,
+                    identified: None,
                 });
             }
 

@@ -2,11 +2,13 @@
 //!
 //! The ranking and the index are the crate `memoir_index`. `cache` holds the index of a space and
 //! keeps it up to date; `in_database` searches in the database what does not fit; `entries` chooses
-//! between them. `memories` ranks what a user said. `prepare` makes what an ingestion writes,
-//! `reindex` writes the terms of a space again, `reembed` switches it to another embedding model.
+//! between them, and `identifiers` raises what names the version or id of a query. `memories` ranks
+//! what a user said. `prepare` makes what an ingestion writes, `reindex` writes the terms of a space
+//! again, `reembed` switches it to another embedding model.
 
 mod cache;
 mod entries;
+mod identifiers;
 mod in_database;
 pub mod memories;
 pub mod prepare;
@@ -83,6 +85,9 @@ pub struct FoundEntries {
     pub in_memory: bool,
     /// Milliseconds that the embedding model took.
     pub provider_ms: f64,
+    /// Whether a chunk names a version or an id that the query names; `None` if the query names none,
+    /// or if that cannot be told.
+    pub identified: Option<bool>,
 }
 
 /// A search failed.

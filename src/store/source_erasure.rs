@@ -308,15 +308,15 @@ impl Tx {
         Ok(counts)
     }
 
-    /// Every job that was about a source.
+    /// Every job that was about a source and was not erased.
     pub async fn list_jobs_about(
         &mut self,
         space: &Space,
         id: &SourceId,
     ) -> Result<Vec<JobId>, StoreError> {
-        let query = self.sql("SELECT id FROM jobs WHERE space = ? AND source_id = ?");
-        self.read_values(query.bind(space.as_str()).bind(id.as_str()))
-            .await
+        let sql = "SELECT id FROM jobs WHERE space = ? AND source_id = ? AND COALESCE(phase, '') <> 'erased'";
+        let query = self.sql(sql).bind(space.as_str());
+        self.read_values(query.bind(id.as_str())).await
     }
 
     /// The numbers of a source's chunks, of all versions.

@@ -260,6 +260,47 @@ fn openapi_is_printed_and_written() {
 }
 
 #[test]
+fn output_that_cannot_be_written_exits_with_1() {
+    let memoir = Binary::new().env("MEMOIR__LLM__NOTICE_LOCAL_MODELS", "false");
+    let file = memoir.folder.path().join("cape.md");
+    std::fs::write(&file, "The lighthouse was built in 1843.").unwrap();
+    let ingested = memoir.run(&["ingest", "--local", file.to_str().unwrap()]);
+    assert!(ingested.status.success(), "{}", text(&ingested.stderr));
+
+    let running = memoir.serve();
+    let url = format!("http://{}", running.address);
+    for arguments in [
+        &["doc", "cape.md", "--server", &url][..],
+        &["list", "--server", &url],
+        &["tree", "--server", &url],
+        &["search", "lighthouse", "--server", &url],
+        &["ask", "When was the lighthouse built?", "--server", &url],
+        &["context", "lighthouse", "--user", "ann", "--server", &url],
+        &["prompt", "Describe the lighthouse", "--server", &url],
+        &["openapi"],
+        &["config", "print"],
+        &["doctor"],
+        &["--help"],
+    ] {
+        assert!(memoir.run(arguments).status.success(), "{arguments:?}");
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = memoir.run_printing_to(arguments, full);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(
+            said.contains("cannot write to standard output: No space left"),
+            "{arguments:?}: {said}"
+        );
+
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = memoir.run_printing_to(arguments, closed);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(!text(&output.stderr).contains("standard output"));
+    }
+}
+
+#[test]
 fn lists_shows_and_deletes_what_is_stored() {
     let memoir = Binary::new();
     let folder = memoir.folder.path().join("notes");

@@ -6,8 +6,10 @@ use std::collections::{HashMap, HashSet};
 use memoir_text::sentences;
 
 use super::AnswerChunk;
+use super::answer_entry;
 use super::answer_section;
-use super::answer_sentences::{Asked, Found};
+use super::answer_sentences::{Asked, Found, is_heading};
+use super::answer_subject::Subject;
 use super::fitting::Fit;
 use super::profile;
 use super::question::{self, Kind};
@@ -54,6 +56,12 @@ const MIN_JUDGED: usize = 20;
 pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
     let asked = Asked::of(query);
     let (kind, question) = (asked.kind, &asked.terms);
+    let entry = answer_entry::named(query, kind, chunks);
+    if !entry.is_empty() {
+        let quotes = entry.iter().map(|(chunk_id, item)| quote(item, *chunk_id));
+        return listed(&quotes.collect::<Vec<_>>());
+    }
+
     if let Some(section) = answer_section::named(query, kind, chunks) {
         let quotes = section
             .items
@@ -64,10 +72,11 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
 
     let found = asked.sentences(chunks);
     let rarity = Rarity::of(found.iter().map(|f| &f.stems));
+    let any_named = found.iter().any(|f| f.subject.is_named());
     let mut scored: Vec<(f32, usize)> = found
         .iter()
-        .enumerate()
-        .map(|(at, f)| (score(&rarity, &asked, f), at))
+        .map(|f| f.subject.weight(any_named) * score(&rarity, &asked, f))
+        .zip(0..)
         .collect();
 
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -110,7 +119,8 @@ pub fn answer(query: &str, chunks: &[AnswerChunk<'_>]) -> String {
             let wanted = sentence.fit < Fit::Full && next.fit > sentence.fit;
             let adds = || rarity.added(question, &sentence.stems, &next.stems) >= ADDS;
             let is_new = || !spoken.contains(&quoted_words(next.text));
-            next.chunk_id == sentence.chunk_id && (wanted || adds()) && is_new()
+            let is_same = next.chunk_id == sentence.chunk_id && next.subject != Subject::Other;
+            is_same && (wanted || adds()) && is_new()
         });
         match next.filter(|_| kind != Kind::List && sentence.before.is_none()) {
             Some(next) => {
@@ -238,7 +248,8 @@ fn score(rarity: &Rarity, asked: &Asked, found: &Found<'_>) -> f32 {
     };
 
     let words = found.text.split_whitespace().count();
-    let brief = if asked.kind == Kind::List || !found.text.is_ascii() {
+    let names_it = found.subject == Subject::Same && is_heading(found.text);
+    let brief = if asked.kind == Kind::List || !found.text.is_ascii() || names_it {
         1.0
     } else if is_title(found.text, words) {
         TITLE

@@ -11,7 +11,7 @@ use super::question::Kind;
 use super::rank;
 
 /// Maximum entries of the list, and sentences of a section without one.
-const MAX_ITEMS: usize = 20;
+pub const MAX_ITEMS: usize = 20;
 const MAX_SENTENCES: usize = 3;
 /// Maximum words of a line that is a heading without being marked as one.
 const HEADING_WORDS: usize = 6;
@@ -132,7 +132,7 @@ fn sections(text: &str) -> Vec<(&str, Vec<&str>)> {
 }
 
 /// The text of an entry of a list.
-fn entry(line: &str) -> Option<&str> {
+pub fn entry(line: &str) -> Option<&str> {
     let bare = line.trim_start();
     let marked = ["- ", "* ", "+ ", "• "]
         .iter()
@@ -146,7 +146,7 @@ fn entry(line: &str) -> Option<&str> {
 }
 
 /// The entries of a list, each with the lines that continue it; without a list, the first sentences.
-fn items(lines: &[&str]) -> Vec<String> {
+pub fn items(lines: &[&str]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     let mut after_blank = false;
     for line in lines {

@@ -3,9 +3,11 @@
 
 use std::collections::HashSet;
 
+use memoir_text::identifiers::Identifiers;
 use memoir_text::sentences;
 
 use super::AnswerChunk;
+use super::answer_subject::{Subject, SubjectReader};
 use super::fitting::{AskedWords, Fit, fit};
 use super::question::{self, Kind};
 use super::rank::{self, Rarity, Terms};
@@ -20,6 +22,8 @@ pub struct Asked {
     pub kind: Kind,
     pub terms: Terms,
     words: AskedWords,
+    /// The versions and ids that it names.
+    pub identifiers: Identifiers,
     /// Whether it asks for code or data.
     code: bool,
 }
@@ -37,14 +41,26 @@ pub struct Found<'a> {
     /// The words of the headings above it and of the sentence before it.
     pub above: HashSet<String>,
     pub fit: Fit,
+    /// Which version or id it is about.
+    pub subject: Subject,
 }
 
 impl Asked {
     pub fn of(query: &str) -> Self {
+        let identifiers = Identifiers::of(query);
+        let mut terms = Terms::of(query);
+        // A version is compared as a whole: others have parts of it.
+        terms.stems.retain(|stem| !identifiers.have_part(stem));
+        if !identifiers.is_empty() && terms.stems.len() > 1 {
+            // Headings have the version and the date without this word.
+            terms.stems.remove(&rank::stem("released"));
+        }
+
         Self {
             kind: Kind::of(query),
-            terms: Terms::of(query),
+            terms,
             words: AskedWords::of(query),
+            identifiers,
             code: question::wants_code(query),
         }
     }
@@ -79,9 +95,11 @@ impl Asked {
         let first = found.len();
         let about = rank::stems(chunk.about);
         let mut heading: HashSet<String> = HashSet::new();
+        let mut subjects = SubjectReader::new(&self.identifiers, chunk);
         let pieces = sentences::split(chunk.text).into_iter().flat_map(parts);
         for text in pieces.filter(|piece| self.code || !is_code(piece)) {
             let is_heading = is_heading(text);
+            let subject = subjects.read(text, is_heading);
             if is_heading {
                 heading = self.stems(&sentences::cut(text, MAX_HEADING_CHARS));
             }
@@ -95,6 +113,10 @@ impl Asked {
 
             let mut above = about.clone();
             above.extend(heading.iter().cloned());
+            if subject == Subject::Same {
+                above.extend(subjects.heading().iter().cloned());
+            }
+
             let last = found[first..].last();
             let before = last.map(|last| last.text);
             let before = before.filter(|before| !is_heading && !self::is_heading(before));
@@ -116,6 +138,7 @@ impl Asked {
                 fit: self.fit(text),
                 stems: self.stems(text),
                 above,
+                subject,
             });
         }
     }

@@ -6,8 +6,10 @@
 //! numbers, `CategoryContents` is what a category contains.
 
 mod answer;
+mod answer_entry;
 mod answer_section;
 mod answer_sentences;
+mod answer_subject;
 mod by_samples;
 mod category_distance;
 mod category_samples;

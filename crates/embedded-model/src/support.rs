@@ -4,8 +4,10 @@
 use std::collections::HashSet;
 
 use super::AnswerChunk;
+use super::answer_entry;
 use super::answer_section;
-use super::answer_sentences::Asked;
+use super::answer_sentences::{Asked, Found};
+use super::answer_subject::Subject;
 use super::fitting::Fit;
 use super::question::Kind;
 use super::quotation::{quoted_words, spoken_words};
@@ -43,7 +45,16 @@ pub fn support(query: &str, answer: &str, chunks: &[AnswerChunk<'_>]) -> Support
         let covered = rarity.covered(&asked.terms, stems, above);
         of(asked.kind, fit, own, covered)
     };
-    let quoted = found.iter().filter(|one| is_quoted(one.text));
+    let entry = answer_entry::named(query, asked.kind, chunks);
+    if entry.iter().any(|(_, item)| is_quoted(item)) {
+        return Support::Full;
+    }
+
+    // What is said of another version or id does not answer the question.
+    let is_other = |one: &&Found<'_>| one.subject == Subject::Other;
+    let quoted = found
+        .iter()
+        .filter(|one| !is_other(one) && is_quoted(one.text));
     let best = quoted
         .map(|one| rate(one.fit, &one.stems, &one.above))
         .max();

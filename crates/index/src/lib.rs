@@ -3,7 +3,7 @@
 //!
 //! `terms` turns text into terms (`stem`), `keywords` scores terms, `vectors` compares meanings,
 //! `fusion` combines the two, `fields` adds what is said about a source, `neighbours` a share of the
-//! chunks before and after; `rank` defines queries and hits. [`Index`] holds the entries of a space.
+//! chunks before and after; `rank` defines queries and hits, `raise` moves some of these up. [`Index`] holds the entries of a space.
 //!
 //! The service fills an [`Index`] with rows and searches it. It searches the database with the same
 //! `terms`, `keywords`, `vectors`, `fusion`, `fields` and `rank`, so that the order is the same;
@@ -16,6 +16,7 @@ pub mod highlight;
 mod index;
 pub mod keywords;
 mod neighbours;
+pub mod raise;
 pub mod rank;
 mod stem;
 pub mod terms;

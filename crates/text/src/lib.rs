@@ -8,6 +8,8 @@ pub mod folding;
 pub mod framing;
 pub mod hash;
 pub mod headings;
+mod identifier_parts;
+pub mod identifiers;
 pub mod months;
 pub mod presets;
 pub mod sentences;

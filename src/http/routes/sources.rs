@@ -179,7 +179,8 @@ pub async fn update_source(
 /// Delete a source
 ///
 /// Permanently deletes the source with all its versions and chunks, cancels its jobs, and deletes the
-/// categories that are left without a chunk. What quotes it elsewhere is emptied: receipts of queries,
+/// categories that are left without a chunk. A source whose first text is not stored yet, or never
+/// was, is deleted with its ingestions. What quotes it elsewhere is emptied: receipts of queries,
 /// stored responses, model outputs; a category is renamed if only deleted text explains its name.
 /// Returns the receipt of the deletion. With `If-Match`, returns 412 if the source has changed since
 /// you read it.
@@ -197,7 +198,7 @@ pub async fn delete_source(
     PathId(id): PathId,
     headers: HeaderMap,
 ) -> Result<Json<RemovalReceipt>, ApiError> {
-    let unchanged = etag::condition(&headers);
+    let unchanged = |source: Option<&Source>| etag::is_unchanged_if_any(&headers, source);
     let erased = erasures.source(&caller.erasure(), &id, unchanged).await?;
     Ok(Json(erased.into()))
 }

@@ -93,6 +93,16 @@ pub fn limited(evidence: f64, covered: f64) -> f64 {
     }
 }
 
+/// The evidence, if the query names versions or ids: a chunk that names one has to do with the query,
+/// and without such a chunk the evidence is not clear.
+pub fn identified(evidence: f64, identified: Option<bool>) -> f64 {
+    match identified {
+        Some(true) => evidence.max(MEDIUM),
+        Some(false) => evidence.min(ENOUGH.next_down()),
+        None => evidence,
+    }
+}
+
 /// What to do after the search, and why.
 pub fn after_search(seen: &Seen) -> (Next, &'static str) {
     if seen.chunks == 0 && seen.reach >= Reach::Pick {
@@ -182,6 +192,16 @@ mod tests {
         assert_eq!(confident(COVERED), Confidence::High);
         assert_eq!(confident(COVERED - 0.01), Confidence::Medium);
         assert_eq!(confidence(limited(0.2, 0.0), false), Confidence::Low);
+    }
+
+    #[test]
+    fn a_named_version_is_evidence_and_a_missing_one_leaves_doubt() {
+        let confident = |evidence, named| confidence(identified(evidence, named), false);
+        assert_eq!(confident(0.2, Some(true)), Confidence::Medium);
+        assert_eq!(confident(0.9, Some(true)), Confidence::High);
+        assert_eq!(confident(0.9, Some(false)), Confidence::Medium);
+        assert_eq!(confident(0.9, None), Confidence::High);
+        assert_eq!(confident(0.2, None), Confidence::Low);
     }
 
     #[test]

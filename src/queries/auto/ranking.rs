@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use memoir_text::identifiers::Identifiers;
 use serde::{Deserialize, Serialize};
 
 use super::cursor::MAX_CARRIED;
@@ -32,6 +33,15 @@ pub struct RankedChunk {
     /// How well a model ranked its leaf, 0 to 1.
     pub pick: f64,
     pub tokens: i64,
+}
+
+/// A ranked chunk that has been read.
+#[derive(Debug, Clone)]
+pub struct RankedText<'t> {
+    pub chunk: RankedChunk,
+    pub text: &'t str,
+    /// What tells what it is about besides its text.
+    pub about: String,
 }
 
 impl RankedChunk {
@@ -171,15 +181,24 @@ pub fn is_in_order<'c>(chunks: impl Iterator<Item = &'c RankedChunk>) -> bool {
 /// lose a part, and more the fewer words they match. So the first chunks come from as many results
 /// as the search itself would show. Every chunk also loses a little the fewer words it matches
 /// compared with the best of all.
-pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
-    if is_in_order(chunks.iter().map(|(chunk, _)| chunk)) {
-        return chunks.iter().map(|(chunk, _)| chunk.relevance()).collect();
+///
+/// A chunk that names a version or an id of the query matches better than one with all words.
+pub fn relevances(query: &str, chunks: &[RankedText<'_>]) -> Vec<f64> {
+    if is_in_order(chunks.iter().map(|one| &one.chunk)) {
+        return chunks.iter().map(|one| one.chunk.relevance()).collect();
     }
 
-    let words = keywords::scores(query, chunks.iter().map(|(_, text)| *text));
+    let identifiers = Identifiers::of(query);
+    let named = |one: &RankedText<'_>| f64::from(identifiers.score(one.text, &one.about));
+    let words = keywords::scores(query, chunks.iter().map(|one| one.text));
+    let words: Vec<f64> = words
+        .into_iter()
+        .zip(chunks.iter().map(named))
+        .map(|(words, named)| words + named)
+        .collect();
     let mut best: HashMap<(i32, i64), (f64, usize)> = HashMap::new();
-    for (place, ((chunk, _), words)) in chunks.iter().zip(&words).enumerate() {
-        let most = best.entry(group(chunk)).or_insert((*words, place));
+    for (place, (one, words)) in chunks.iter().zip(&words).enumerate() {
+        let most = best.entry(group(&one.chunk)).or_insert((*words, place));
         if *words > most.0 {
             *most = (*words, place);
         }
@@ -187,7 +206,8 @@ pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
 
     let most_of_all = words.iter().copied().fold(0.0, f64::max);
     let missing = |words: f64, most: f64| if most > 0.0 { 1.0 - words / most } else { 0.0 };
-    let relevance = |(place, ((chunk, _), words)): (usize, (&(RankedChunk, &str), &f64))| {
+    let relevance = |(place, (one, words)): (usize, (&RankedText<'_>, &f64))| {
+        let chunk = &one.chunk;
         let own = chunk.relevance() * (1.0 - OWN_WORDS_LOSS * missing(*words, most_of_all));
         let (most, leader) = best.get(&group(chunk)).copied().unwrap_or((0.0, place));
         if leader == place {
@@ -208,6 +228,33 @@ pub fn relevances(query: &str, chunks: &[(RankedChunk, &str)]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(chunk: RankedChunk, text: &str) -> RankedText<'_> {
+        RankedText {
+            chunk,
+            text,
+            about: String::new(),
+        }
+    }
+
+    #[test]
+    fn of_one_result_the_chunk_with_the_version_comes_first() {
+        let chunk = |chunk_id, result| RankedChunk {
+            chunk_id,
+            leaf: 1,
+            result,
+            search: 0.8,
+            pick: 0.0,
+            tokens: 1,
+        };
+        let texts = [
+            read(chunk(1, 0), "# 1.54.0\n\nWhat changed: tokio 1 and 1."),
+            read(chunk(2, 0), "# 1.54.1\n\nA fix."),
+            read(chunk(3, 1), "What changed in tokio since 1.54.1."),
+        ];
+        let found = relevances("What changed in tokio 1.54.1?", &texts);
+        assert!(found[1] > found[2] && found[2] > found[0], "{found:?}");
+    }
 
     #[test]
     fn a_pick_raises_its_leaf_and_never_lowers_another() {
@@ -238,9 +285,9 @@ mod tests {
         };
 
         let texts = [
-            (chunk(1, 0, 0.9), "nothing of interest"),
-            (chunk(2, 0, 0.9), "the white whale"),
-            (chunk(3, 1, 0.8), "nothing at all"),
+            read(chunk(1, 0, 0.9), "nothing of interest"),
+            read(chunk(2, 0, 0.9), "the white whale"),
+            read(chunk(3, 1, 0.8), "nothing at all"),
         ];
         let found = relevances("the white whale", &texts);
         assert!((found[1] - 0.9).abs() < 1e-9);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::PromptTokens;
 use crate::base::ids::SourceId;
 use crate::llm::tasks::answer::{Answer, Evidence};
-use crate::model::chunk::SourceChunk;
 use crate::queries::QueryError;
 use crate::queries::result::PromptEstimate;
 use crate::queries::steps::{Progress, QueryContext, QueryItem};
@@ -124,7 +123,7 @@ impl Draft {
             chunks.push(Evidence {
                 chunk_id: item.found.id,
                 path: Arc::clone(&self.labels[item.scores.path]),
-                about: about(&item.found).into(),
+                about: item.found.about().into(),
                 text: Arc::clone(text),
             });
         }
@@ -137,18 +136,5 @@ impl Draft {
             chunks,
             note_room: None,
         }
-    }
-}
-
-/// What tells what a chunk is about besides its text: the path of its source without the extension,
-/// and the headings above it.
-fn about(chunk: &SourceChunk) -> String {
-    let path = &chunk.path;
-    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let is_name = !extension.is_empty() && !extension.contains('/');
-    let name = &path[..path.len() - if is_name { extension.len() + 1 } else { 0 }];
-    match &chunk.heading {
-        Some(heading) => format!("{name} {heading}"),
-        None => name.to_owned(),
     }
 }

@@ -7,6 +7,7 @@ mod planted;
 mod planting;
 mod receipts;
 mod sources;
+mod unstored;
 mod users;
 
 use memoir::config::database::Engine;

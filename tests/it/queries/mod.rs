@@ -7,6 +7,7 @@ mod concurrency;
 mod engines;
 mod evaluating;
 mod failures;
+mod identifiers;
 mod jobs;
 mod limits;
 mod reading;

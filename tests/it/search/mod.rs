@@ -5,6 +5,7 @@ mod embedding;
 mod engines;
 mod fields;
 mod finding;
+mod identifiers;
 mod indexes;
 mod memories;
 mod pgvector;

@@ -12,7 +12,7 @@ use super::segment::RowState;
 use super::{Index, Place, Segment};
 
 /// Which entries a query may see.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The version that counts of each group; without it, what each eligible group says now.
     pub groups: Option<HashMap<String, i64>>,
