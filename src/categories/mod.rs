@@ -90,6 +90,9 @@ pub enum CategoryError {
     /// 404.
     #[error("there is no change {0} of the hierarchy in this space")]
     NoChange(i64),
+    /// 409: a change is undone once.
+    #[error("change {0} was undone before")]
+    UndoneBefore(i64),
     /// 409: something contradicts the former state.
     #[error("{0}")]
     Conflicts(String),

@@ -84,7 +84,7 @@ impl<'a, 'c> Change<'a, 'c> {
         self.before.states.push(before.into());
         self.after.states.push(after.into());
         self.effects.push(CategoryEffect {
-            id: after.id,
+            id: Some(after.id),
             name: after.name.clone(),
             effect: effect.to_owned(),
             into_id: Some(into).filter(|id| *id != 0),
@@ -151,9 +151,9 @@ impl<'a, 'c> Change<'a, 'c> {
         });
         self.after.states.push(after);
         self.effects.push(CategoryEffect {
-            id: made.id,
+            id: Some(made.id),
             name: made.name,
-            effect: "created".to_owned(),
+            effect: CategoryEffect::CREATED.to_owned(),
             into_id: new.parent_id,
         });
         Ok(made.id)
@@ -192,6 +192,11 @@ impl<'a, 'c> Change<'a, 'c> {
         let space = &self.care.call.space;
         self.care.tx.add_chunk_counts(space, &sums).await?;
         Ok(())
+    }
+
+    /// Whether it has moved no chunk so far.
+    pub fn moved_none(&self) -> bool {
+        self.chunks == 0
     }
 
     /// Whether a parent may have so many children.

@@ -24,7 +24,7 @@ pub(super) async fn close_into(
     id: i64,
     into: i64,
 ) -> Result<CareOutcome, CategoryError> {
-    let (from, to) = (care.find(id).await?, care.find(into).await?);
+    let (from, to) = (care.find(id).await?, care.find_named("into", into).await?);
     if from.level != to.level {
         let rule = format!(
             "category {into} is on level {}, but must be on level {} as category {id}",

@@ -18,6 +18,7 @@ mod undo;
 
 pub use review::{ReviewCall, ReviewItem};
 
+use memoir_text::field_error::FieldError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -65,7 +66,8 @@ pub struct CareOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = CategoryEffectResponse)]
 pub struct CategoryEffect {
-    pub id: i64,
+    /// Null for what a `dry_run` would create.
+    pub id: Option<i64>,
     pub name: String,
     /// `moved`: it gets another parent; `merged`: another category takes its place; `removed`; `created`;
     /// or `reopened` and `renamed` when a change is undone.
@@ -82,7 +84,7 @@ struct Care<'c> {
 }
 
 impl Categories {
-    /// Changes the hierarchy, or with `dry_run` only says what would change.
+    /// Changes the hierarchy, or with `dry_run` reports what would change.
     ///
     /// # Errors
     /// A violated rule, or the store's; then nothing has changed.
@@ -115,11 +117,7 @@ impl Categories {
                 }?;
 
                 if dry_run || outcome.change.is_none() {
-                    return Ok(CareOutcome {
-                        dry_run,
-                        change: None,
-                        ..outcome
-                    });
+                    return Ok(outcome.unmade(dry_run));
                 }
 
                 // Caches read the hierarchy again.
@@ -131,11 +129,44 @@ impl Categories {
     }
 }
 
+impl CareOutcome {
+    /// What would have changed; what would have been created has no number.
+    fn unmade(mut self, dry_run: bool) -> Self {
+        for created in self.categories.iter_mut().filter(|one| one.is_created()) {
+            created.id = None;
+        }
+
+        Self {
+            dry_run,
+            change: None,
+            ..self
+        }
+    }
+}
+
+impl CategoryEffect {
+    const CREATED: &'static str = "created";
+
+    fn is_created(&self) -> bool {
+        self.effect == Self::CREATED
+    }
+}
+
 impl Care<'_> {
     /// An open category.
     async fn find(&mut self, id: i64) -> Result<CategoryState, CategoryError> {
         let found = self.tx.find_state(&self.call.space, id).await?;
         let found = found.filter(|state| !state.is_closed);
         found.ok_or(CategoryError::NotFound(id))
+    }
+
+    /// An open category that a field of the request names.
+    async fn find_named(&mut self, field: &str, id: i64) -> Result<CategoryState, CategoryError> {
+        self.find(id).await.map_err(|error| match error {
+            CategoryError::NotFound(_) => {
+                CategoryError::Invalid(vec![FieldError::new(field, error.to_string())])
+            }
+            other => other,
+        })
     }
 }

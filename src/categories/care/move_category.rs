@@ -15,7 +15,8 @@ pub(super) async fn move_category(
     id: i64,
     parent_id: i64,
 ) -> Result<CareOutcome, CategoryError> {
-    let (category, parent) = (care.find(id).await?, care.find(parent_id).await?);
+    let category = care.find(id).await?;
+    let parent = care.find_named("parent_id", parent_id).await?;
     let invalid = |rule: String| {
         Err(CategoryError::Invalid(vec![FieldError::new(
             "parent_id",

@@ -9,8 +9,7 @@ use crate::categories::CategoryError;
 use crate::model::category::{ChangeKind, NewChange};
 
 /// # Errors
-/// [`CategoryError::NoChunk`], [`CategoryError::NotFound`], [`CategoryError::NotALeaf`],
-/// [`CategoryError::Invalid`], or the store's.
+/// [`CategoryError::NoChunk`], [`CategoryError::NotALeaf`], [`CategoryError::Invalid`], or the store's.
 pub(super) async fn move_chunk(
     care: &mut Care<'_>,
     id: i64,
@@ -27,7 +26,8 @@ pub(super) async fn move_chunk(
         )]));
     }
 
-    let (to, depth) = (care.find(leaf).await?, care.taxonomy.depth());
+    let to = care.find_named("category_id", leaf).await?;
+    let depth = care.taxonomy.depth();
     if to.level != depth {
         return Err(CategoryError::NotALeaf {
             id: leaf,

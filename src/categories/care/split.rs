@@ -145,6 +145,11 @@ pub(super) async fn split(
         move_part(&mut change, &leaf, part).await?;
     }
 
+    // All of them have moved or gone meanwhile.
+    if change.moved_none() {
+        return Ok(CareOutcome::default());
+    }
+
     change.end().await
 }
 

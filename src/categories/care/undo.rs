@@ -6,13 +6,14 @@ use crate::categories::CategoryError;
 use crate::model::category::{CategoryPosition, CategoryState, ChangeKind, NamedBy, StoredChange};
 
 /// # Errors
-/// [`CategoryError::NoChange`], [`CategoryError::Conflicts`], or the store's.
+/// [`CategoryError::NoChange`], [`CategoryError::UndoneBefore`], [`CategoryError::Conflicts`], or the
+/// store's.
 pub(super) async fn undo(care: &mut Care<'_>, id: i64) -> Result<CareOutcome, CategoryError> {
     let space = &care.call.space;
     let found = care.tx.find_category_change(space, id).await?;
     let change = found.ok_or(CategoryError::NoChange(id))?;
     if change.undone_at.is_some() {
-        return Err(conflict(id, "it was undone before"));
+        return Err(CategoryError::UndoneBefore(id));
     }
 
     let mut effects = Vec::new();
@@ -167,7 +168,7 @@ async fn return_chunks(care: &mut Care<'_>, change: &StoredChange) -> Result<i64
 
 fn effect(state: &CategoryState, done: &str) -> CategoryEffect {
     CategoryEffect {
-        id: state.id,
+        id: Some(state.id),
         name: state.name.clone(),
         effect: done.to_owned(),
         into_id: Some(state.parent_id).filter(|id| *id != 0),

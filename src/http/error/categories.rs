@@ -13,6 +13,8 @@ impl From<CategoryError> for ApiError {
             CategoryError::NotFound(_) | CategoryError::NoChunk(_) | CategoryError::NoChange(_) => {
                 Self::not_found(detail)
             }
+            CategoryError::UndoneBefore(_) => told(problems::CHANGE_CONFLICTS)
+                .fix("Nothing is left to undo. The list of changes shows when it was undone (GET /v1/categories/changes)."),
             CategoryError::Conflicts(_) => told(problems::CHANGE_CONFLICTS),
             CategoryError::TooDeep { depth } => told(problems::MAX_DEPTH).with("depth", depth),
             CategoryError::Exists { existing } => {

@@ -122,7 +122,7 @@ async fn a_moved_category_keeps_its_level_and_its_chunks() {
             (home, work, 422, "invalid_request"),
             (tax, tax, 422, "invalid_request"),
             (tax, home, 422, "invalid_request"),
-            (tax, 999_999, 404, "not_found"),
+            (tax, 999_999, 422, "invalid_request"),
             (999_999, home, 404, "not_found"),
         ] {
             setup.shift(id, parent).await.assert_problem(status, code);
@@ -151,7 +151,7 @@ async fn a_category_with_chunks_is_removed_only_into_another() {
         for (query, status, code) in [
             (format!("?into={work}"), 422, "invalid_request"),
             (format!("?into={roof}"), 422, "invalid_request"),
-            ("?into=999999".to_owned(), 404, "not_found"),
+            ("?into=999999".to_owned(), 422, "invalid_request"),
             ("?into=x".to_owned(), 422, "invalid_request"),
         ] {
             setup
@@ -299,6 +299,47 @@ async fn bad_input_is_refused() {
     not_a_leaf.assert_problem(422, "not_a_leaf");
     let unknown = setup.move_chunk(999_999, leaf).await;
     unknown.assert_problem(404, "not_found");
-    let unknown = setup.move_chunk(chunk, 999_999).await;
-    unknown.assert_problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_field_that_names_no_open_category_is_invalid() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let paths = ["Home/Boiler", "Home/Roof", "Work/Tax"];
+        let job = setup.ingest_file("/a.md", &paths).await;
+        let (boiler, roof) = (setup.id("Boiler").await, setup.id("Roof").await);
+        let (tax, chunk) = (setup.id("Tax").await, setup.chunks(&job).await[0]);
+        assert_done(&setup.merge(roof, boiler).await);
+        let changes = setup.changes().await.len();
+
+        for unknown in [roof, 999_999] {
+            for (reply, field) in [
+                (setup.merge(boiler, unknown).await, "into"),
+                (setup.remove(tax, &format!("?into={unknown}")).await, "into"),
+                (setup.shift(boiler, unknown).await, "parent_id"),
+                (setup.move_chunk(chunk, unknown).await, "category_id"),
+            ] {
+                reply.assert_problem(422, "invalid_request");
+                assert_eq!(
+                    reply.json()["errors"][0]["field"],
+                    field,
+                    "{engine:?}: {}",
+                    reply.text
+                );
+            }
+        }
+        assert_eq!(setup.changes().await.len(), changes, "{engine:?}");
+
+        // Of two ways in which a change cannot be undone, each has its own advice.
+        let merge = setup.changes().await[0]["id"].as_i64().unwrap();
+        assert_done(&setup.undo(merge).await);
+        let again = setup.undo(merge).await;
+        again.assert_problem(409, "change_conflicts");
+        assert!(
+            again.text.contains("Nothing is left to undo"),
+            "{engine:?}: {}",
+            again.text
+        );
+    }
 }
