@@ -106,6 +106,11 @@ impl CategoryState {
     pub fn slot(&self) -> Option<(i64, String)> {
         (!self.is_closed).then(|| (self.parent_id, name_key(&self.name)))
     }
+
+    /// The category that took its place.
+    pub fn successor(&self) -> Option<i64> {
+        self.merged_into.filter(|_| self.is_closed)
+    }
 }
 
 /// What a change does.

@@ -247,26 +247,40 @@ impl Tx {
         space: &Space,
         mut found: HashMap<K, i64>,
     ) -> Result<HashMap<K, i64>, StoreError> {
-        while !found.is_empty() {
-            let ids: BTreeSet<i64> = found.values().copied().collect();
-            let ids: Vec<i64> = ids.into_iter().collect();
-            let states = self.list_states(space, &ids).await?;
-            if states.len() == ids.len() && states.values().all(|state| !state.is_closed) {
-                break;
-            }
+        let mut states: HashMap<i64, CategoryState> = HashMap::new();
+        let mut read: BTreeSet<i64> = BTreeSet::new();
+        let mut unread: BTreeSet<i64> = found.values().copied().collect();
+        while !unread.is_empty() {
+            let ids: Vec<i64> = unread.iter().copied().collect();
+            read.append(&mut unread);
+            states.extend(self.list_states(space, &ids).await?);
 
-            found.retain(|_, id| match states.get(id) {
-                Some(state) if state.is_closed => {
-                    *id = state.merged_into.unwrap_or(0);
-                    *id != 0
-                }
-                Some(_) => true,
-                None => false,
-            });
+            let last = ids.iter().filter_map(|id| states.get(id));
+            let next = last.filter_map(CategoryState::successor);
+            unread = next.filter(|id| !read.contains(id)).collect();
         }
 
+        found.retain(|_, id| {
+            let open = open_successor(&states, *id);
+            *id = open.unwrap_or(0);
+            open.is_some()
+        });
         Ok(found)
     }
+}
+
+/// The open category to which merges lead from this one; none if they lead nowhere, or in a circle.
+fn open_successor(states: &HashMap<i64, CategoryState>, start: i64) -> Option<i64> {
+    let mut seen = BTreeSet::new();
+    let mut state = states.get(&start)?;
+    while state.is_closed {
+        if !seen.insert(state.id) {
+            return None;
+        }
+        state = states.get(&state.successor()?)?;
+    }
+
+    Some(state.id)
 }
 
 row! {

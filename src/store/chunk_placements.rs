@@ -1,7 +1,7 @@
 //! Rows of `chunk_placements`: where chunks that have moved were filed, and are. Every move of a chunk
 //! goes through [`Tx::place_chunks`] or back through [`Tx::return_chunks`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::categories::AT_ONCE;
 use super::dialect::BindAll as _;
@@ -152,6 +152,65 @@ impl Tx {
         self.execute(insert).await.map(|_| ())
     }
 
+    /// A later change, not undone, that moved chunks of this change as well. Undoing this one first would
+    /// leave them where the other one returns them.
+    pub async fn find_later_move(
+        &mut self,
+        space: &Space,
+        change_id: i64,
+    ) -> Result<Option<i64>, StoreError> {
+        // All placements of the chunks that are no longer where the change put them.
+        let sql = format!(
+            "SELECT p.id, COALESCE(p.previous_id, 0) AS previous, COALESCE(p.change_id, 0) AS moved_by, \
+             CASE WHEN x.id IS NULL THEN 0 ELSE 1 END AS stands, CASE WHEN p.until_at = {STILL} THEN 1 ELSE 0 END AS is_last \
+             FROM chunk_placements p LEFT JOIN category_changes x ON x.space = p.space AND x.id = p.change_id \
+             AND x.undone_at IS NULL WHERE p.space = ? AND p.chunk_id IN (SELECT m.chunk_id FROM chunk_placements m \
+             JOIN chunk_placements n ON n.space = m.space AND n.chunk_id = m.chunk_id AND n.until_at = {STILL} \
+             AND COALESCE(n.change_id, 0) <> m.change_id WHERE m.space = ? AND m.change_id = ?)"
+        );
+        let query = self.composed(&sql).bind(space.as_str());
+        let query = query.bind(space.as_str()).bind(change_id);
+        let rows: Vec<(i64, i64, i64, bool, bool)> = self.read_all(query).await?;
+
+        let earlier: HashMap<i64, (i64, i64, bool)> = rows
+            .iter()
+            .map(|(id, previous, moved_by, stands, _)| (*id, (*previous, *moved_by, *stands)))
+            .collect();
+        for (last, .., is_last) in rows {
+            let mut later = None;
+            let mut at = Some(last).filter(|_| is_last);
+            // A placement is after the one before it, so this ends.
+            while let Some((previous, moved_by, stands)) = at.and_then(|id| earlier.get(&id)) {
+                if *moved_by == change_id && later.is_some() {
+                    return Ok(later);
+                }
+                if *stands && *moved_by != change_id {
+                    later = later.or(Some(*moved_by));
+                }
+                at = Some(*previous);
+            }
+        }
+
+        Ok(None)
+    }
+
+    /// The latest chunk of a later version that was filed where a person put this one, because it has
+    /// the same text.
+    pub async fn find_newer_pinned(
+        &mut self,
+        space: &Space,
+        chunk_id: i64,
+    ) -> Result<Option<i64>, StoreError> {
+        let sql = format!(
+            "SELECT c.id FROM chunks o JOIN chunk_placements p ON p.source_id = o.source_id \
+             AND p.category_id = o.category_id JOIN chunks c ON c.id = p.chunk_id AND c.category_id = p.category_id \
+             AND c.version_id > o.version_id AND c.text_content = o.text_content WHERE o.id = ? AND p.space = ? \
+             AND p.until_at = {STILL} AND p.pinned = 1 AND p.change_id IS NULL ORDER BY c.version_id DESC, c.id DESC LIMIT 1"
+        );
+        let query = self.composed(&sql).bind(chunk_id).bind(space.as_str());
+        self.read_value(query).await
+    }
+
     /// Returns the chunks that a change moved and that nothing has moved since. The numbers of chunks
     /// of the leaves are up to the caller, who holds the space's lock.
     pub async fn return_chunks(
@@ -276,7 +335,7 @@ impl Tx {
     }
 
     /// The texts of a source's chunks, of all versions, for which a person chose the category, with
-    /// that category; the latest choice last.
+    /// that category; that of the latest version last.
     pub async fn list_pinned_texts(
         &mut self,
         space: &Space,
@@ -285,7 +344,7 @@ impl Tx {
         let sql = format!(
             "SELECT c.text_content, p.category_id FROM chunk_placements p \
              JOIN chunks c ON c.id = p.chunk_id AND c.category_id = p.category_id \
-             WHERE p.space = ? AND p.source_id = ? AND p.until_at = {STILL} AND p.pinned = 1 ORDER BY p.from_at, p.id"
+             WHERE p.space = ? AND p.source_id = ? AND p.until_at = {STILL} AND p.pinned = 1 ORDER BY c.version_id, p.from_at, p.id"
         );
         let query = self.composed(&sql).bind(space.as_str());
         self.read_all(query.bind(source_id.as_str())).await

@@ -1,5 +1,5 @@
-//! Undoes a change, if what it altered is still as it left it. Chunks that were moved again since stay
-//! where they are.
+//! Undoes a change, if what it altered is still as it left it. Chunks that a second look has filed
+//! elsewhere since stay there; later changes that moved the same chunks are undone first.
 
 use super::{Care, CareOutcome, CategoryEffect};
 use crate::categories::CategoryError;
@@ -47,8 +47,12 @@ async fn take_back_name(
 
     let former = CategoryState {
         name: change.before.name.clone().unwrap_or_default(),
-        // Changes of earlier builds do not tell; no model changes what a user has decided.
-        named_by: change.before.named_by.unwrap_or(NamedBy::User),
+        // No model changes what a user has decided, and a model's name that a user takes back is such a
+        // decision. Changes of earlier builds do not tell who had named it.
+        named_by: match (change.before.named_by, change.after.named_by) {
+            (Some(former), Some(NamedBy::User)) => former,
+            _ => NamedBy::User,
+        },
         ..present.clone()
     };
     put_back(care, change.id, &present, &former).await?;
@@ -125,6 +129,20 @@ async fn put_back(
         }
     }
 
+    // What the change had created closes again in favour of a category that may be closed by now, even
+    // in favour of this one.
+    if former.is_closed {
+        let heir = former.merged_into.unwrap_or(0);
+        let found = care.tx.find_state(space, heir).await?;
+        if found.is_none_or(|heir| heir.is_closed) {
+            let cause = format!(
+                "category {heir}, which takes the place of category {}, is gone",
+                former.id
+            );
+            return Err(conflict(change, &cause));
+        }
+    }
+
     let slot = (former.parent_id, former.name.as_str());
     if let Some(other) = care.tx.find_namesake(space, slot, former.id).await? {
         let cause = format!(
@@ -142,6 +160,20 @@ async fn put_back(
 /// Returns the chunks that are still where the change put them.
 async fn return_chunks(care: &mut Care<'_>, change: &StoredChange) -> Result<i64, CategoryError> {
     let (space, now) = (&care.call.space, care.call.now);
+    if let Some(later) = care.tx.find_later_move(space, change.id).await? {
+        let cause = format!("change {later} moved the same chunks later; undo that first");
+        return Err(conflict(change.id, &cause));
+    }
+
+    if let Some(chunk) = change.chunk_id
+        && let Some(newer) = care.tx.find_newer_pinned(space, chunk).await?
+    {
+        let cause = format!(
+            "chunk {newer} of a later version has the same text and was filed there as well; move that chunk instead"
+        );
+        return Err(conflict(change.id, &cause));
+    }
+
     let returned = care.tx.return_chunks(space, change.id, now).await?;
     if let (Some(chunk), 0) = (change.chunk_id, returned.count) {
         let cause = format!("chunk {chunk} was moved again or deleted since");

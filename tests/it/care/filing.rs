@@ -97,6 +97,32 @@ async fn a_merge_does_not_release_a_chunk_that_a_person_placed() {
     }
 }
 
+#[tokio::test]
+async fn the_choice_for_the_latest_version_counts() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let paths = ["Home/Boiler", "Work/Tax", "Work/Pens"];
+        let job = setup.ingest_file("/a.md", &paths).await;
+        let (tax, pens) = (setup.id("Tax").await, setup.id("Pens").await);
+        let chunk = setup.chunks(&job).await[0];
+        assert_done(&setup.move_chunk(chunk, tax).await);
+
+        let job = setup
+            .ingest_file("/a.md", &["Home/Boiler", "Home/Roof"])
+            .await;
+        let (roof, newer) = (setup.id("Roof").await, setup.chunks(&job).await[0]);
+        assert_done(&setup.move_chunk(newer, roof).await);
+        // This moves the chunk of the former version once more, which is no choice.
+        assert_done(&setup.merge(tax, pens).await);
+
+        setup.ingest_file("/a.md", &["Home/Boiler"]).await;
+        let paths = ["Home/Boiler 0", "Home/Roof 1", "Work/Pens 0"];
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
+    }
+}
+
 /// Texts are filed while their categories are merged, moved, renamed, removed and restored.
 #[tokio::test(flavor = "multi_thread")]
 async fn ingestions_and_care_do_not_disturb_each_other() {

@@ -53,6 +53,7 @@ async fn a_large_leaf_is_split_by_what_its_chunks_are_about() {
         let would = assert_done(&setup.post(&path, &json!({"dry_run": true})).await);
         assert_eq!(setup.tree().await, before, "{engine:?}");
         let done = assert_done(&setup.post(&path, &json!({})).await);
+        assert_eq!(would["categories"][0]["id"], Value::Null, "{engine:?}");
         let name = |outcome: &Value| outcome["categories"][0]["name"].clone();
         assert_eq!(name(&would), name(&done), "{engine:?}: {would} {done}");
         assert_eq!(done["categories"][0]["effect"], "created", "{engine:?}");
@@ -88,6 +89,37 @@ async fn a_large_leaf_is_split_by_what_its_chunks_are_about() {
         reply.assert_problem(422, "not_a_leaf");
         let reply = setup.post("/v1/categories/99999/split", &json!({})).await;
         reply.assert_problem(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_split_is_not_undone_in_favour_of_a_closed_leaf() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        fill(&setup, 12).await;
+        let (leaf, roof) = (setup.id("Everything").await, setup.id("Roof").await);
+        let path = format!("/v1/categories/{leaf}/split");
+        let split = assert_done(&setup.post(&path, &json!({})).await);
+        let created = split["categories"][0]["id"].as_i64().unwrap();
+        assert_done(&setup.merge(leaf, created).await);
+        let chunks = format!("/v1/categories/{created}/chunks");
+        for chunk in setup.ingest.list(&chunks).await {
+            let id = chunk["chunk_id"].as_i64().unwrap();
+            assert_done(&setup.move_chunk(id, roof).await);
+        }
+
+        let change = split["change"]["id"].as_i64().unwrap();
+        let reply = setup.undo(change).await;
+        reply.assert_problem(409, "change_conflicts");
+        let cause = format!("category {leaf}, which takes the place of category {created}");
+        assert!(reply.text.contains(&cause), "{engine:?}: {}", reply.text);
+
+        // What is filed under the former name goes where the merge leads.
+        setup.ingest_file("/b.md", &["Home/Everything"]).await;
+        let chunks = setup.ingest.list(&chunks).await;
+        assert_eq!(chunks.len(), 1, "{engine:?}: {chunks:?}");
+        setup.assert_sound().await;
     }
 }
 

@@ -1,10 +1,12 @@
 //! Undoing: in reverse order, everything is as it was; what was contradicted since is refused.
 
+use memoir::model::category::{NamedBy, Rename};
 use serde_json::{Value, json};
 
 use super::{Setup, assert_done};
 use crate::support::database::TestDatabase;
 use crate::support::ingest::{count, source};
+use crate::support::library::Library;
 
 #[tokio::test]
 async fn changes_undone_in_reverse_order_give_back_the_same_tree() {
@@ -194,5 +196,124 @@ async fn an_erasure_deletes_closed_categories_and_placements() {
             assert_eq!(left, 0, "{engine:?}: {sql}");
         }
         assert_eq!(setup.paths("").await, ["Home/Roof 1"], "{engine:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_merges_in_a_chain_the_last_is_undone_first() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let paths = ["Home/Boiler", "Home/Roof", "Home/Lawn"];
+        setup.ingest_file("/a.md", &paths).await;
+        let (boiler, roof) = (setup.id("Boiler").await, setup.id("Roof").await);
+        let lawn = setup.id("Lawn").await;
+        let before = (setup.tree().await, filed(&setup).await);
+        let first = change_of(&assert_done(&setup.merge(boiler, roof).await));
+        let second = change_of(&assert_done(&setup.merge(roof, lawn).await));
+
+        let reply = setup.undo(first).await;
+        reply.assert_problem(409, "change_conflicts");
+        let cause = format!("change {second} moved the same chunks");
+        assert!(reply.text.contains(&cause), "{engine:?}: {}", reply.text);
+        assert_eq!(setup.paths("").await, ["Home/Lawn 3"], "{engine:?}");
+
+        assert_done(&setup.undo(second).await);
+        assert_done(&setup.undo(first).await);
+        let after = (setup.tree().await, filed(&setup).await);
+        assert_eq!(after, before, "{engine:?}");
+        setup.assert_sound().await;
+    }
+}
+
+/// The number of the change that was made.
+fn change_of(done: &Value) -> i64 {
+    done["change"]["id"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn merges_in_a_circle_stop_no_ingestion() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let paths = ["Home/Boiler", "Home/Roof", "Home/Lawn"];
+        setup.ingest_file("/a.md", &paths).await;
+        let (boiler, roof) = (setup.id("Boiler").await, setup.id("Roof").await);
+        let lawn = setup.id("Lawn").await;
+        assert_done(&setup.merge(boiler, roof).await);
+        assert_done(&setup.merge(roof, lawn).await);
+        let circle = format!("UPDATE categories SET merged_into = {boiler} WHERE id = {roof}");
+        setup.ingest.app.database.execute(&circle).await;
+
+        let paths = ["Home/Boiler", "Home/Lawn"];
+        setup.ingest_file("/b.md", &paths).await;
+        let paths = ["Home/Boiler 1", "Home/Lawn 4"];
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn a_moved_chunk_whose_text_was_ingested_again_is_not_undone_alone() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let paths = ["Home/Boiler", "Work/Tax"];
+        let job = setup.ingest_file("/a.md", &paths).await;
+        let chunk = setup.chunks(&job).await[0];
+        let (boiler, tax) = (setup.id("Boiler").await, setup.id("Tax").await);
+        assert_done(&setup.move_chunk(chunk, tax).await);
+        let change = setup.changes().await[0]["id"].as_i64().unwrap();
+
+        let paths = ["Home/Boiler", "Work/Tax", "Home/Roof"];
+        let job = setup.ingest_file("/a.md", &paths).await;
+        let newer = setup.chunks(&job).await[0];
+        let reply = setup.undo(change).await;
+        reply.assert_problem(409, "change_conflicts");
+        let cause = format!("chunk {newer} of a later version");
+        assert!(reply.text.contains(&cause), "{engine:?}: {}", reply.text);
+
+        assert_done(&setup.move_chunk(newer, boiler).await);
+        assert_done(&setup.undo(change).await);
+        let paths = ["Home/Boiler", "Work/Tax"];
+        setup.ingest_file("/a.md", &paths).await;
+        let paths = ["Home/Boiler 1", "Home/Roof 0", "Work/Tax 1"];
+        assert_eq!(setup.paths("").await, paths, "{engine:?}");
+        setup.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_a_person_restores_is_the_persons() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        setup.ingest_file("/a.md", &["Home/Boiler"]).await;
+        let (home, boiler) = (setup.id("Home").await, setup.id("Boiler").await);
+        let named = format!("UPDATE categories SET named_by = 'embedded' WHERE id = {boiler}");
+        setup.ingest.app.database.execute(&named).await;
+
+        let library = Library::at(&setup.ingest.app.database.url).await;
+        let rename = Rename {
+            id: boiler,
+            parent_id: home,
+            from: "Boiler",
+            to: "Radiators",
+            by: NamedBy::Embedded,
+            reason: None,
+        };
+        let mut tx = library.store.begin().await.unwrap();
+        tx.lock_chunks(&library.space).await.unwrap();
+        let renamed = tx.rename_category(&library.space, &rename, library.now());
+        let change = renamed.await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        library.store.close().await;
+
+        assert_done(&setup.undo(change).await);
+        let of_user = format!(
+            "SELECT COUNT(*) FROM categories WHERE id = {boiler} AND name = 'Boiler' AND named_by = 'user'"
+        );
+        let of_user = count(&setup.ingest.app.database, &of_user).await;
+        assert_eq!(of_user, 1, "{engine:?}: no model renames it again");
     }
 }
