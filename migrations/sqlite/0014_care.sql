@@ -8,8 +8,8 @@ ALTER TABLE category_changes ADD COLUMN chunk_id INTEGER;
 ALTER TABLE category_changes ADD COLUMN chunk_count INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE category_changes ADD COLUMN undone_at INTEGER;
 
--- What categories were: a row tells what one was until a time, since the row before it. None tells of the time before
--- this migration, so the hierarchy of earlier times is shown as it is now.
+-- A row holds a category's state that ended at until_at. There are no rows for the time before this migration, so the
+-- hierarchy of earlier times is shown as it is now.
 CREATE TABLE category_states (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     space TEXT NOT NULL,

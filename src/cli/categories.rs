@@ -13,7 +13,7 @@ Examples:
   memoir categories merge 5 9 --dry-run      what would change if 9 took the place of 5
   memoir categories merge 5 9
   memoir categories split 7 --dry-run        how a large leaf would be split
-  memoir categories review                   what somebody should look at
+  memoir categories review                   proposals for the hierarchy
   memoir categories move 5 2                 below another parent
   memoir categories move-chunk 49 9          files a chunk in another leaf, where it stays
   memoir categories rename 5 Heating
@@ -42,7 +42,7 @@ enum Action {
         id: i64,
         #[arg(value_name = "INTO")]
         into: i64,
-        /// Only say what would change
+        /// Report what would change, without changing it
         #[arg(long)]
         dry_run: bool,
     },
@@ -52,7 +52,7 @@ enum Action {
         id: i64,
         #[arg(value_name = "PARENT")]
         parent: i64,
-        /// Only say what would change
+        /// Report what would change, without changing it
         #[arg(long)]
         dry_run: bool,
     },
@@ -60,11 +60,11 @@ enum Action {
     Split {
         #[arg(value_name = "LEAF")]
         id: i64,
-        /// Only say what would change
+        /// Report what would change, without changing it
         #[arg(long)]
         dry_run: bool,
     },
-    /// List what somebody should look at, with the request that applies each proposal
+    /// List proposals for the hierarchy, with the command that applies each
     Review {
         /// Print the proposals as JSON
         #[arg(long)]
@@ -222,8 +222,13 @@ fn outcome(outcome: &Value) -> String {
             Some(id) => format!(" into {id}"),
             None => String::new(),
         };
-        let (id, name) = (&category["id"], text(category, "name"));
-        let _ = writeln!(shown, "{id} {name}: {}{into}", text(category, "effect"));
+        // What a dry run would create has no number.
+        let id = match category["id"].as_i64() {
+            Some(id) => format!("{id} "),
+            None => String::new(),
+        };
+        let (name, effect) = (text(category, "name"), text(category, "effect"));
+        let _ = writeln!(shown, "{id}{name}: {effect}{into}");
     }
 
     let count = outcome["chunks_moved"].as_i64().unwrap_or(0);
@@ -242,16 +247,25 @@ fn outcome(outcome: &Value) -> String {
 fn review(found: &Value) -> String {
     let items = found["items"].as_array().into_iter().flatten();
     let item = |item: &Value| {
-        let (path, apply) = (names(&item["path"]), &item["apply"]);
-        let (method, call) = (text(apply, "method"), text(apply, "path"));
-        let body = match &apply["body"] {
-            Value::Null => String::new(),
-            body => format!(" {body}"),
-        };
+        let (path, apply) = (names(&item["path"]), command(item));
         let (kind, evidence) = (text(item, "kind"), text(item, "evidence"));
-        format!("{kind}: {path}\n  {evidence}\n  {method} {call}{body}\n")
+        format!("{kind}: {path}\n  {evidence}\n  memoir categories {apply}\n")
     };
     items.map(item).collect()
+}
+
+/// What follows `memoir categories` to apply a proposal.
+fn command(item: &Value) -> String {
+    let (id, other, apply) = (&item["category_id"], &item["other_id"], &item["apply"]);
+    match text(item, "kind") {
+        "near_duplicates" => format!("merge {id} {}", apply["body"]["into"]),
+        "single_chunk" => format!("rm {id} --into {other}"),
+        "over_full" => format!("split {id}"),
+        _ => {
+            let name = text(&apply["body"], "name").replace('\'', r"'\''");
+            format!("rename {id} '{name}'")
+        }
+    }
 }
 
 fn path(chunk: &Value) -> String {

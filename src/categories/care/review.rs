@@ -1,5 +1,5 @@
-//! The review inbox: what somebody should look at in the hierarchy, each with its evidence and the one
-//! request that applies the proposal. Nothing is applied by itself.
+//! The review inbox: proposals for the hierarchy, each with its evidence and the one request that
+//! applies it. Nothing is applied by itself.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -68,7 +68,7 @@ struct Hierarchy<'a> {
 }
 
 impl Categories {
-    /// What somebody should look at, kind by kind; at most 50 of each.
+    /// Proposals for the hierarchy, kind by kind; at most 50 of each.
     ///
     /// # Errors
     /// The store's.

@@ -20,7 +20,7 @@ use crate::http::routes::chunks::number;
 pub struct MergeCategoryRequest {
     /// A category of the same level.
     pub into: i64,
-    /// Only say what would change.
+    /// Report what would change, without changing it.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -32,22 +32,22 @@ pub struct MergeCategoryRequest {
 pub struct MoveCategoryRequest {
     /// A category one level above.
     pub parent_id: i64,
-    /// Only say what would change.
+    /// Report what would change, without changing it.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// Whether to split a leaf, or to say how.
+/// Whether to split a leaf, or to report how.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"dry_run": true}))]
 pub struct SplitCategoryRequest {
-    /// Only say what would change.
+    /// Report what would change, without changing it.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What somebody should look at.
+/// Proposals for the hierarchy.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CategoryReviewResponse {
     /// At most 50 of each kind.
@@ -181,8 +181,8 @@ pub async fn delete_category(
 
 /// Undo a change of the hierarchy
 ///
-/// Restores what the change altered. Returns 409 `change_conflicts` if a later change contradicts it.
-/// Chunks that were moved again since stay where they are.
+/// Restores what the change altered. Returns 409 `change_conflicts` if a later change contradicts it or
+/// moved the same chunks. Chunks that the embedded model has filed elsewhere since stay there.
 #[utoipa::path(
     post, path = "/v1/categories/changes/{id}/undo", tag = "categories", operation_id = "undo_category_change",
     params(("id" = String, Path, description = "The id of the change.")),

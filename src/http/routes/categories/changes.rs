@@ -42,7 +42,7 @@ pub struct UpdateCategoryRequest {
 /// Returns what was renamed, moved, merged and removed, newest first; each change can be undone. The
 /// embedded model may rename a leaf that has grown, if the name no longer fits most of its chunks. It
 /// renames only leaves that it named: a name given by a user or by another model stays. When it files a
-/// chunk elsewhere, the result of the job tells so.
+/// chunk elsewhere, the job's result lists it.
 #[utoipa::path(
     get, path = "/v1/categories/changes", tag = "categories", operation_id = "list_category_changes",
     params(ListCategoryChangesQuery),
