@@ -58,7 +58,9 @@ problems! {
     CATEGORY_EXISTS = 409 "category_exists", "Category already exists",
         "Use the existing category (context.category_id), or choose another name.";
     CATEGORY_NOT_EMPTY = 409 "category_not_empty", "Category not empty",
-        "Delete the sources whose chunks are filed there, or keep the category.";
+        "Name the category of the same level that gets them (DELETE /v1/categories/{id}?into=…), or keep the category.";
+    CHANGE_CONFLICTS = 409 "change_conflicts", "Change conflicts",
+        "Undo the later changes of these categories first, the latest one first (GET /v1/categories/changes), or make the change that you want.";
     WRONG_JOB_STATE = 409 "wrong_job_state", "Wrong job state",
         "Get the job to see its state. Only an unfinished job can be cancelled, only a failed or cancelled one retried.";
     NOTHING_TO_CONFIRM = 409 "nothing_to_confirm", "Nothing to confirm",

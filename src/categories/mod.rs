@@ -1,5 +1,6 @@
 //! The hierarchy: lists, paths, chunks, and validated creation.
 
+pub mod care;
 mod level_room;
 pub mod options;
 pub mod samples;
@@ -83,6 +84,18 @@ pub enum CategoryError {
     /// 409: it is not empty.
     #[error("category {0} or its descendants contain chunks, possibly of earlier versions")]
     NotEmpty(i64),
+    /// 404.
+    #[error("there is no chunk {0} in this space")]
+    NoChunk(i64),
+    /// 404.
+    #[error("there is no change {0} of the hierarchy in this space")]
+    NoChange(i64),
+    /// 409: a change is undone once.
+    #[error("change {0} was undone before")]
+    UndoneBefore(i64),
+    /// 409: something contradicts the former state.
+    #[error("{0}")]
+    Conflicts(String),
     /// 503 or 500, as the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -174,25 +187,26 @@ impl Categories {
         id: i64,
         as_of: Option<Timestamp>,
     ) -> Result<Category, CategoryError> {
-        let found = self.store.find_category(&call.space, id).await?;
-        let there = |category: &Category| as_of.is_none_or(|moment| category.created_at <= moment);
-        let mut category = found.filter(there).ok_or(CategoryError::NotFound(id))?;
+        let found = self.store.find_category(&call.space, id, as_of).await?;
+        let mut category = found.ok_or(CategoryError::NotFound(id))?;
         self.count_as_of(call, std::iter::once(&mut category), as_of)
             .await?;
 
         Ok(category)
     }
 
-    /// The paths to categories.
+    /// The paths to categories, now or at a time.
     pub async fn paths(
         &self,
         call: &CallContext,
         ids: &[i64],
+        as_of: Option<Timestamp>,
     ) -> Result<HashMap<i64, CategoryPath>, CategoryError> {
-        Ok(self.store.find_category_paths(&call.space, ids).await?)
+        let store = &self.store;
+        Ok(store.find_category_paths(&call.space, ids, as_of).await?)
     }
 
-    /// Adds the paths of their categories to chunks.
+    /// Adds the paths of their categories to chunks, now or at a time.
     ///
     /// # Errors
     /// The store's.
@@ -200,13 +214,14 @@ impl Categories {
         &self,
         call: &CallContext,
         chunks: &mut [Chunk],
+        as_of: Option<Timestamp>,
     ) -> Result<(), CategoryError> {
         let leaves: BTreeSet<i64> = chunks
             .iter()
             .filter_map(|chunk| chunk.category_id)
             .collect();
         let leaves: Vec<i64> = leaves.into_iter().collect();
-        let paths = self.paths(call, &leaves).await?;
+        let paths = self.paths(call, &leaves, as_of).await?;
         for chunk in chunks {
             if let Some(path) = chunk.category_id.and_then(|id| paths.get(&id)) {
                 chunk.category_path = path.iter().map(|(_, name)| name.clone()).collect();
@@ -228,14 +243,8 @@ impl Categories {
         after: Option<ChunkPlace>,
         limit: usize,
     ) -> Result<Vec<Chunk>, CategoryError> {
-        let category = self.store.find_category(&call.space, id).await?;
-        let there = |category: &Category| {
-            scope
-                .as_of
-                .is_none_or(|moment| category.created_at <= moment)
-        };
-
-        let category = category.filter(there).ok_or(CategoryError::NotFound(id))?;
+        let category = self.store.find_category(&call.space, id, scope.as_of);
+        let category = category.await?.ok_or(CategoryError::NotFound(id))?;
         let depth = self.taxonomy.depth();
         if category.level != depth {
             return Err(CategoryError::NotALeaf {
@@ -245,10 +254,15 @@ impl Categories {
             });
         }
 
-        Ok(self
+        let mut chunks = self
             .store
             .list_category_chunks(&call.space, id, scope, after, limit)
-            .await?)
+            .await?;
+        for chunk in &mut chunks {
+            // It may have moved since then.
+            chunk.category_id = Some(id);
+        }
+        Ok(chunks)
     }
 
     /// A chunk, with its path.
@@ -363,49 +377,6 @@ impl Categories {
         Ok(store
             .list_category_changes(&call.space, category_id, before, limit)
             .await?)
-    }
-
-    /// Deletes a category with everything below it, if it has no chunks of any version.
-    ///
-    /// # Errors
-    /// [`CategoryError::NotFound`], [`CategoryError::NotEmpty`], or the store's.
-    pub async fn remove(&self, call: &CallContext, id: i64) -> Result<(), CategoryError> {
-        self.store
-            .retry_as("remove_category", || async {
-                let mut tx = self.store.begin().await?;
-                // No transaction files a chunk there until it is deleted.
-                tx.lock_chunks(&call.space).await?;
-                tx.find_category(&call.space, id)
-                    .await?
-                    .ok_or(CategoryError::NotFound(id))?;
-                let mut levels = vec![vec![id]];
-
-                while let Some(last) = levels.last() {
-                    let below: Vec<i64> = tx
-                        .list_children(&call.space, last)
-                        .await?
-                        .iter()
-                        .map(|child| child.id)
-                        .collect();
-
-                    if below.is_empty() {
-                        break;
-                    }
-
-                    levels.push(below);
-                }
-
-                for some in levels.iter().rev() {
-                    if tx.has_chunks_in(&call.space, some).await? {
-                        return Err(CategoryError::NotEmpty(id));
-                    }
-                    tx.remove_categories(&call.space, some).await?;
-                }
-
-                tx.count_category_removal(&call.space).await?;
-                Ok(tx.commit().await?)
-            })
-            .await
     }
 
     async fn level_of(

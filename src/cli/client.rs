@@ -218,6 +218,11 @@ impl Client {
         }
     }
 
+    pub async fn patch(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Value> {
+        self.send(self.request(Method::PATCH, path).json(body))
+            .await
+    }
+
     pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.send(self.request(Method::DELETE, path)).await
     }

@@ -2,6 +2,7 @@
 //! data cannot be written, a command exits with 1, unless its reader has closed the pipe.
 
 mod ask;
+mod categories;
 mod chat;
 mod client;
 mod config;
@@ -104,6 +105,9 @@ enum Command {
     /// Print the category hierarchy
     #[command(after_help = tree::EXAMPLES)]
     Tree(tree::Arguments),
+    /// Move chunks, merge, move, rename and remove categories, and undo it
+    #[command(after_help = categories::EXAMPLES)]
+    Categories(categories::Arguments),
     /// Print a chunk and where it comes from
     #[command(after_help = show::EXAMPLES)]
     Show(show::Arguments),
@@ -188,6 +192,7 @@ pub fn run() -> ExitCode {
         Command::Chat(command) => chat::run(&command, &origin),
         Command::List(arguments) => list::run(&arguments, &origin),
         Command::Tree(arguments) => tree::run(&arguments, &origin),
+        Command::Categories(arguments) => categories::run(&arguments, &origin),
         Command::Show(arguments) => show::run(&arguments, &origin),
         Command::Rm(arguments) => rm::run(&arguments, &origin),
         Command::Migrate => with_config(&origin, migrate::run),

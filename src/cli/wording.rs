@@ -17,7 +17,7 @@ const FLAGS: [(&str, &str); 10] = [
 
 /// What the service says, and what the command line says instead. The order matters: an earlier
 /// entry may contain a later one.
-const WORDS: [(&str, &str); 12] = [
+const WORDS: [(&str, &str); 14] = [
     (
         "Send the header Authorization: Bearer KEY with a key",
         "Set --key (or MEMOIR_KEY) to a key",
@@ -39,6 +39,11 @@ const WORDS: [(&str, &str); 12] = [
         "List the sources with memoir list",
     ),
     ("(POST /v1/ingestions)", "(memoir ingest)"),
+    ("(DELETE /v1/categories/{id}?into=…)", "(--into)"),
+    (
+        "(GET /v1/categories/changes)",
+        "(memoir categories changes)",
+    ),
     (
         "no source matches meta.filename, and strict is set",
         "no source has this file name",

@@ -116,9 +116,14 @@ fn api() -> OpenApiRouter<AppState> {
             categories::rename_category,
             categories::delete_category
         ))
+        .routes(routes!(categories::merge_category))
+        .routes(routes!(categories::move_category))
+        .routes(routes!(categories::split_category))
+        .routes(routes!(categories::review_categories))
         .routes(routes!(categories::list_category_changes))
+        .routes(routes!(categories::undo_change))
         .routes(routes!(categories::list_category_chunks))
-        .routes(routes!(chunks::get_chunk))
+        .routes(routes!(chunks::get_chunk, chunks::move_chunk))
         // Queries.
         .routes(routes!(queries::create_query, queries::list_queries))
         .routes(routes!(queries::estimate_query))

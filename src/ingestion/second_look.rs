@@ -6,10 +6,8 @@
 //! does not respond, everything stays where it is.
 //!
 //! A chunk moves only if it is still where it was and part of the current version; the last chunk of
-//! a category stays, and earlier versions stay where they are filed. A client that pages through a
-//! category meanwhile may miss a moved chunk. `as_of` restores the content of an earlier time, but
-//! not its filing: an earlier chunk is found in its present category, which counts as being as old
-//! as the oldest chunk that was moved into it.
+//! a category stays, and earlier versions stay where they are filed. One that a person has moved stays
+//! as well. A client that pages through a category meanwhile may miss a moved chunk.
 
 mod turns;
 

@@ -5,6 +5,7 @@
 
 mod chunks;
 mod moves;
+mod pins;
 mod renames;
 mod source;
 mod words;
@@ -246,7 +247,8 @@ impl Writer<'_> {
                 .await?;
 
             // Last, so that the previous version of this source stays where it was.
-            self.move_others(&mut tx, draft, &mut written).await?;
+            self.move_others(&mut tx, draft, &mut written, &call)
+                .await?;
             self.rename_grown(&mut tx, &grown, &mut written, &call)
                 .await?;
         }

@@ -73,7 +73,7 @@ impl Finder<'_> {
             Self::Live(live) => {
                 let store = &live.inner.store;
                 let names = store
-                    .find_category_paths(live.space, &cursor.leaves())
+                    .find_category_paths(live.space, &cursor.leaves(), live.scope.as_of)
                     .await?;
                 let name = |leaf| {
                     let path = names.get(&leaf)?;
@@ -187,7 +187,8 @@ impl Finder<'_> {
             Self::Live(live) => {
                 let filed: Vec<i64> = leaves.iter().copied().filter(|leaf| *leaf != 0).collect();
                 let store = &live.inner.store;
-                let found = store.find_category_paths(live.space, &filed).await?;
+                let as_of = live.scope.as_of;
+                let found = store.find_category_paths(live.space, &filed, as_of).await?;
                 let found = found.into_iter();
                 Ok(found
                     .map(|(leaf, path)| (leaf, path.into_iter().unzip()))

@@ -65,7 +65,7 @@ async fn search(live: &Live<'_>) -> Result<Matches, QueryError> {
     let paths = live
         .inner
         .store
-        .find_category_paths(live.space, &leaves)
+        .find_category_paths(live.space, &leaves, live.scope.as_of)
         .await?;
     Ok(Matches::new(&chunks, &paths))
 }

@@ -155,7 +155,7 @@ impl Search {
         let versions: Vec<i64> = entries.iter().map(|one| one.version_id).collect();
         let leaves = store.list_version_leaves(space, &versions).await?;
         let all: Vec<i64> = leaves.values().flatten().copied().collect();
-        let paths = store.find_category_paths(space, &all).await?;
+        let paths = store.find_category_paths(space, &all, None).await?;
         let places: Vec<(i64, &SourceId)> = entries
             .iter()
             .map(|one| (one.version_id, &one.source_id))

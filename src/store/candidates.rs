@@ -10,7 +10,7 @@ use sqlx::any::AnyRow;
 use super::chunks::ChunkPlace;
 use super::dialect::Statement;
 use super::rows::Stored as _;
-use super::source_chunks::{COLUMNS, TABLES, read_source_chunk};
+use super::source_chunks::{TABLES, read_source_chunk};
 use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -154,50 +154,10 @@ impl Store {
         depth: i64,
         scope: &QueryScope,
     ) -> Result<Vec<Category>, StoreError> {
-        let mut statement = StatementBuilder::default();
-        statement.push("WITH RECURSIVE held (id) AS (");
-        if scope.names_sources() {
-            // From the sources to their chunks, because the sources are few.
-            statement.text(
-                &format!("SELECT DISTINCT c.category_id{TABLES} WHERE s.space = ?"),
-                space.as_str(),
-            );
-
-            statement.push(" AND c.category_id IS NOT NULL");
-            statement.scope(scope);
-        } else {
-            // From the leaves, where the first matching chunk of each is enough.
-            statement.text(
-                "SELECT k.id FROM categories k WHERE k.space = ?",
-                space.as_str(),
-            );
-
-            statement.number(" AND k.level = ?", depth);
-            let _ = write!(
-                statement.sql,
-                " AND EXISTS (SELECT 1{TABLES} WHERE c.space = k.space AND c.category_id = k.id"
-            );
-
-            statement.scope(scope);
-            statement.push(")");
-        }
-
-        statement.text(
-            "), way (id, parent_id, level, name, chunk_count, created_at) AS (\
-             SELECT k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at FROM held \
-             JOIN categories k ON k.space = ? AND k.id = held.id \
-             UNION SELECT k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at FROM way \
-             JOIN categories k ON k.space = ?",
-            space.as_str(),
-        );
-
-        statement
-            .values
-            .push(Bound::Text(space.as_str().to_owned()));
-        statement.push(
-            " AND k.id = way.parent_id) \
-             SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id",
-        );
+        let statement = match scope.as_of {
+            Some(moment) => held_then(space, scope, moment),
+            None => held_now(space, depth, scope),
+        };
 
         self.retry("list_categories_in", || async {
             self.fetch_all(self.put_together(&statement, false))
@@ -225,7 +185,7 @@ impl Store {
         );
 
         statement.text(" LEFT JOIN categories k ON k.space = ?", space.as_str());
-        statement.number(" AND k.id > ?", after);
+        statement.number(" AND k.closed_at IS NULL AND k.id > ?", after);
         statement.limit(" ORDER BY k.id", limit);
         self.retry("list_options_after", || async {
             let rows = self.fetch_all(self.put_together(&statement, true)).await?;
@@ -252,8 +212,8 @@ impl Store {
         space: &Space,
         parents: &[i64],
     ) -> Result<Vec<CategoryOption>, StoreError> {
-        let sql =
-            "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??)";
+        let sql = "SELECT id, parent_key, name FROM categories WHERE space = ? AND parent_key IN (??) \
+                   AND closed_at IS NULL";
         let mut found = Vec::new();
         for some in parents.chunks(AT_ONCE) {
             let rows = self.retry("list_options", || async {
@@ -286,9 +246,10 @@ impl Store {
         let mut statement = StatementBuilder::default();
         for (number, part) in parts.iter().enumerate() {
             statement.push(if number == 0 { "" } else { " UNION ALL " });
-            let select = format!("SELECT * FROM (SELECT {COLUMNS}{TABLES} WHERE c.space = ?");
-            statement.text(&select, space.as_str());
-            statement.number(" AND c.category_id = ?", part.leaf);
+            statement.push("SELECT * FROM (");
+            statement.source_chunks(scope.as_of);
+            statement.text(" WHERE c.space = ?", space.as_str());
+            statement.in_leaf(part.leaf, scope.as_of);
             statement.scope(scope);
 
             if let Some((moment, id)) = part.after {
@@ -404,6 +365,71 @@ impl Store {
                 Bound::Number(number) => query.bind(*number),
             })
     }
+}
+
+/// The categories with chunks in a scope of now, and their ancestors.
+fn held_now(space: &Space, depth: i64, scope: &QueryScope) -> StatementBuilder {
+    let mut statement = StatementBuilder::of("WITH RECURSIVE held (id) AS (");
+    if scope.names_sources() {
+        // From the sources to their chunks, because the sources are few.
+        statement.text(
+            &format!("SELECT DISTINCT c.category_id{TABLES} WHERE s.space = ?"),
+            space.as_str(),
+        );
+
+        statement.push(" AND c.category_id IS NOT NULL");
+        statement.scope(scope);
+    } else {
+        // From the leaves, where the first matching chunk of each is enough.
+        statement.text(
+            "SELECT k.id FROM categories k WHERE k.space = ?",
+            space.as_str(),
+        );
+
+        statement.number(" AND k.level = ?", depth);
+        let _ = write!(
+            statement.sql,
+            " AND EXISTS (SELECT 1{TABLES} WHERE c.space = k.space AND c.category_id = k.id"
+        );
+
+        statement.scope(scope);
+        statement.push(")");
+    }
+
+    let columns = "k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at";
+    statement.push("), way (id, parent_id, level, name, chunk_count, created_at) AS (");
+    statement.text(
+        &format!("SELECT {columns} FROM held JOIN categories k ON k.space = ? AND k.id = held.id"),
+        space.as_str(),
+    );
+    statement.text(
+        &format!(" UNION SELECT {columns} FROM way JOIN categories k ON k.space = ?"),
+        space.as_str(),
+    );
+    statement.push(
+        " AND k.id = way.parent_id) \
+         SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id",
+    );
+    statement
+}
+
+/// The categories of a time with chunks in a scope, and their ancestors.
+fn held_then(space: &Space, scope: &QueryScope, moment: Timestamp) -> StatementBuilder {
+    let mut statement = StatementBuilder::of_categories(space, moment);
+    statement.leaf(", held (id) AS (SELECT DISTINCT ", Some(moment));
+    statement.text(&format!("{TABLES} WHERE s.space = ?"), space.as_str());
+    statement.push(" AND c.category_id IS NOT NULL");
+    statement.scope(scope);
+
+    let columns = "k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at";
+    let _ = write!(
+        statement.sql,
+        "), way (id, parent_id, level, name, chunk_count, created_at) AS (\
+         SELECT {columns} FROM held JOIN k ON k.id = held.id \
+         UNION SELECT {columns} FROM way JOIN k ON k.id = way.parent_id) \
+         SELECT id, parent_id, level, name, chunk_count, created_at FROM way ORDER BY level, id"
+    );
+    statement
 }
 
 /// A list padded to a power of two with its last value, so that a few statements serve lists of

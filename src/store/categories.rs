@@ -1,9 +1,11 @@
-//! Rows of `categories`: the hierarchy of a space.
+//! Rows of `categories`: the hierarchy of a space. Closed categories are left out, unless a function
+//! says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::Row as _;
 
+use super::candidates::StatementBuilder;
 use super::dialect::{BindAll as _, Dialect, Statement};
 use super::rows::{Stored as _, row};
 use super::{Store, StoreError, Tx, row_limit};
@@ -12,6 +14,8 @@ use crate::base::ids::Space;
 use crate::model::category::{Category, CategoryPath, NewCategory};
 
 const COLUMNS: &str = Category::COLUMNS;
+/// Neither merged nor removed.
+const OPEN: &str = "closed_at IS NULL";
 
 row! {
     Category as "" { id, parent_id, level, name, chunk_count, created_at }
@@ -41,17 +45,17 @@ pub struct CategoryPage {
 }
 
 impl Store {
+    /// A category, now or at a time.
     pub async fn find_category(
         &self,
         space: &Space,
         id: i64,
+        as_of: Option<Timestamp>,
     ) -> Result<Option<Category>, StoreError> {
-        self.read_first("find_category", || {
-            select(self.dialect(), "WHERE space = ? AND id = ?")
-                .bind(space.as_str())
-                .bind(id)
-        })
-        .await
+        let mut statement = select_as_of(space, as_of);
+        statement.number(" AND id = ?", id);
+        self.read_first("find_category", || self.put_together(&statement, true))
+            .await
     }
 
     pub async fn list_categories(
@@ -61,7 +65,7 @@ impl Store {
         page: &CategoryPage,
     ) -> Result<Vec<Category>, StoreError> {
         self.read_all("list_categories", || {
-            select_page(self.dialect(), space, filter, page)
+            self.put_together(&select_page(space, filter, page), true)
         })
         .await
     }
@@ -84,17 +88,21 @@ impl Store {
         Ok(found)
     }
 
-    /// The paths to categories, by id.
+    /// The paths to categories, by id, now or at a time.
     pub async fn find_category_paths(
         &self,
         space: &Space,
         ids: &[i64],
+        as_of: Option<Timestamp>,
     ) -> Result<HashMap<i64, CategoryPath>, StoreError> {
         let mut paths: HashMap<i64, CategoryPath> = HashMap::new();
         for some in ids.chunks(AT_ONCE) {
             let rows = self.retry("find_category_paths", || async {
-                self.fetch_all(select_paths(self.dialect(), space, some))
-                    .await
+                let query = match as_of {
+                    Some(moment) => self.put_together(&select_paths_of(space, some, moment), false),
+                    None => select_paths(self.dialect(), space, some),
+                };
+                self.fetch_all(query).await
             });
             for row in rows.await? {
                 paths
@@ -113,11 +121,11 @@ impl Store {
         space: &Space,
         as_of: Option<Timestamp>,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let sql = "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND created_at <= ? GROUP BY level";
-        let until = as_of.map_or(i64::MAX, Timestamp::as_micros);
-        let counts = self.read_all("count_categories", || {
-            self.sql(sql).bind(space.as_str()).bind(until)
-        });
+        let mut statement =
+            StatementBuilder::of("SELECT found.level, COUNT(*) AS categories FROM (");
+        statement.append(select_as_of(space, as_of));
+        statement.push(") found GROUP BY found.level");
+        let counts = self.read_all("count_categories", || self.put_together(&statement, true));
         Ok(counts.await?.into_iter().collect())
     }
 
@@ -128,8 +136,8 @@ impl Store {
         limit: i64,
         most: usize,
     ) -> Result<Vec<(i64, i64)>, StoreError> {
-        let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? GROUP BY parent_key \
-                   HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
+        let sql = "SELECT parent_key, COUNT(*) AS children FROM categories WHERE space = ? AND closed_at IS NULL \
+                   GROUP BY parent_key HAVING COUNT(*) >= ? ORDER BY parent_key LIMIT ?";
         self.read_all("list_full_parents", || {
             let query = self.sql(sql).bind(space.as_str()).bind(limit);
             query.bind(row_limit(most))
@@ -144,16 +152,19 @@ impl Tx {
         space: &Space,
         id: i64,
     ) -> Result<Option<Category>, StoreError> {
-        let query = select(self.dialect(), "WHERE space = ? AND id = ?")
-            .bind(space.as_str())
-            .bind(id);
+        let query = select(
+            self.dialect(),
+            "WHERE space = ? AND id = ? AND closed_at IS NULL",
+        )
+        .bind(space.as_str())
+        .bind(id);
         self.read_first(query).await
     }
 
     /// The whole hierarchy, level by level.
     pub async fn list_categories(&mut self, space: &Space) -> Result<Vec<Category>, StoreError> {
-        let page = CategoryPage::default();
-        let query = select_page(self.dialect(), space, &CategoryFilter::default(), &page);
+        let sql = format!("WHERE space = ? AND {OPEN} ORDER BY level, id");
+        let query = select(self.dialect(), &sql).bind(space.as_str());
 
         self.read_all(query).await
     }
@@ -240,12 +251,30 @@ impl Tx {
         space: &Space,
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
         let query = self.sql(
-            "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? GROUP BY level",
+            "SELECT level, COUNT(*) AS categories FROM categories WHERE space = ? AND closed_at IS NULL GROUP BY level",
         );
         let rows = self.fetch_all(query.bind(space.as_str())).await?;
         rows.iter()
             .map(|row| Ok((row.try_get("level")?, row.try_get("categories")?)))
             .collect()
+    }
+
+    /// The names from level 1 to each of these categories.
+    pub async fn list_paths(
+        &mut self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<HashMap<i64, Vec<String>>, StoreError> {
+        let mut paths: HashMap<i64, Vec<String>> = HashMap::new();
+        for some in ids.chunks(AT_ONCE) {
+            let query = select_paths(self.dialect(), space, some);
+            for row in self.fetch_all(query).await? {
+                let path = paths.entry(row.try_get("leaf")?).or_default();
+                path.push(row.try_get("name")?);
+            }
+        }
+
+        Ok(paths)
     }
 
     /// Creates categories with unused names; the caller holds the space's lock.
@@ -287,8 +316,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Makes leaves and their ancestors no younger than the chunks moved into them, so that a query
-    /// as of an earlier time finds every chunk. The caller holds the space's lock.
+    /// Makes leaves and their ancestors no younger than when chunks were moved into them, so that a
+    /// query as of that time finds every chunk. The caller holds the space's lock.
     pub async fn date_back(
         &mut self,
         space: &Space,
@@ -326,8 +355,9 @@ fn select(dialect: &Dialect, condition: &str) -> Statement {
 /// Unordered: with ORDER BY, SQLite would scan the whole space by id.
 fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Statement {
     let marks = vec!["?"; parents.len().max(1)].join(",");
-    let sql =
-        format!("SELECT {COLUMNS} FROM categories WHERE space = ? AND parent_key IN ({marks})");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM categories WHERE space = ? AND parent_key IN ({marks}) AND closed_at IS NULL"
+    );
     let mut query = dialect
         .assembled(&sql)
         .persistent(false)
@@ -376,58 +406,63 @@ pub(super) fn select_paths(dialect: &Dialect, space: &Space, ids: &[i64]) -> Sta
     query.bind(space.as_str())
 }
 
-fn select_page(
-    dialect: &Dialect,
-    space: &Space,
-    filter: &CategoryFilter,
-    page: &CategoryPage,
-) -> Statement {
+/// The paths of a time.
+fn select_paths_of(space: &Space, ids: &[i64], moment: Timestamp) -> StatementBuilder {
+    let mut statement = StatementBuilder::of_categories(space, moment);
+    statement.push(", way (leaf, id, parent_id, level, name) AS (SELECT k.id, k.id, k.parent_id, k.level, k.name FROM k");
+    statement.numbers(" WHERE k.id IN (", ids);
+    statement.push(
+        " UNION ALL SELECT way.leaf, k.id, k.parent_id, k.level, k.name FROM way JOIN k ON k.id = way.parent_id) \
+         SELECT leaf, id, name FROM way ORDER BY leaf, level",
+    );
+    statement
+}
+
+/// Categories that exist now, or that existed at a time; further conditions can follow.
+fn select_as_of(space: &Space, as_of: Option<Timestamp>) -> StatementBuilder {
+    let mut statement = StatementBuilder::of(&format!("SELECT {COLUMNS} FROM "));
+    match as_of {
+        Some(moment) => {
+            statement.categories("(", space, moment);
+            statement.number(") k WHERE created_at <= ?", moment.as_micros());
+        }
+        None => statement.text(
+            &format!("categories WHERE space = ? AND {OPEN}"),
+            space.as_str(),
+        ),
+    }
+    statement
+}
+
+fn select_page(space: &Space, filter: &CategoryFilter, page: &CategoryPage) -> StatementBuilder {
     // Children of one parent: ordered by level, SQLite would scan all categories of the space.
     let one_level = filter.parent_id.is_some();
-    let mut sql = format!("SELECT {COLUMNS} FROM categories WHERE space = ?");
-    for (wanted, condition) in [
-        (filter.parent_id.is_some(), " AND parent_id = ?"),
-        (filter.level.is_some(), " AND level = ?"),
-        (filter.as_of.is_some(), " AND created_at <= ?"),
-        (page.after.is_some() && one_level, " AND id > ?"),
-        (
-            page.after.is_some() && !one_level,
-            " AND level >= ? AND (level > ? OR id > ?)",
-        ),
-    ] {
-        if wanted {
-            sql.push_str(condition);
-        }
+    let mut statement = select_as_of(space, filter.as_of);
+    if let Some(parent_id) = filter.parent_id {
+        statement.number(" AND parent_id = ?", parent_id);
+    }
+    if let Some(level) = filter.level {
+        statement.number(" AND level = ?", level);
     }
 
-    sql.push_str(if one_level {
+    match page.after {
+        Some((_, id)) if one_level => statement.number(" AND id > ?", id),
+        Some((level, id)) => {
+            statement.number(" AND level >= ?", level);
+            statement.number(" AND (level > ?", level);
+            statement.number(" OR id > ?)", id);
+        }
+        None => {}
+    }
+
+    let order = if one_level {
         " ORDER BY id"
     } else {
         " ORDER BY level, id"
-    });
-
-    if page.limit.is_some() {
-        sql.push_str(" LIMIT ?");
-    }
-
-    let mut query = dialect.assembled(&sql).bind(space.as_str());
-    let moment = filter.as_of.map(Timestamp::as_micros);
-    for number in [filter.parent_id, filter.level, moment]
-        .into_iter()
-        .flatten()
-    {
-        query = query.bind(number);
-    }
-    if let Some((level, id)) = page.after {
-        query = if one_level {
-            query.bind(id)
-        } else {
-            query.bind(level).bind(level).bind(id)
-        };
-    }
-
+    };
     match page.limit {
-        Some(limit) => query.bind(row_limit(limit)),
-        None => query,
+        Some(limit) => statement.limit(order, limit),
+        None => statement.push(order),
     }
+    statement
 }

@@ -2,17 +2,20 @@
 //! names of categories.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
-use memoir_text::text::name_key;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::categories::{NAMES, select_named};
-use super::rows::{Stored as _, get, row};
+use super::rows::{Stored as _, get, row, to_json};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
-use crate::model::category::{CategoryChange, LeafText, Rename};
+use crate::model::category::{
+    CategoryChange, CategoryState, ChangeKind, ChangeSide, LeafText, NewChange, Rename,
+    StoredChange,
+};
 
 impl Store {
     /// Changes of the hierarchy, or of one category, newest first, before the given one.
@@ -24,19 +27,17 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<CategoryChange>, StoreError> {
         let of_one = if category_id.is_some() {
-            " AND category_id = ?"
+            " AND (x.category_id = ? OR x.from_id = ? OR x.to_id = ?)"
         } else {
             ""
         };
-        let sql = format!(
-            "SELECT {} FROM category_changes WHERE space = ?{of_one} AND id < ? ORDER BY id DESC LIMIT ?",
-            CategoryChange::COLUMNS
-        );
+        let sql =
+            format!("{LISTED} WHERE x.space = ?{of_one} AND x.id < ? ORDER BY x.id DESC LIMIT ?");
 
         self.read_all("list_category_changes", || {
             let mut query = self.composed(&sql).bind(space.as_str());
             if let Some(id) = category_id {
-                query = query.bind(id);
+                query = query.bind(id).bind(id).bind(id);
             }
 
             query
@@ -46,6 +47,12 @@ impl Store {
         .await
     }
 }
+
+/// Changes with the present names of the categories that they tell of.
+const LISTED: &str = "SELECT x.id, x.category_id, x.kind, x.actor, x.reason, x.created_at, x.undone_at, x.from_id, x.to_id, \
+     x.chunk_id, x.chunk_count, x.before_json, x.after_json, f.name AS from_name, t.name AS to_name FROM category_changes x \
+     LEFT JOIN categories f ON f.space = x.space AND f.id = x.from_id \
+     LEFT JOIN categories t ON t.space = x.space AND t.id = x.to_id";
 
 impl Tx {
     /// About `most` texts of a leaf that holds `count` of current versions, spread evenly from the
@@ -93,102 +100,209 @@ impl Tx {
         rename: &Rename<'_>,
         now: Timestamp,
     ) -> Result<Option<i64>, StoreError> {
-        let (former, wanted) = (name_key(rename.from), name_key(rename.to));
-        let named = BTreeSet::from([(rename.parent_id, wanted.clone())]);
-        let taken = self.list_categories_named(space, &named).await?;
-        if taken.values().any(|id| *id != rename.id) {
+        let slot = (rename.parent_id, rename.to);
+        let taken = self.find_namesake(space, slot, rename.id).await?;
+        let before = self.find_state(space, rename.id).await?;
+        let Some(before) = before.filter(|before| taken.is_none() && !before.is_closed) else {
             return Ok(None);
-        }
+        };
 
-        let update = self
-            .sql("UPDATE categories SET name = ?, name_key = ?, named_by = ? WHERE space = ? AND id = ?")
-            .bind(rename.to)
-            .bind(wanted.as_str())
-            .bind(rename.by.into_str())
-            .bind(space.as_str())
-            .bind(rename.id);
-        self.execute(update).await?;
-
-        // A name that a category has again is no alias any more, of whichever category.
-        for key in [wanted.as_str(), former.as_str()] {
-            let delete = self
-                .sql("DELETE FROM category_aliases WHERE space = ? AND parent_key = ? AND name_key = ?")
-                .bind(space.as_str())
-                .bind(rename.parent_id)
-                .bind(key);
-            self.execute(delete).await?;
-        }
-
-        if former != wanted {
-            let insert = self
-                .sql("INSERT INTO category_aliases (space, parent_key, name_key, category_id) VALUES (?, ?, ?, ?)")
-                .bind(space.as_str())
-                .bind(rename.parent_id)
-                .bind(former.as_str())
-                .bind(rename.id);
-            self.execute(insert).await?;
-        }
-
+        let after = CategoryState {
+            name: rename.to.to_owned(),
+            named_by: rename.by,
+            ..before.clone()
+        };
+        self.change_state(space, &before, &after, now).await?;
         self.count_category_removal(space).await?;
-        self.add_category_change(space, rename, now).await.map(Some)
+
+        let change = NewChange {
+            kind: ChangeKind::Rename,
+            category_id: rename.id,
+            from_id: None,
+            to_id: None,
+            chunk_id: None,
+            by: rename.by,
+            reason: rename.reason,
+        };
+        let named = |state: CategoryState| ChangeSide {
+            name: Some(state.name),
+            named_by: Some(state.named_by),
+            states: Vec::new(),
+        };
+        let id = self.add_category_change(space, &change, now).await?;
+        let sides = (&named(before), &named(after));
+        self.complete_category_change(space, id, sides, 0).await?;
+        Ok(Some(id))
     }
 
-    async fn add_category_change(
+    /// Stores a change, whose two sides follow with [`Tx::complete_category_change`]; returns its
+    /// number.
+    pub async fn add_category_change(
         &mut self,
         space: &Space,
-        rename: &Rename<'_>,
+        change: &NewChange<'_>,
         now: Timestamp,
     ) -> Result<i64, StoreError> {
-        let insert = "INSERT INTO category_changes (space, category_id, kind, before_json, after_json, actor, reason, \
-                      created_at) VALUES (?, ?, 'rename', ?, ?, ?, ?, ?)";
-        let named = |name: &str| serde_json::json!({"name": name}).to_string();
+        let insert = "INSERT INTO category_changes (space, category_id, kind, from_id, to_id, chunk_id, before_json, \
+                      after_json, actor, reason, created_at) VALUES (?, ?, ?, ?, ?, ?, '{}', '{}', ?, ?, ?)";
         let insert = self
             .dialect()
             .insert_with_id(insert)
             .bind(space.as_str())
-            .bind(rename.id)
-            .bind(named(rename.from))
-            .bind(named(rename.to))
-            .bind(rename.by.into_str())
-            .bind(rename.reason.map(str::to_owned))
+            .bind(change.category_id)
+            .bind(change.kind.into_str())
+            .bind(change.from_id)
+            .bind(change.to_id)
+            .bind(change.chunk_id)
+            .bind(change.by.into_str())
+            .bind(change.reason.map(str::to_owned))
             .bind(now.as_micros());
 
         self.insert_for_id(insert).await
     }
 
-    /// The categories that formerly had these names below these parents, with their present names;
-    /// 0 stands for the root.
+    /// Stores what a change has altered, and how many chunks it has moved.
+    pub async fn complete_category_change(
+        &mut self,
+        space: &Space,
+        id: i64,
+        (before, after): (&ChangeSide, &ChangeSide),
+        chunks: i64,
+    ) -> Result<(), StoreError> {
+        let update = "UPDATE category_changes SET before_json = ?, after_json = ?, chunk_count = ? \
+                      WHERE space = ? AND id = ?";
+        let update = self
+            .sql(update)
+            .bind(to_json(before))
+            .bind(to_json(after))
+            .bind(chunks)
+            .bind(space.as_str())
+            .bind(id);
+
+        self.execute(update).await.map(|_| ())
+    }
+
+    /// A change, with what undoes it.
+    pub async fn find_category_change(
+        &mut self,
+        space: &Space,
+        id: i64,
+    ) -> Result<Option<StoredChange>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM category_changes WHERE space = ? AND id = ?",
+            StoredChange::COLUMNS
+        );
+        let query = self.composed(&sql).bind(space.as_str()).bind(id);
+        self.read_first(query).await
+    }
+
+    /// A change as lists show it.
+    pub async fn find_listed_change(
+        &mut self,
+        space: &Space,
+        id: i64,
+    ) -> Result<Option<CategoryChange>, StoreError> {
+        let sql = format!("{LISTED} WHERE x.space = ? AND x.id = ?");
+        let query = self.composed(&sql).bind(space.as_str()).bind(id);
+        self.read_first(query).await
+    }
+
+    /// Notes that a change was undone.
+    pub async fn mark_undone(
+        &mut self,
+        space: &Space,
+        id: i64,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let update = "UPDATE category_changes SET undone_at = ? WHERE space = ? AND id = ?";
+        let update = self.sql(update).bind(now.as_micros()).bind(space.as_str());
+        self.execute(update.bind(id)).await.map(|_| ())
+    }
+
+    /// The open categories that formerly had these names below these parents, or that took the place
+    /// of those that had; 0 stands for the root.
     pub async fn list_aliases(
         &mut self,
         space: &Space,
         named: &BTreeSet<(i64, String)>,
-    ) -> Result<HashMap<(i64, String), (i64, String)>, StoreError> {
+    ) -> Result<HashMap<(i64, String), i64>, StoreError> {
         let named: Vec<&(i64, String)> = named.iter().collect();
         let mut found = HashMap::new();
         for some in named.chunks(NAMES) {
-            let sql = "SELECT a.parent_key, a.name_key, c.id, c.name FROM category_aliases a \
-                       JOIN categories c ON c.space = a.space AND c.id = a.category_id";
+            let sql = "SELECT a.parent_key, a.name_key, a.category_id FROM category_aliases a";
             let query = select_named(self.dialect(), sql, "a", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
-                found.insert(key, (row.try_get("id")?, row.try_get("name")?));
+                found.insert(key, row.try_get("category_id")?);
             }
         }
 
+        self.follow_merges(space, found).await
+    }
+
+    /// Replaces closed categories by those that took their place, which may be closed as well; without
+    /// those whose place nothing took.
+    async fn follow_merges<K: Eq + Hash>(
+        &mut self,
+        space: &Space,
+        mut found: HashMap<K, i64>,
+    ) -> Result<HashMap<K, i64>, StoreError> {
+        let mut states: HashMap<i64, CategoryState> = HashMap::new();
+        let mut read: BTreeSet<i64> = BTreeSet::new();
+        let mut unread: BTreeSet<i64> = found.values().copied().collect();
+        while !unread.is_empty() {
+            let ids: Vec<i64> = unread.iter().copied().collect();
+            read.append(&mut unread);
+            states.extend(self.list_states(space, &ids).await?);
+
+            let last = ids.iter().filter_map(|id| states.get(id));
+            let next = last.filter_map(CategoryState::successor);
+            unread = next.filter(|id| !read.contains(id)).collect();
+        }
+
+        found.retain(|_, id| {
+            let open = open_successor(&states, *id);
+            *id = open.unwrap_or(0);
+            open.is_some()
+        });
         Ok(found)
     }
 }
 
+/// The open category to which merges lead from this one; none if they lead nowhere, or in a circle.
+fn open_successor(states: &HashMap<i64, CategoryState>, start: i64) -> Option<i64> {
+    let mut seen = BTreeSet::new();
+    let mut state = states.get(&start)?;
+    while state.is_closed {
+        if !seen.insert(state.id) {
+            return None;
+        }
+        state = states.get(&state.successor()?)?;
+    }
+
+    Some(state.id)
+}
+
 row! {
-    CategoryChange as "" { id, category_id, kind, actor, reason, created_at }
-    from row "before_json, after_json" {
-        from: name_in(&get::<String>(row, "before_json")?),
-        to: name_in(&get::<String>(row, "after_json")?),
+    CategoryChange as "x." {
+        id, category_id, kind, actor, reason, created_at, undone_at, from_id, to_id, chunk_id,
+        chunks_moved = "chunk_count",
+    }
+    from row {
+        from: name_in(row, "before_json", "from_name")?,
+        to: name_in(row, "after_json", "to_name")?,
     }
 }
 
-/// The name in the stored state of a category.
-fn name_in(state: &str) -> String {
-    let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();
-    state["name"].as_str().unwrap_or_default().to_owned()
+row! {
+    StoredChange as "" {
+        id, category_id, kind, from_id, to_id, chunk_id, before = "before_json", after = "after_json", undone_at,
+    }
+}
+
+/// The name that a change stores, or that of a category that it tells of.
+fn name_in(row: &AnyRow, side: &str, present: &str) -> Result<String, StoreError> {
+    let side: ChangeSide = get(row, side)?;
+    let present: Option<String> = get(row, present)?;
+    Ok(side.name.or(present).unwrap_or_default())
 }

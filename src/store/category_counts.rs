@@ -1,15 +1,14 @@
-//! How many chunks categories have: the stored numbers, and the numbers as of a time.
+//! How many chunks categories have: the stored numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{Bound, StatementBuilder, of_then};
+use super::candidates::StatementBuilder;
 use super::categories::{AT_ONCE, select_paths};
 use super::dialect::BindAll as _;
 use super::{Store, StoreError, Tx};
-use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::category::{LeafGrowth, NamedBy};
 
@@ -31,50 +30,6 @@ impl Store {
         let chunks = rows.iter().map(|(_, count)| count).sum::<i64>();
         let largest = rows.first().copied();
         Ok(largest.map(|(id, count)| (chunks, id, count)))
-    }
-
-    /// How many chunks were below each of these categories at a time.
-    pub async fn count_chunks_of_then(
-        &self,
-        space: &Space,
-        ids: &[i64],
-        moment: Timestamp,
-    ) -> Result<HashMap<i64, i64>, StoreError> {
-        let mut counts = HashMap::new();
-        for some in ids.chunks(AT_ONCE) {
-            let mut statement = StatementBuilder::default();
-            statement
-                .push("WITH RECURSIVE below (top, id) AS (SELECT k.id, k.id FROM categories k ");
-            statement.text("WHERE k.space = ?", space.as_str());
-            statement.push(&format!(
-                " AND k.id IN ({})",
-                vec!["?"; some.len()].join(",")
-            ));
-
-            statement
-                .values
-                .extend(some.iter().map(|id| Bound::Number(*id)));
-            statement.text(
-                " UNION ALL SELECT below.top, k.id FROM below JOIN categories k ON k.space = ? \
-                 AND k.parent_id = below.id) SELECT below.top, COUNT(*) AS chunks FROM below",
-                space.as_str(),
-            );
-
-            statement.text(
-                " JOIN chunks c ON c.space = ? AND c.category_id = below.id",
-                space.as_str(),
-            );
-
-            statement.number(" WHERE c.created_at <= ?", moment.as_micros());
-            statement.number(&of_then("c.source_id"), moment.as_micros());
-            statement.push(" GROUP BY below.top");
-            let rows = self.read_all::<(i64, i64)>("count_chunks_of_then", || {
-                self.put_together(&statement, false)
-            });
-            counts.extend(rows.await?);
-        }
-
-        Ok(counts)
     }
 }
 

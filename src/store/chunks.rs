@@ -7,11 +7,13 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
+use super::chunk_placements::{ChunkSet, NewPlacement};
 use super::dialect::Statement;
 use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
+use crate::model::category::NamedBy;
 use crate::model::chunk::{Chunk, Move, NewChunk, RETRIEVAL, TAXONOMY};
 
 row! {
@@ -116,7 +118,7 @@ impl Store {
             space.as_str(),
         );
 
-        statement.number(" AND c.category_id = ?", category_id);
+        statement.in_leaf(category_id, scope.as_of);
         if !scope.latest {
             statement.push(OF_WHOLE);
         }
@@ -271,29 +273,54 @@ impl Tx {
             .persistent(rows == self.dialect().bulk() || rows == 1)
     }
 
-    /// Moves a chunk of a current version to another category, unless either is gone or the chunk
-    /// has moved already; returns whether it did. The caller holds the space's lock.
+    /// The leaf of a chunk, 0 if it is not filed, and whether its version is a current one.
+    pub async fn find_filed_chunk(
+        &mut self,
+        space: &Space,
+        id: i64,
+    ) -> Result<Option<(i64, bool)>, StoreError> {
+        let sql = "SELECT COALESCE(c.category_id, 0) AS leaf, CASE WHEN s.id IS NULL THEN 0 ELSE 1 END AS is_current \
+                   FROM chunks c LEFT JOIN sources s ON s.space = c.space AND s.id = c.source_id \
+                   AND s.content_version_id = c.version_id WHERE COALESCE(c.space, '') = ? AND c.id = ?";
+        let query = self.sql(sql).bind(space.as_str()).bind(id);
+        self.read_first(query).await
+    }
+
+    /// Moves a chunk of a current version to another category, unless either is gone, the chunk has
+    /// moved already, or a person chose its category; returns whether it did. The caller holds the
+    /// space's lock.
     pub async fn move_chunk(
         &mut self,
         space: &Space,
         chunk_move: &Move,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE chunks SET category_id = ? WHERE space = ? AND id = ? AND category_id = ? \
-                   AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ?) \
-                   AND EXISTS (SELECT 1 FROM sources s WHERE s.space = chunks.space AND s.id = chunks.source_id \
-                   AND s.content_version_id = chunks.version_id)";
-
-        let update = self
+        let sql = "SELECT c.id FROM chunks c JOIN sources s ON s.space = c.space AND s.id = c.source_id \
+                   AND s.content_version_id = c.version_id WHERE COALESCE(c.space, '') = ? AND c.id = ? \
+                   AND c.category_id = ? AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ? \
+                   AND k.closed_at IS NULL)";
+        let query = self
             .sql(sql)
-            .bind(chunk_move.to)
             .bind(space.as_str())
             .bind(chunk_move.chunk_id)
-            .bind(chunk_move.from);
+            .bind(chunk_move.from)
+            .bind(space.as_str())
+            .bind(chunk_move.to);
+        let is_there = self.fetch_optional(query).await?.is_some();
+        if !is_there || self.is_pinned(space, chunk_move.chunk_id).await? {
+            return Ok(false);
+        }
 
-        Ok(self
-            .execute(update.bind(space.as_str()).bind(chunk_move.to))
-            .await?
-            == 1)
+        let new = NewPlacement {
+            to: chunk_move.to,
+            by: NamedBy::Embedded,
+            pinned: None,
+            change_id: None,
+        };
+        let chunk = [chunk_move.chunk_id];
+        self.place_chunks(space, ChunkSet::These(&chunk), new, now)
+            .await?;
+        Ok(true)
     }
 
     /// How many filed chunks of a version each category has.

@@ -56,6 +56,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     11 "0011_workspaces",
     12 "0012_erasures",
     13 "0013_user_topics",
+    14 "0014_care",
 ];
 
 /// The schema version of this binary.

@@ -13,7 +13,7 @@ use super::StoreError;
 use super::dialect::{BindNumber as _, Statement};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{ErasureId, JobId, MemoryId, QueryId, SourceId, Space, ThreadId};
-use crate::model::category::NamedBy;
+use crate::model::category::{ChangeSide, NamedBy};
 use crate::model::contextual_helper::HelperOrigin;
 use crate::model::erasure::{Pending, RowCounts, SubjectKind};
 use crate::model::job::JobState;
@@ -193,7 +193,7 @@ macro_rules! json_columns {
     )*};
 }
 
-json_columns!(Value, RowCounts, Pending, Terms, Vec<i64>);
+json_columns!(Value, RowCounts, Pending, Terms, Vec<i64>, ChangeSide);
 
 /// Columns that hold JSON without which the row is still worth reading. Their contents come from
 /// models and from imports: one that cannot be read must not hide every list that contains it.

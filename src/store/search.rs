@@ -10,6 +10,7 @@ use super::candidates::StatementBuilder;
 use super::rows::Stored as _;
 use super::source_versions::IS_WHOLE;
 use super::{Store, StoreError};
+use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::scope::QueryScope;
 use crate::model::search::Span;
@@ -115,6 +116,25 @@ impl Store {
         category_id: i64,
         scope: &QueryScope,
     ) -> Result<Vec<Span>, StoreError> {
+        let mut statement = match scope.as_of {
+            Some(moment) => spans_then(space, category_id, moment),
+            None => self.spans_now(space, category_id),
+        };
+
+        statement.push(" JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE 1 = 1");
+        statement.scope(scope);
+        statement.push(" ORDER BY c.version_id, c.start_char");
+        self.retry("list_spans_under", || async {
+            self.fetch_all(self.put_together(&statement, false))
+                .await?
+                .iter()
+                .map(read_span)
+                .collect()
+        })
+        .await
+    }
+
+    fn spans_now(&self, space: &Space, category_id: i64) -> StatementBuilder {
         let mut statement = StatementBuilder::default();
         statement.text(
             "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE COALESCE(k.space, '') = ?",
@@ -137,18 +157,7 @@ impl Store {
             " chunks c ON c.space = ? AND c.category_id = below.id",
             space.as_str(),
         );
-
-        statement.push(" JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE 1 = 1");
-        statement.scope(scope);
-        statement.push(" ORDER BY c.version_id, c.start_char");
-        self.retry("list_spans_under", || async {
-            self.fetch_all(self.put_together(&statement, false))
-                .await?
-                .iter()
-                .map(read_span)
-                .collect()
-        })
-        .await
+        statement
     }
 
     /// The chunks of one profile of some versions.
@@ -180,6 +189,21 @@ impl Store {
 
         Ok(found)
     }
+}
+
+/// The chunks that were below a category at a time.
+fn spans_then(space: &Space, category_id: i64, moment: Timestamp) -> StatementBuilder {
+    let mut statement = StatementBuilder::of_categories(space, moment);
+    statement.number(
+        ", below (id) AS (SELECT k.id FROM k WHERE k.id = ?",
+        category_id,
+    );
+    statement.push(" UNION ALL SELECT k.id FROM below JOIN k ON k.parent_id = below.id) ");
+    statement
+        .push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below JOIN chunks c ON ");
+    statement.leaf("below.id = ", Some(moment));
+    statement.text(" AND c.space = ?", space.as_str());
+    statement
 }
 
 fn read_span(row: &AnyRow) -> Result<Span, StoreError> {

@@ -14,12 +14,21 @@ use crate::model::scope::QueryScope;
 const AT_ONCE: usize = 500;
 
 /// What [`read_source_chunk`] reads of chunks `c`, versions `v` and sources `s`.
-pub(super) const COLUMNS: &str = "c.id, c.source_id, v.version, c.version_id, c.profile, c.ordinal, c.text_content, c.token_count, \
-     c.tokenizer, c.start_char, c.end_char, c.heading, c.category_id, c.created_at, s.filename, s.path, s.user_id";
+const COLUMNS: &str = "c.id, c.source_id, v.version, c.version_id, c.profile, c.ordinal, c.text_content, c.token_count, \
+     c.tokenizer, c.start_char, c.end_char, c.heading, c.created_at, s.filename, s.path, s.user_id";
 
 /// Chunks with their versions and sources.
 pub(super) const TABLES: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                                  JOIN sources s ON s.space = c.space AND s.id = c.source_id";
+
+impl StatementBuilder {
+    /// Appends the selection of chunks with what [`read_source_chunk`] reads; their leaves are those of
+    /// now or of a time.
+    pub(super) fn source_chunks(&mut self, as_of: Option<Timestamp>) {
+        self.leaf(&format!("SELECT {COLUMNS}, "), as_of);
+        self.push(&format!(" AS category_id{TABLES}"));
+    }
+}
 
 impl Store {
     /// Chunks by id, without those outside of a scope; deleted ones are missing.
@@ -31,7 +40,8 @@ impl Store {
     ) -> Result<Vec<SourceChunk>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(AT_ONCE) {
-            let mut statement = StatementBuilder::of(&format!("SELECT {COLUMNS}{TABLES}"));
+            let mut statement = StatementBuilder::default();
+            statement.source_chunks(scope.and_then(|scope| scope.as_of));
             // By id only: if its index could be used, SQLite would scan the whole space.
             statement.text(" WHERE COALESCE(c.space, '') = ?", space.as_str());
             statement.numbers(" AND c.id IN (", some);

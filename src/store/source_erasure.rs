@@ -7,8 +7,8 @@ use memoir_index::OwnerKind;
 use memoir_text::text::name_key;
 use sqlx::Row as _;
 
-use super::categories::{AT_ONCE, select_paths};
-use super::dialect::BindAll as _;
+use super::categories::AT_ONCE;
+use super::dialect::{BindAll as _, Dialect, Statement};
 use super::rows::{Stored as _, row};
 use super::text_uses::count;
 use super::{NewEntry, Store, StoreError, Tx};
@@ -21,11 +21,15 @@ use crate::model::erasure::RowCounts;
 const TEXTS: usize = 200;
 
 /// The tables with rows of a source, with the condition that selects them.
-const TABLES: [(&str, &str); 7] = [
+const TABLES: [(&str, &str); 8] = [
     (
         "chunks",
         "SELECT COUNT(*) AS number FROM source_versions v JOIN chunks c ON c.space = v.space AND c.version_id = v.id \
          WHERE v.space = ? AND v.source_id = ?",
+    ),
+    (
+        "chunk_placements",
+        "SELECT COUNT(*) AS number FROM chunk_placements WHERE space = ? AND source_id = ?",
     ),
     (
         "source_versions",
@@ -56,7 +60,7 @@ const TABLES: [(&str, &str); 7] = [
     ),
 ];
 
-/// A category on the way to chunks of a source.
+/// A category on the way to chunks of a source, now or formerly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedCategory {
     pub id: i64,
@@ -85,22 +89,28 @@ row! {
 }
 
 impl Store {
-    /// The categories of a source's chunks, of all versions, and all those above them.
+    /// The categories of a source's chunks, of all versions, those in which they were before, and all
+    /// those above them, also before.
     pub async fn list_source_categories(
         &self,
         space: &Space,
         id: &SourceId,
     ) -> Result<Vec<NamedCategory>, StoreError> {
         self.retry("list_source_categories", || async {
-            let leaves = self.list_leaves_of(space, id).await?;
             let mut ids = BTreeSet::new();
-            for some in leaves.chunks(AT_ONCE) {
-                let rows = self
-                    .fetch_all(select_paths(self.dialect(), space, some))
-                    .await?;
-                for row in rows {
-                    ids.insert(row.try_get::<i64, _>("id")?);
+            let mut next = self.list_leaves_of(space, id).await?;
+            while !next.is_empty() {
+                ids.extend(next.iter().copied());
+                let mut above = Vec::new();
+                for some in next.chunks(AT_ONCE) {
+                    let query = select_above(self.dialect(), space, some);
+                    for row in self.fetch_all(query).await? {
+                        above.push(row.try_get::<i64, _>("parent_id")?);
+                    }
                 }
+
+                next = above;
+                next.retain(|id| !ids.contains(id));
             }
 
             let ids: Vec<i64> = ids.into_iter().collect();
@@ -110,8 +120,9 @@ impl Store {
     }
 
     async fn list_leaves_of(&self, space: &Space, id: &SourceId) -> Result<Vec<i64>, StoreError> {
-        let query = self.sql(LEAVES).bind(space.as_str()).bind(id.as_str());
-        let rows = self.fetch_all(query).await?;
+        let rows = self
+            .fetch_all(select_leaves(self.dialect(), space, id))
+            .await?;
         rows.iter()
             .map(|row| Ok(row.try_get("category_id")?))
             .collect()
@@ -134,19 +145,46 @@ impl Store {
                 found.insert(category.id, category);
             }
 
-            let sql = "SELECT category_id, before_json FROM category_changes WHERE space = ? AND category_id IN (??)";
-            let query = self.dialect().query_list(sql, some.len());
-            let query = query.bind(space.as_str()).bind_all(some.iter().copied());
-            for row in self.fetch_all(query).await? {
-                let before = super::jobs::read_json(&row, "before_json")?.unwrap_or_default();
-                let former = before["name"].as_str().map(ToOwned::to_owned);
-                if let Some(category) = found.get_mut(&row.try_get("category_id")?) {
-                    category.former.extend(former);
+            for (id, former) in self.list_former_names(space, some).await? {
+                if let Some(category) = found.get_mut(&id)
+                    && category.name != former
+                    && !category.former.contains(&former)
+                {
+                    category.former.push(former);
                 }
             }
         }
 
         Ok(found.into_values().collect())
+    }
+
+    /// The names that categories had: those that changes tell of, and those of their earlier states,
+    /// which include undone ones.
+    async fn list_former_names(
+        &self,
+        space: &Space,
+        ids: &[i64],
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        let mut names = Vec::new();
+        let list = |sql| {
+            let query = self.dialect().query_list(sql, ids.len());
+            query.bind(space.as_str()).bind_all(ids.iter().copied())
+        };
+
+        let sql = "SELECT category_id, before_json FROM category_changes WHERE space = ? AND category_id IN (??)";
+        for row in self.fetch_all(list(sql)).await? {
+            let before = super::jobs::read_json(&row, "before_json")?.unwrap_or_default();
+            let former = before["name"].as_str().map(ToOwned::to_owned);
+            let id = row.try_get("category_id")?;
+            names.extend(former.map(|former| (id, former)));
+        }
+
+        let sql = "SELECT DISTINCT category_id, name FROM category_states WHERE space = ? AND category_id IN (??)";
+        for row in self.fetch_all(list(sql)).await? {
+            names.push((row.try_get("category_id")?, row.try_get("name")?));
+        }
+
+        Ok(names)
     }
 
     /// What is said about a source besides its chunks: its name, its tags, its helpers.
@@ -230,8 +268,28 @@ impl Store {
     }
 }
 
-const LEAVES: &str = "SELECT DISTINCT c.category_id FROM source_versions v JOIN chunks c ON c.space = v.space \
-                      AND c.version_id = v.id WHERE v.space = ? AND v.source_id = ? AND c.category_id IS NOT NULL";
+/// The leaves in which a source's chunks are, or were.
+fn select_leaves(dialect: &Dialect, space: &Space, id: &SourceId) -> Statement {
+    let sql = "SELECT c.category_id FROM source_versions v JOIN chunks c ON c.space = v.space \
+               AND c.version_id = v.id WHERE v.space = ? AND v.source_id = ? AND c.category_id IS NOT NULL \
+               UNION SELECT p.category_id FROM chunk_placements p WHERE p.space = ? AND p.source_id = ?";
+    let query = dialect.query(sql).bind(space.as_str()).bind(id.as_str());
+    query.bind(space.as_str()).bind(id.as_str())
+}
+
+/// The parents of categories, also former ones.
+fn select_above(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
+    let marks = vec!["?"; ids.len()].join(",");
+    let sql = format!(
+        "SELECT k.parent_id FROM categories k WHERE COALESCE(k.space, '') = ? AND k.parent_id IS NOT NULL \
+         AND k.id IN ({marks}) UNION SELECT s.parent_id FROM category_states s \
+         JOIN categories p ON p.space = s.space AND p.id = s.parent_id \
+         WHERE s.space = ? AND s.category_id IN ({marks})"
+    );
+    let query = dialect.assembled(&sql).persistent(false);
+    let query = query.bind(space.as_str()).bind_all(ids.iter().copied());
+    query.bind(space.as_str()).bind_all(ids.iter().copied())
+}
 
 impl Tx {
     /// The rows of a source, by table.
@@ -273,19 +331,20 @@ impl Tx {
         self.read_values(query).await
     }
 
-    /// The leaves of a source's chunks, of all versions.
+    /// The leaves of a source's chunks, of all versions, and those in which they were before.
     pub async fn list_source_leaves(
         &mut self,
         space: &Space,
         id: &SourceId,
     ) -> Result<Vec<i64>, StoreError> {
-        let query = self.sql(LEAVES).bind(space.as_str()).bind(id.as_str());
+        let query = select_leaves(self.dialect(), space, id);
         self.read_values(query).await
     }
 
     /// Deletes those of these leaves that have no chunk of any version, and then those above them
-    /// that have become empty, with their changes and aliases. Returns their ids. The caller holds
-    /// the space's lock.
+    /// that have become empty, also those that were above them, with their changes and aliases. A
+    /// closed category goes even if chunks of other sources were in it. Returns their ids. The caller
+    /// holds the space's lock.
     pub async fn remove_empty_categories(
         &mut self,
         space: &Space,
@@ -295,7 +354,9 @@ impl Tx {
         let mut removed = Vec::new();
         let mut level: BTreeSet<i64> = leaves.iter().copied().collect();
         while !level.is_empty() {
-            let mut above = BTreeSet::new();
+            let ids: Vec<i64> = level.iter().copied().collect();
+            let query = select_above(self.dialect(), space, &ids);
+            let above = self.read_values::<i64>(query).await?;
             for id in level {
                 if self.has_chunks_in(space, &[id]).await?
                     || !self.list_children(space, &[id]).await?.is_empty()
@@ -303,17 +364,15 @@ impl Tx {
                     continue;
                 }
 
-                let Some(category) = self.find_category(space, id).await? else {
-                    continue;
-                };
-                above.extend(category.parent_id);
-                self.forget_names(space, id, counts).await?;
-                self.remove_categories(space, &[id]).await?;
-                count(counts, "categories", 1);
-                removed.push(id);
+                for id in self.list_closed_below(space, id).await? {
+                    self.forget_names(space, id, counts).await?;
+                    count(counts, "categories", 1);
+                    self.remove_categories(space, &[id]).await?;
+                    removed.push(id);
+                }
             }
 
-            level = above;
+            level = above.into_iter().collect();
         }
 
         if !removed.is_empty() {
@@ -338,6 +397,10 @@ impl Tx {
             (
                 "category_aliases",
                 "DELETE FROM category_aliases WHERE space = ? AND category_id = ?",
+            ),
+            (
+                "category_states",
+                "DELETE FROM category_states WHERE space = ? AND category_id = ?",
             ),
         ] {
             let delete = self.sql(sql).bind(space.as_str()).bind(id);
@@ -391,7 +454,7 @@ impl Tx {
         let wanted = BTreeSet::from([(parent_id, name_key(name))]);
         let taken = self.list_categories_named(space, &wanted).await?;
         let former = self.list_aliases(space, &wanted).await?;
-        if taken.values().any(|other| *other != id) || former.values().any(|(of, _)| *of != id) {
+        if taken.values().any(|other| *other != id) || former.values().any(|of| *of != id) {
             return Ok(false);
         }
 

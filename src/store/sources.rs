@@ -279,6 +279,7 @@ impl Tx {
             self.remove_group_entries(space, kind, id.as_str()).await?;
         }
 
+        self.remove_placements(space, id).await?;
         let delete = self.sql("DELETE FROM sources WHERE space = ? AND id = ?");
         Ok(self
             .execute(delete.bind(space.as_str()).bind(id.as_str()))

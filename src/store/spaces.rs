@@ -32,6 +32,8 @@ pub const SPACE_TABLES: &[&str] = &[
     "chunks",
     "category_changes",
     "category_aliases",
+    "category_states",
+    "chunk_placements",
     "categories",
     "document_versions",
     "contextual_helpers",
@@ -86,6 +88,8 @@ const TABLES_OF_CHUNKS: &[&str] = &[
     "chunks",
     "category_changes",
     "category_aliases",
+    "category_states",
+    "chunk_placements",
     "categories",
 ];
 
@@ -159,6 +163,7 @@ impl Store {
     pub async fn find_space_size(&self, space: &Space) -> Result<SpaceSize, StoreError> {
         let bytes = self.dialect().whole_sum("size_bytes");
         let count = |table: &str| format!("SELECT COUNT(*) AS number FROM {table} WHERE space = ?");
+        let open = format!("{} AND closed_at IS NULL", count("categories"));
         Ok(SpaceSize {
             sources: self.find_number(&count("sources"), space).await?,
             versions: self.find_number(&count("source_versions"), space).await?,
@@ -169,7 +174,7 @@ impl Store {
                 )
                 .await?,
             chunks: self.find_number(&count("chunks"), space).await?,
-            categories: self.find_number(&count("categories"), space).await?,
+            categories: self.find_number(&open, space).await?,
             queries: self.find_number(&count("queries"), space).await?,
             api_keys: self.find_number(&count("api_keys"), space).await?,
             jobs: self.count_jobs_by_state(space).await?,

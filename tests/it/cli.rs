@@ -17,6 +17,7 @@ fn help_has_examples_on_every_command() {
         &["doctor", "--help"],
         &["list", "--help"],
         &["tree", "--help"],
+        &["categories", "--help"],
         &["show", "--help"],
         &["rm", "--help"],
     ] {

@@ -12,6 +12,7 @@
 mod api;
 mod architecture;
 mod audit;
+mod care;
 mod cli;
 mod config;
 mod conversation;

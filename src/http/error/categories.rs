@@ -10,7 +10,12 @@ impl From<CategoryError> for ApiError {
         let told = |kind| Self::new(kind, detail.as_str());
         match error {
             CategoryError::Invalid(errors) => Self::invalid(errors),
-            CategoryError::NotFound(_) => Self::not_found(detail),
+            CategoryError::NotFound(_) | CategoryError::NoChunk(_) | CategoryError::NoChange(_) => {
+                Self::not_found(detail)
+            }
+            CategoryError::UndoneBefore(_) => told(problems::CHANGE_CONFLICTS)
+                .fix("Nothing is left to undo. The list of changes shows when it was undone (GET /v1/categories/changes)."),
+            CategoryError::Conflicts(_) => told(problems::CHANGE_CONFLICTS),
             CategoryError::TooDeep { depth } => told(problems::MAX_DEPTH).with("depth", depth),
             CategoryError::Exists { existing } => {
                 told(problems::CATEGORY_EXISTS).with("category_id", existing)

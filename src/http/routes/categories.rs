@@ -1,14 +1,20 @@
 //! The hierarchy: lists, the whole tree, single categories and their chunks, and manual creation.
 
+mod care;
 mod changes;
 
+pub use care::{
+    __path_delete_category, __path_merge_category, __path_move_category, __path_review_categories,
+    __path_split_category, __path_undo_change, delete_category, merge_category, move_category,
+    review_categories, split_category, undo_change,
+};
 pub use changes::{
     __path_list_category_changes, __path_rename_category, list_category_changes, rename_category,
 };
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -91,7 +97,8 @@ list_query! {
         parent_id: Option<i64>,
         /// Only categories on this level; 1 is the highest.
         level: Option<i64>,
-        /// Shows the hierarchy as it was at this time, with the source versions that were current then.
+        /// Shows the hierarchy as it was at this time, with the source versions that were current then. Names, moves
+        /// and merges from before the upgrade to this feature are shown as they were at the upgrade.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -100,7 +107,8 @@ list_query! {
 list_query! {
     /// Pagination of the hierarchy.
     TreeQuery {
-        /// Shows the hierarchy as it was at this time, with the source versions that were current then.
+        /// Shows the hierarchy as it was at this time, with the source versions that were current then. Names, moves
+        /// and merges from before the upgrade to this feature are shown as they were at the upgrade.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -112,7 +120,7 @@ list_query! {
         /// `latest`: chunks of the current versions only; `all`: chunks of earlier versions too.
         #[param(inline)]
         version_scope: Option<VersionScopeName>,
-        /// Returns chunks of the source versions that were current at this time.
+        /// Returns the chunks that were in the leaf at this time, of the source versions that were current then.
         #[param(value_type = Option<String>, format = DateTime)]
         as_of: Option<Timestamp>,
     }
@@ -215,7 +223,7 @@ async fn full_parents(
         .map(|(id, _)| *id)
         .filter(|id| *id != 0)
         .collect();
-    let mut paths = categories.paths(call, &ids).await?;
+    let mut paths = categories.paths(call, &ids, None).await?;
     let limit = categories.taxonomy().limit(1);
 
     let parent = |(id, categories)| FullParentResponse {
@@ -281,7 +289,7 @@ pub async fn get_category(
         .find(&caller.call, number(&id, "category")?, query.as_of)
         .await?;
     let path = categories
-        .paths(&caller.call, &[category.id])
+        .paths(&caller.call, &[category.id], query.as_of)
         .await?
         .remove(&category.id)
         .unwrap_or_default();
@@ -292,30 +300,6 @@ pub async fn get_category(
         path,
         path_ids,
     }))
-}
-
-/// Delete a category
-///
-/// Deletes the category and its descendants. Returns 409 if any of them contains a chunk, including
-/// chunks of earlier versions. The category also disappears from requests with an earlier `as_of`;
-/// receipts keep its name.
-#[utoipa::path(
-    delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
-    params(("id" = String, Path, description = "The category id.")),
-    responses(
-        (status = 204, description = "The category is deleted."),
-        (status = 409, response = crate::http::openapi::ProblemResponse),
-    )
-)]
-pub async fn delete_category(
-    caller: Caller,
-    State(categories): State<Categories>,
-    PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
-    categories
-        .remove(&caller.call, number(&id, "category")?)
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// List the chunks of a leaf
@@ -347,5 +331,5 @@ pub async fn list_category_chunks(
         .await?;
     let key = |chunk: &Chunk| (chunk.created_at.as_micros(), chunk.id.to_string());
 
-    chunks::page_of(&categories, &caller.call, &page, found, key).await
+    chunks::page_of((&categories, query.as_of), &caller.call, &page, found, key).await
 }

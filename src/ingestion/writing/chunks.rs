@@ -20,8 +20,9 @@ use crate::store::{StoreError, Tx};
 struct FoundLeaves {
     /// The leaf of each path; `None` if a category is missing.
     ids: Vec<Option<i64>>,
-    /// The number of a path, the place in it, and the present name of a renamed category.
-    renamed: Vec<(usize, usize, String)>,
+    /// The number of a path, the place in it, and the present path of the category that had this name
+    /// there.
+    renamed: Vec<(usize, usize, Vec<String>)>,
 }
 
 impl Writer<'_> {
@@ -35,7 +36,8 @@ impl Writer<'_> {
         call: &CallContext,
     ) -> Result<BTreeMap<i64, i64>, WriteError> {
         let space = &call.space;
-        let (leaves, made) = self.resolve(tx, &draft.paths[range.clone()], call).await?;
+        let (paths, pinned) = self.respect_pins(tx, draft, range.clone(), written).await?;
+        let (leaves, made) = self.resolve(tx, &paths, call).await?;
         let mut chunks = Vec::with_capacity(range.len());
 
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
@@ -50,6 +52,9 @@ impl Writer<'_> {
             .add_chunks(space, &source_id, written.version_id, &chunks, call.now)
             .await;
         added.during("add chunks", "chunks")?;
+        tx.pin_chunks(space, written.version_id, &pinned)
+            .await
+            .during("pin chunks", "chunk_placements")?;
         written.chunks += i64::try_from(chunks.len()).unwrap_or(i64::MAX);
         written.categories += made;
         let mut counts = BTreeMap::new();
@@ -156,7 +161,7 @@ impl Writer<'_> {
 
     /// The ids of the leaves of these paths, as far as they exist. Most texts need no new category,
     /// and then not all of the hierarchy is read while other writers wait. Where a category was
-    /// renamed, the former name leads to it too.
+    /// renamed, moved or merged, the former name leads to it too.
     async fn find_leaves(
         &self,
         tx: &mut Tx,
@@ -186,13 +191,16 @@ impl Writer<'_> {
             let former = former
                 .await
                 .during("read former names", "category_aliases")?;
+            let present: Vec<i64> = former.values().copied().collect();
+            let present = tx.list_paths(self.context.space(), &present);
+            let present = present.await.during("read the hierarchy", "categories")?;
 
             for (number, key) in keys.iter().enumerate() {
                 let id = key.as_ref().and_then(|key| found.get(key)).copied();
-                let alias = key.as_ref().and_then(|key| former.get(key));
-                leaves.ids[number] = id.or(alias.map(|(id, _)| *id));
-                if let Some((_, name)) = alias {
-                    leaves.renamed.push((number, place, name.clone()));
+                let alias = key.as_ref().and_then(|key| former.get(key)).copied();
+                leaves.ids[number] = id.or(alias);
+                if let Some(path) = alias.and_then(|id| present.get(&id)) {
+                    leaves.renamed.push((number, place, path.clone()));
                 }
             }
         }
@@ -214,8 +222,8 @@ impl Writer<'_> {
         }
 
         let mut paths = paths.to_vec();
-        for (number, place, name) in found.renamed {
-            paths[number][place] = name;
+        for (number, place, path) in found.renamed {
+            paths[number].splice(..=place, path);
         }
 
         let mut tree = Tree::to_write(self.taxonomy.clone());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Draft, Writer, Written};
 use crate::base::clock::Timestamp;
 use crate::ingestion::write_error::{During as _, WriteError};
+use crate::model::call::CallContext;
 use crate::model::chunk::Move;
 use crate::store::Tx;
 
@@ -15,6 +16,7 @@ impl Writer<'_> {
         tx: &mut Tx,
         draft: &Draft<'_>,
         written: &mut Written,
+        call: &CallContext,
     ) -> Result<(), WriteError> {
         if draft.moves.is_empty() {
             return Ok(());
@@ -35,14 +37,16 @@ impl Writer<'_> {
         let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
         for chunk_move in emptying_none(&draft.moves, held) {
             if tx
-                .move_chunk(space, &chunk_move)
+                .move_chunk(space, &chunk_move, call.now)
                 .await
                 .during("move a chunk", "chunks")?
             {
                 *counts.entry(chunk_move.from).or_default() -= 1;
                 *counts.entry(chunk_move.to).or_default() += 1;
-                let oldest = oldest.entry(chunk_move.to).or_insert(chunk_move.filed_at);
-                *oldest = chunk_move.filed_at.min(*oldest);
+                // Not before it was filed: the time of a request may be in the past.
+                let moved_at = call.now.as_micros().max(chunk_move.filed_at);
+                let oldest = oldest.entry(chunk_move.to).or_insert(moved_at);
+                *oldest = moved_at.min(*oldest);
 
                 written.moved.push(chunk_move);
             }

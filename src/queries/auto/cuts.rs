@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashlink::LruCache;
 
+use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
 use crate::model::chunk::ChunkRange;
 use crate::store::{Store, StoreError};
@@ -37,12 +38,14 @@ impl Default for Cuts {
 
 impl Cuts {
     /// The filed chunks that share text with each of these chunks, by its id. A filed chunk stands
-    /// for itself, and so does one of a version without filed chunks; deleted ones are missing.
+    /// for itself, and so does one of a version without filed chunks; deleted ones are missing. Their
+    /// leaves are those of now or of a time.
     pub async fn filed(
         &self,
         store: &Store,
         space: &Space,
         ids: &[i64],
+        as_of: Option<Timestamp>,
     ) -> Result<HashMap<i64, Vec<ChunkRange>>, StoreError> {
         let found = store.list_chunk_ranges(space, ids).await?;
         let (cuts, read) = self.cuts_of(store, space, &found).await?;
@@ -71,6 +74,10 @@ impl Cuts {
         cached.dedup();
         let current = store.list_chunk_ranges(space, &cached).await?;
         leaves.extend(current.iter().map(|range| (range.chunk_id, range.leaf)));
+        if let Some(moment) = as_of {
+            let all: Vec<i64> = leaves.keys().copied().collect();
+            leaves.extend(store.list_leaves_of_then(space, &all, moment).await?);
+        }
 
         for ranges in filed.values_mut() {
             ranges.retain_mut(|range| {

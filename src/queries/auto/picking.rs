@@ -133,7 +133,7 @@ pub async fn offers(
     let known = live
         .inner
         .store
-        .find_category_paths(live.space, &leaves)
+        .find_category_paths(live.space, &leaves, live.scope.as_of)
         .await?;
     let mut reached = HashSet::new();
     let mut offers = Vec::new();

@@ -129,7 +129,9 @@ async fn filed_chunks(
     while begin < end {
         let hits = &found.hits[begin..end];
         let ids: Vec<i64> = hits.iter().map(|hit| hit.owner.id).collect();
-        let filed = cuts.filed(store, live.space, &ids).await?;
+        let filed = cuts
+            .filed(store, live.space, &ids, live.scope.as_of)
+            .await?;
         for (number, hit) in (begin..).zip(hits) {
             let shared = filed.get(&hit.owner.id).into_iter().flatten();
             for range in shared.filter(|range| seen.insert(range.chunk_id)) {

@@ -1,4 +1,4 @@
-// The name of a category: the dialogue that changes it, the message that offers to undo that, and its earlier names.
+// The name of a category: the dialogue that changes it, the message that offers to undo that, and the category's changes.
 
 import { call, get, query } from "./api.js";
 import { h, put, when } from "./dom.js";
@@ -17,11 +17,23 @@ async function change(category, to) {
   category.name = (await call("PATCH", path, { body: { name: to } })).data.name;
 }
 
-const earlierName = ({ from, to, actor, reason, created_at: time }) => h("li", from,
-  h("span.muted", `Renamed to ${to} by ${ACTORS[actor] ?? actor}, `, when(time)), reason && h("span.muted", sentence(reason)));
+const KINDS = {
+  rename: ({ to }) => `Renamed to ${to}`,
+  move: ({ to }) => `Moved to ${to}`,
+  merge: ({ to }) => `Merged into ${to}`,
+  remove: ({ to }) => (to ? `Removed, merged into ${to}` : "Removed"),
+  split: () => "Split",
+  move_chunk: ({ to, chunk_id: chunk }) => `Chunk ${chunk} moved to ${to}`,
+};
+
+const changeItem = (change) => {
+  const { from, kind, actor, reason, created_at: time, undone_at: undone } = change;
+  return h("li", from, h("span.muted", `${(KINDS[kind] ?? (() => kind))(change)} by ${ACTORS[actor] ?? actor}, `, when(time),
+    undone && ", undone"), reason && h("span.muted", sentence(reason)));
+};
 
 /**
- * The button that renames a category, and what stands below it: the message after a change, and earlier names.
+ * The button that renames a category, and what stands below it: the message after a change, and the changes.
  * `changed()` is called when the category may have another name.
  */
 export function naming(category, changed, signal) {
@@ -31,9 +43,9 @@ export function naming(category, changed, signal) {
 
   async function load() {
     const list = h("ul.plain");
-    const pages = paged(list, (cursor) => get(query("/v1/categories/changes", { category_id: category.id, limit: 20, cursor }), { signal }), earlierName);
+    const pages = paged(list, (cursor) => get(query("/v1/categories/changes", { category_id: category.id, limit: 20, cursor }), { signal }), changeItem);
     await pages.start();
-    put(earlier, h("summary", "Earlier names"), list, pages.foot);
+    put(earlier, h("summary", "Changes"), list, pages.foot);
     earlier.hidden = !list.firstChild && !pages.foot.querySelector(".problem");
   }
 

@@ -164,6 +164,9 @@ async fn an_id_of_another_space_is_not_found() {
                 .contains(&method)
                 .then(|| match path.as_str() {
                     "/v1/categories/{id}" => json!({"name": "Secrets"}),
+                    "/v1/categories/{id}/merge" => json!({"into": 1}),
+                    "/v1/categories/{id}/move" => json!({"parent_id": 1}),
+                    "/v1/chunks/{id}" => json!({"category_id": 1}),
                     "/v1/threads/{id}/episodic" => json!({"query": "secrets"}),
                     "/v1/threads/{id}/messages" => json!({"role": "user", "content": "secrets"}),
                     _ => json!({}),

@@ -146,17 +146,10 @@ async fn a_misfiled_chunk_moves_to_the_better_category() {
         );
 
         assert_eq!(space.miscounted().await, 0, "{engine:?}");
-        // Its category was created later, but counts as created when the chunk was.
+        // At its time, it was where it was filed first.
         let then = chunk["created_at"].as_str().unwrap();
-        let back = space
-            .app
-            .get(&format!(
-                "/v1/categories/{}/chunks?as_of={then}",
-                space.rates
-            ))
-            .await
-            .json();
-
+        let path = format!("/v1/categories/{}/chunks?as_of={then}", space.cards);
+        let back = space.app.get(&path).await.json();
         assert_eq!(
             back["items"].as_array().unwrap().len(),
             1,
@@ -243,6 +236,7 @@ async fn a_chunk_that_has_changed_in_the_meantime_does_not_move() {
                         from,
                         to,
                     },
+                    space.library.now(),
                 )
                 .await
                 .unwrap();

@@ -22,7 +22,7 @@ list_response! {
 list_query! {
     /// Filters and pagination of the changes.
     ListCategoryChangesQuery {
-        /// Only changes of this category.
+        /// Only changes that have to do with this category.
         category_id: Option<i64>,
     }
 }
@@ -39,9 +39,10 @@ pub struct UpdateCategoryRequest {
 
 /// List changes of the hierarchy
 ///
-/// Returns the renamed categories, newest first. The embedded model may rename a leaf that has grown,
-/// if the name no longer fits most of its chunks. It renames only leaves that it named: a name given
-/// by a user or by another model stays.
+/// Returns what was renamed, moved, merged and removed, newest first; each change can be undone. The
+/// embedded model may rename a leaf that has grown, if the name no longer fits most of its chunks. It
+/// renames only leaves that it named: a name given by a user or by another model stays. When it files a
+/// chunk elsewhere, the job's result lists it.
 #[utoipa::path(
     get, path = "/v1/categories/changes", tag = "categories", operation_id = "list_category_changes",
     params(ListCategoryChangesQuery),

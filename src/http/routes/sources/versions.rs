@@ -250,5 +250,5 @@ pub async fn list_source_chunks(
     };
 
     let key = |chunk: &Chunk| (chunk.ordinal, 0);
-    page_of(&state.categories, &caller.call, &page, found, key).await
+    page_of((&state.categories, None), &caller.call, &page, found, key).await
 }

@@ -1,0 +1,297 @@
+//! The review inbox: proposals for the hierarchy, each with its evidence and the one request that
+//! applies it. Nothing is applied by itself.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memoir_embedded_model::{EmbeddedModel, RenameInput};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::split::TARGET;
+use crate::categories::{Categories, CategoryError};
+use crate::model::call::CallContext;
+use crate::model::category::Category;
+use crate::model::chunk::Chunk;
+use crate::store::{CategoryFilter, CategoryPage, ChunkScope};
+
+/// Maximum proposals of one kind.
+const MAX_OF_KIND: usize = 50;
+/// Leaves whose texts are compared with their names, the largest ones, and texts of each.
+const MAX_NAMED: usize = 30;
+const TEXTS: usize = 40;
+/// Characters of a text that are compared.
+const CHARS: usize = 400;
+/// Share of a chunk's words that a sibling's name must have for the chunk to go there.
+const MIN_MATCH: f32 = 0.1;
+
+/// A proposal for the hierarchy.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = CategoryReviewItemResponse, example = json!({
+    "kind": "near_duplicates", "category_id": 5, "path": ["Home", "Boiler"], "other_id": 9,
+    "other_path": ["Home", "Boilers"], "evidence": "both names have the same words; they have 3 and 12 chunks",
+    "apply": {"method": "POST", "path": "/v1/categories/5/merge", "body": {"into": 9}}
+}))]
+pub struct ReviewItem {
+    /// `near_duplicates`: siblings whose names have the same words; `single_chunk`: a leaf of one chunk;
+    /// `over_full`: a leaf with too many chunks; `name_does_not_fit`: a leaf whose name fits less than
+    /// half of its chunks.
+    pub kind: String,
+    pub category_id: i64,
+    /// Names from level 1.
+    pub path: Vec<String>,
+    /// The category that the proposal names besides.
+    pub other_id: Option<i64>,
+    pub other_path: Option<Vec<String>>,
+    /// Why it is proposed.
+    pub evidence: String,
+    /// The request that applies it.
+    pub apply: ReviewCall,
+}
+
+/// A request that applies a proposal.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct ReviewCall {
+    #[schema(example = "POST")]
+    pub method: String,
+    #[schema(example = "/v1/categories/5/merge")]
+    pub path: String,
+    /// The body of the request; null for none.
+    pub body: Value,
+}
+
+/// The hierarchy, by id and by parent.
+struct Hierarchy<'a> {
+    by_id: HashMap<i64, &'a Category>,
+    /// 0 stands for the root.
+    children: BTreeMap<i64, Vec<&'a Category>>,
+}
+
+impl Categories {
+    /// Proposals for the hierarchy, kind by kind; at most 50 of each.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn review(&self, call: &CallContext) -> Result<Vec<ReviewItem>, CategoryError> {
+        let (all, whole) = (CategoryFilter::default(), CategoryPage::default());
+        let categories = self.list(call, &all, &whole).await?;
+        let hierarchy = Hierarchy::of(&categories);
+        let mut items = near_duplicates(&hierarchy);
+        items.truncate(MAX_OF_KIND);
+
+        let depth = self.taxonomy.depth();
+        let mut leaves: Vec<&Category> =
+            categories.iter().filter(|one| one.level == depth).collect();
+        leaves.sort_by_key(|leaf| (std::cmp::Reverse(leaf.chunk_count), leaf.id));
+        for leaf in leaves.iter().filter(|leaf| leaf.chunk_count == 1) {
+            if items
+                .iter()
+                .filter(|item| item.kind == "single_chunk")
+                .count()
+                < MAX_OF_KIND
+            {
+                items.extend(self.single_chunk(call, &hierarchy, leaf).await?);
+            }
+        }
+
+        items.extend(
+            leaves
+                .iter()
+                .filter_map(|leaf| over_full(&hierarchy, leaf))
+                .take(MAX_OF_KIND),
+        );
+        for leaf in leaves.iter().take(MAX_NAMED) {
+            items.extend(self.unfitting_name(call, &hierarchy, leaf).await?);
+        }
+
+        Ok(items)
+    }
+
+    /// A leaf of one chunk that goes well with a sibling.
+    async fn single_chunk(
+        &self,
+        call: &CallContext,
+        hierarchy: &Hierarchy<'_>,
+        leaf: &Category,
+    ) -> Result<Option<ReviewItem>, CategoryError> {
+        let siblings = hierarchy.siblings(leaf);
+        if siblings.is_empty() {
+            return Ok(None);
+        }
+
+        let chunks = self.texts(call, leaf, 1).await?;
+        let text = chunks.first().map(beginning).unwrap_or_default();
+        let subject = format!("{} {text}", leaf.name);
+        let names = siblings.iter().map(|sibling| sibling.name.as_str());
+        let matches = EmbeddedModel::word_matches(&subject, names);
+        let best = siblings.iter().zip(matches);
+        let best = best.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)));
+
+        Ok(best
+            .filter(|(_, share)| *share >= MIN_MATCH)
+            .map(|(other, _)| {
+                let evidence = format!("it has one chunk, which goes best with {}", other.name);
+                let path = format!("/v1/categories/{}?into={}", leaf.id, other.id);
+                let apply = ("DELETE", path, Value::Null);
+                hierarchy.item("single_chunk", leaf, Some(other), evidence, apply)
+            }))
+    }
+
+    /// A leaf whose name fits few of its texts, with a name that fits more.
+    async fn unfitting_name(
+        &self,
+        call: &CallContext,
+        hierarchy: &Hierarchy<'_>,
+        leaf: &Category,
+    ) -> Result<Option<ReviewItem>, CategoryError> {
+        let chunks = self.texts(call, leaf, TEXTS).await?;
+        let texts: Vec<(String, String)> = chunks
+            .iter()
+            .map(|chunk| (chunk.source_id.to_string(), beginning(chunk)))
+            .collect();
+        let texts: Vec<(&str, &str)> = texts
+            .iter()
+            .map(|(source, text)| (source.as_str(), text.as_str()))
+            .collect();
+        let path = hierarchy.path(leaf);
+        let parents: Vec<&str> = path.iter().map(String::as_str).collect();
+        let siblings = hierarchy.siblings(leaf);
+        let siblings: Vec<&str> = siblings.iter().map(|one| one.name.as_str()).collect();
+        let better = EmbeddedModel::rename(&RenameInput {
+            name: &leaf.name,
+            parents: &parents[..parents.len().saturating_sub(1)],
+            siblings: &siblings,
+            texts: &texts,
+        });
+
+        Ok(better.map(|better| {
+            let call = format!("/v1/categories/{}", leaf.id);
+            let apply = ("PATCH", call, json!({"name": better.name}));
+            hierarchy.item("name_does_not_fit", leaf, None, better.reason, apply)
+        }))
+    }
+
+    async fn texts(
+        &self,
+        call: &CallContext,
+        leaf: &Category,
+        limit: usize,
+    ) -> Result<Vec<Chunk>, CategoryError> {
+        let scope = ChunkScope {
+            latest: true,
+            as_of: None,
+        };
+        match self.chunks(call, leaf.id, scope, None, limit).await {
+            // It was closed since the hierarchy was read.
+            Err(CategoryError::NotFound(_)) => Ok(Vec::new()),
+            read => read,
+        }
+    }
+}
+
+fn beginning(chunk: &Chunk) -> String {
+    chunk.text.chars().take(CHARS).collect()
+}
+
+/// Siblings whose names have the same words; the one with fewer chunks goes into the other.
+fn near_duplicates(hierarchy: &Hierarchy<'_>) -> Vec<ReviewItem> {
+    let mut items = Vec::new();
+    for siblings in hierarchy.children.values() {
+        let mut alike: BTreeMap<Vec<String>, Vec<&Category>> = BTreeMap::new();
+        for sibling in siblings {
+            let mut stems: Vec<String> = EmbeddedModel::stems(&sibling.name).into_iter().collect();
+            stems.sort_unstable();
+            alike.entry(stems).or_default().push(sibling);
+        }
+
+        for (_, mut group) in alike.into_iter().filter(|(stems, _)| !stems.is_empty()) {
+            group.sort_by_key(|one| (std::cmp::Reverse(one.chunk_count), one.id));
+            let Some((kept, others)) = group.split_first() else {
+                continue;
+            };
+            for other in others {
+                let evidence = format!(
+                    "both names have the same words; they have {} and {} chunks",
+                    other.chunk_count, kept.chunk_count
+                );
+                let path = format!("/v1/categories/{}/merge", other.id);
+                let apply = ("POST", path, json!({"into": kept.id}));
+                items.push(hierarchy.item("near_duplicates", other, Some(kept), evidence, apply));
+            }
+        }
+    }
+
+    items
+}
+
+fn over_full(hierarchy: &Hierarchy<'_>, leaf: &Category) -> Option<ReviewItem> {
+    let limit = i64::try_from(2 * TARGET).unwrap_or(i64::MAX);
+    (leaf.chunk_count > limit).then(|| {
+        let evidence = format!(
+            "it has {} chunks; up to {limit} are easy to choose from",
+            leaf.chunk_count
+        );
+        let path = format!("/v1/categories/{}/split", leaf.id);
+        let apply = ("POST", path, json!({"dry_run": false}));
+        hierarchy.item("over_full", leaf, None, evidence, apply)
+    })
+}
+
+impl<'a> Hierarchy<'a> {
+    fn of(categories: &'a [Category]) -> Self {
+        let mut children: BTreeMap<i64, Vec<&Category>> = BTreeMap::new();
+        for category in categories {
+            let parent = category.parent_id.unwrap_or(0);
+            children.entry(parent).or_default().push(category);
+        }
+
+        Self {
+            by_id: categories.iter().map(|one| (one.id, one)).collect(),
+            children,
+        }
+    }
+
+    fn siblings(&self, category: &Category) -> Vec<&'a Category> {
+        let all = self.children.get(&category.parent_id.unwrap_or(0));
+        let others = all.into_iter().flatten();
+        others
+            .filter(|one| one.id != category.id)
+            .copied()
+            .collect()
+    }
+
+    fn path(&self, category: &Category) -> Vec<String> {
+        let mut path = vec![category.name.clone()];
+        let mut above = category.parent_id;
+        while let Some(parent) = above.and_then(|id| self.by_id.get(&id)) {
+            path.push(parent.name.clone());
+            above = parent.parent_id;
+        }
+
+        path.reverse();
+        path
+    }
+
+    fn item(
+        &self,
+        kind: &str,
+        category: &Category,
+        other: Option<&Category>,
+        evidence: String,
+        (method, path, body): (&str, String, Value),
+    ) -> ReviewItem {
+        ReviewItem {
+            kind: kind.to_owned(),
+            category_id: category.id,
+            path: self.path(category),
+            other_id: other.map(|other| other.id),
+            other_path: other.map(|other| self.path(other)),
+            evidence,
+            apply: ReviewCall {
+                method: method.to_owned(),
+                path,
+                body,
+            },
+        }
+    }
+}

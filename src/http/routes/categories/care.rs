@@ -1,0 +1,203 @@
+//! Care of the hierarchy: merging, moving and removing categories, and undoing changes.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::categories::Categories;
+use crate::categories::care::{CareOrder, CareOutcome, ReviewItem};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::routes::chunks::number;
+
+/// Which category takes the place of another one.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"into": 9, "dry_run": true}))]
+pub struct MergeCategoryRequest {
+    /// A category of the same level.
+    pub into: i64,
+    /// Report what would change, without changing it.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Where a category goes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"parent_id": 2, "dry_run": true}))]
+pub struct MoveCategoryRequest {
+    /// A category one level above.
+    pub parent_id: i64,
+    /// Report what would change, without changing it.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Whether to split a leaf, or to report how.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"dry_run": true}))]
+pub struct SplitCategoryRequest {
+    /// Report what would change, without changing it.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Proposals for the hierarchy.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CategoryReviewResponse {
+    /// At most 50 of each kind.
+    pub items: Vec<ReviewItem>,
+}
+
+/// What becomes of the contents.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteCategoryQuery {
+    /// A category of the same level that gets everything below the deleted one.
+    into: Option<i64>,
+}
+
+/// Merge a category into another
+///
+/// The other category gets all children and chunks, including those of earlier versions, and takes the
+/// place of this one: texts that a model files under the former name go there. Children with equal names
+/// are merged as well. The merged category is closed; requests with an earlier `as_of` still show it.
+#[utoipa::path(
+    post, path = "/v1/categories/{id}/merge", tag = "categories", operation_id = "merge_category",
+    request_body = MergeCategoryRequest, params(("id" = String, Path, description = "The id of the category to merge.")),
+    responses((status = 200, description = "What has changed, or would change.", body = CareOutcome))
+)]
+pub async fn merge_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<MergeCategoryRequest>,
+) -> Result<Json<CareOutcome>, ApiError> {
+    let order = CareOrder::Merge {
+        id: number(&id, "category")?,
+        into: request.into,
+    };
+    let done = categories.care(&caller.call, order, request.dry_run);
+    Ok(Json(done.await?))
+}
+
+/// Move a category
+///
+/// Puts the category with everything below it under another parent. It keeps its level. Texts that a
+/// model files under its former path go to the moved category.
+#[utoipa::path(
+    post, path = "/v1/categories/{id}/move", tag = "categories", operation_id = "move_category",
+    request_body = MoveCategoryRequest, params(("id" = String, Path, description = "The category id.")),
+    responses(
+        (status = 200, description = "What has changed, or would change.", body = CareOutcome),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn move_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<MoveCategoryRequest>,
+) -> Result<Json<CareOutcome>, ApiError> {
+    let order = CareOrder::Move {
+        id: number(&id, "category")?,
+        parent_id: request.parent_id,
+    };
+    let done = categories.care(&caller.call, order, request.dry_run);
+    Ok(Json(done.await?))
+}
+
+/// Split a leaf
+///
+/// The embedded model groups the chunks by what they are about. The largest group stays, each other group
+/// gets a new leaf beside it. Chunks that a person has moved stay, and so do those of earlier versions.
+/// Nothing changes if the groups have no names of their own.
+#[utoipa::path(
+    post, path = "/v1/categories/{id}/split", tag = "categories", operation_id = "split_category",
+    request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the leaf.")),
+    responses((status = 200, description = "What has changed, or would change.", body = CareOutcome))
+)]
+pub async fn split_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+    JsonBody { value: request, .. }: JsonBody<SplitCategoryRequest>,
+) -> Result<Json<CareOutcome>, ApiError> {
+    let id = number(&id, "category")?;
+    let done = categories.split(&caller.call, id, request.dry_run);
+    Ok(Json(done.await?))
+}
+
+/// Review the hierarchy
+///
+/// Proposes what to change, each with its evidence and the request that applies it: siblings whose names
+/// have the same words, leaves of one chunk, leaves with too many chunks, and names that fit few chunks of
+/// their leaf. Nothing is changed without that request.
+#[utoipa::path(
+    get, path = "/v1/categories/review", tag = "categories", operation_id = "review_categories",
+    responses((status = 200, description = "The proposals.", body = CategoryReviewResponse))
+)]
+pub async fn review_categories(
+    caller: Caller,
+    State(categories): State<Categories>,
+) -> Result<Json<CategoryReviewResponse>, ApiError> {
+    let items = categories.review(&caller.call).await?;
+    Ok(Json(CategoryReviewResponse { items }))
+}
+
+/// Delete a category
+///
+/// Closes the category and its descendants. Returns 409 if any of them contains a chunk, including
+/// chunks of earlier versions, unless `into` names a category of the same level that gets them; then
+/// this is a merge. The deletion is listed as a change and can be undone. Requests with an earlier
+/// `as_of` still show the category, and receipts keep its name.
+#[utoipa::path(
+    delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
+    params(("id" = String, Path, description = "The category id."), DeleteCategoryQuery),
+    responses(
+        (status = 204, description = "The category is deleted."),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn delete_category(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+    QueryParams(query): QueryParams<DeleteCategoryQuery>,
+) -> Result<StatusCode, ApiError> {
+    let order = CareOrder::Remove {
+        id: number(&id, "category")?,
+        into: query.into,
+    };
+    categories.care(&caller.call, order, false).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Undo a change of the hierarchy
+///
+/// Restores what the change altered. Returns 409 `change_conflicts` if a later change contradicts it or
+/// moved the same chunks. Chunks that the embedded model has filed elsewhere since stay there.
+#[utoipa::path(
+    post, path = "/v1/categories/changes/{id}/undo", tag = "categories", operation_id = "undo_category_change",
+    params(("id" = String, Path, description = "The id of the change.")),
+    responses(
+        (status = 200, description = "What has changed.", body = CareOutcome),
+        (status = 409, response = crate::http::openapi::ProblemResponse),
+    )
+)]
+pub async fn undo_change(
+    caller: Caller,
+    State(categories): State<Categories>,
+    PathId(id): PathId,
+) -> Result<Json<CareOutcome>, ApiError> {
+    let order = CareOrder::Undo {
+        change: number(&id, "change")?,
+    };
+    Ok(Json(categories.care(&caller.call, order, false).await?))
+}
