@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
+use super::candidates::{LeafPart, OF_WHOLE, StatementBuilder, of_then};
 use super::chunk_placements::{ChunkSet, NewPlacement};
 use super::dialect::Statement;
 use super::rows::{Stored as _, get, row};
@@ -108,39 +108,30 @@ impl Store {
     ) -> Result<Vec<Chunk>, StoreError> {
         let current = " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
         let now = scope.latest && scope.as_of.is_none();
+        let from = format!("{}{}", select(), if now { current } else { "" });
+        let part = LeafPart {
+            leaf: category_id,
+            after,
+            limit,
+        };
+        let conditions = |statement: &mut StatementBuilder| {
+            if !scope.latest {
+                statement.push(OF_WHOLE);
+            }
+
+            if let Some(moment) = scope.as_of {
+                statement.number(" AND c.created_at <= ?", moment.as_micros());
+                let then = if scope.latest {
+                    of_then("c.source_id")
+                } else {
+                    " AND v.ingested_at <= ?".to_owned()
+                };
+                statement.number(&then, moment.as_micros());
+            }
+        };
+
         let mut statement = StatementBuilder::default();
-        statement.text(
-            &format!(
-                "{}{} WHERE c.space = ?",
-                select(),
-                if now { current } else { "" }
-            ),
-            space.as_str(),
-        );
-
-        statement.in_leaf(category_id, scope.as_of);
-        if !scope.latest {
-            statement.push(OF_WHOLE);
-        }
-
-        if let Some(moment) = scope.as_of {
-            statement.number(" AND c.created_at <= ?", moment.as_micros());
-            let then = if scope.latest {
-                of_then("c.source_id")
-            } else {
-                " AND v.ingested_at <= ?".to_owned()
-            };
-            statement.number(&then, moment.as_micros());
-        }
-
-        if let Some((moment, id)) = after {
-            statement.number(" AND c.created_at >= ?", moment.as_micros());
-            statement.number(" AND (c.created_at > ?", moment.as_micros());
-            statement.number(" OR c.id > ?)", id);
-        }
-
-        statement.limit(" ORDER BY c.created_at, c.id", limit);
-
+        statement.leaf_part(space, &part, scope.as_of, |_| from.clone(), conditions);
         self.read_all("list_category_chunks", || {
             self.put_together(&statement, true)
         })
