@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::candidates::{LeafPart, OF_WHOLE, StatementBuilder, of_then};
 use super::chunk_placements::{ChunkSet, NewPlacement};
-use super::dialect::Statement;
+use super::dialect::{BindAll as _, Statement};
 use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
@@ -140,6 +140,29 @@ impl Store {
 }
 
 impl Store {
+    /// The beginnings of the texts of leaves, of current versions: by leaf, oldest first. There must not
+    /// be more leaves than a statement can list.
+    pub async fn list_beginnings(
+        &self,
+        space: &Space,
+        leaves: &[i64],
+        chars: i32,
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        if leaves.is_empty() {
+            return Ok(Vec::new());
+        }
+
+        let sql = "SELECT c.category_id, SUBSTR(c.text_content, 1, ?) AS beginning FROM chunks c JOIN sources s \
+                   ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id \
+                   WHERE c.space = ? AND c.category_id IN (??) ORDER BY c.category_id, c.created_at, c.id";
+        self.read_all("list_beginnings", || {
+            let query = self.dialect().query_list(sql, leaves.len());
+            let query = query.persistent(false).bind(chars).bind(space.as_str());
+            query.bind_all(leaves.iter().copied())
+        })
+        .await
+    }
+
     /// The first and the latest chunks of every category, of current versions, cut to so many
     /// characters.
     pub async fn list_samples(
