@@ -33,6 +33,7 @@ mod dialect;
 #[cfg(test)]
 mod durability_tests;
 mod embeddings;
+mod erased_names;
 mod erasures;
 mod error;
 mod flush;
