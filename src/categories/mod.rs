@@ -26,6 +26,7 @@ use crate::store::{
     CategoryFilter, CategoryPage, ChunkPlace, ChunkScope, Store, StoreError, Tx, as_store_error,
 };
 
+use care::SplitTurns;
 pub use taxonomy::Taxonomy;
 
 /// Maximum full parents that are listed.
@@ -36,6 +37,7 @@ const MAX_FULL: usize = 100;
 pub struct Categories {
     store: Store,
     taxonomy: Taxonomy,
+    split_turns: SplitTurns,
 }
 
 /// A category to create manually.
@@ -106,7 +108,11 @@ as_store_error!(CategoryError);
 impl Categories {
     #[must_use]
     pub fn new(store: Store, taxonomy: Taxonomy) -> Self {
-        Self { store, taxonomy }
+        Self {
+            store,
+            taxonomy,
+            split_turns: SplitTurns::default(),
+        }
     }
 
     pub fn taxonomy(&self) -> &Taxonomy {

@@ -1,6 +1,6 @@
 //! The names of categories after texts were deleted. A category without a chunk goes with its names.
 //! A category that has others keeps its name as far as their texts explain it: a word that only
-//! deleted texts contain is replaced, and nothing of the former names is kept. Names that a user gave
+//! deleted texts contain is replaced, and no former name with such a word is kept. Names that a user gave
 //! stay.
 
 use std::collections::{BTreeSet, HashSet};
@@ -246,11 +246,6 @@ impl Erasures {
                 let mut counts = RowCounts::new();
                 let mut tx = self.store.begin().await?;
                 tx.lock_chunks(&call.space).await?;
-                if keeps {
-                    tx.forget_names(&call.space, category.id, &mut counts)
-                        .await?;
-                }
-
                 self.forget_terms(&mut tx, call, category, remaining)
                     .await?;
                 let place = (category.id, category.parent_id);
@@ -263,6 +258,9 @@ impl Erasures {
                     }
                 }
 
+                let is_gone = |name: &str| contains_any(name, &remaining.unexplained);
+                tx.forget_former_names(&call.space, category.id, is_gone, &mut counts)
+                    .await?;
                 tx.commit().await?;
                 Ok(counts)
             })

@@ -9,8 +9,9 @@ use sqlx::any::AnyRow;
 
 use super::chunks::ChunkPlace;
 use super::dialect::Statement;
+use super::hierarchy_as_of::PLACED;
 use super::rows::Stored as _;
-use super::source_chunks::{TABLES, read_source_chunk};
+use super::source_chunks::{TABLES, read_source_chunk, select_source_chunks};
 use super::{Store, StoreError, row_limit};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{SourceId, Space};
@@ -155,7 +156,7 @@ impl Store {
         scope: &QueryScope,
     ) -> Result<Vec<Category>, StoreError> {
         let statement = match scope.as_of {
-            Some(moment) => held_then(space, scope, moment),
+            Some(moment) => held_then(space, depth, scope, moment),
             None => held_now(space, depth, scope),
         };
 
@@ -247,18 +248,8 @@ impl Store {
         for (number, part) in parts.iter().enumerate() {
             statement.push(if number == 0 { "" } else { " UNION ALL " });
             statement.push("SELECT * FROM (");
-            statement.source_chunks(scope.as_of);
-            statement.text(" WHERE c.space = ?", space.as_str());
-            statement.in_leaf(part.leaf, scope.as_of);
-            statement.scope(scope);
-
-            if let Some((moment, id)) = part.after {
-                statement.number(" AND c.created_at >= ?", moment.as_micros());
-                statement.number(" AND (c.created_at > ?", moment.as_micros());
-                statement.number(" OR c.id > ?)", id);
-            }
-
-            statement.limit(" ORDER BY c.created_at, c.id", part.limit);
+            let conditions = |statement: &mut StatementBuilder| statement.scope(scope);
+            statement.leaf_part(space, part, scope.as_of, select_source_chunks, conditions);
             let _ = write!(statement.sql, ") p{number}");
         }
 
@@ -414,12 +405,31 @@ fn held_now(space: &Space, depth: i64, scope: &QueryScope) -> StatementBuilder {
 }
 
 /// The categories of a time with chunks in a scope, and their ancestors.
-fn held_then(space: &Space, scope: &QueryScope, moment: Timestamp) -> StatementBuilder {
+fn held_then(space: &Space, depth: i64, scope: &QueryScope, moment: Timestamp) -> StatementBuilder {
     let mut statement = StatementBuilder::of_categories(space, moment);
-    statement.leaf(", held (id) AS (SELECT DISTINCT ", Some(moment));
-    statement.text(&format!("{TABLES} WHERE s.space = ?"), space.as_str());
-    statement.push(" AND c.category_id IS NOT NULL");
-    statement.scope(scope);
+    if scope.names_sources() {
+        statement.leaf(", held (id) AS (SELECT DISTINCT ", Some(moment));
+        statement.text(&format!("{TABLES} WHERE s.space = ?"), space.as_str());
+        statement.push(" AND c.category_id IS NOT NULL");
+        statement.scope(scope);
+    } else {
+        // By leaf, first the chunks that are still there.
+        statement.number(
+            ", held (id) AS (SELECT k.id FROM k WHERE k.level = ?",
+            depth,
+        );
+        let here = format!(" AND (EXISTS (SELECT 1{TABLES} WHERE c.space = ?");
+        statement.text(&here, space.as_str());
+        statement.push(" AND c.category_id = k.id");
+        statement.elsewhere(" AND NOT", moment);
+        statement.scope(scope);
+        let there = format!(") OR EXISTS (SELECT 1{TABLES}{PLACED} WHERE p.space = ?");
+        statement.text(&there, space.as_str());
+        statement.push(" AND p.category_id = k.id");
+        statement.placed(moment);
+        statement.scope(scope);
+        statement.push("))");
+    }
 
     let columns = "k.id, k.parent_id, k.level, k.name, k.chunk_count, k.created_at";
     let _ = write!(

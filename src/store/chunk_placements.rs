@@ -39,6 +39,20 @@ impl ChunkSet<'_> {
             Self::These(ids) => ids,
         }
     }
+
+    /// The column `space` of `chunks`, compared so that SQLite finds chunks by id and does not scan the
+    /// space.
+    fn space(self, column: &str) -> String {
+        match self {
+            Self::Leaf(_) => column.to_owned(),
+            Self::These(_) => format!("COALESCE({column}, '')"),
+        }
+    }
+
+    /// Whether a statement over them is worth keeping prepared.
+    fn is_kept(self) -> bool {
+        matches!(self, Self::Leaf(_) | Self::These([_]))
+    }
 }
 
 /// Where chunks move, and why.
@@ -85,6 +99,7 @@ impl Tx {
         );
         let end = self
             .composed(&end)
+            .persistent(chunks.is_kept())
             .bind(now.as_micros())
             .bind(now.as_micros())
             .bind(space.as_str())
@@ -93,8 +108,11 @@ impl Tx {
         self.execute(end).await?;
 
         let condition = chunks.condition("id");
-        let update = format!("UPDATE chunks SET category_id = ? WHERE space = ? AND {condition}");
-        let update = self.composed(&update).bind(new.to).bind(space.as_str());
+        let of_space = chunks.space("space");
+        let update =
+            format!("UPDATE chunks SET category_id = ? WHERE {of_space} = ? AND {condition}");
+        let update = self.composed(&update).persistent(chunks.is_kept());
+        let update = update.bind(new.to).bind(space.as_str());
         self.execute(update.bind_all(chunks.values().iter().copied()))
             .await
     }
@@ -108,14 +126,16 @@ impl Tx {
         let condition = chunks
             .condition("c.id")
             .replace("category_id", "c.category_id");
+        let of_space = chunks.space("c.space");
         let insert = format!(
             "INSERT INTO chunk_placements (space, source_id, chunk_id, category_id, from_at, until_at, placed_by, pinned) \
              SELECT c.space, c.source_id, c.id, c.category_id, c.created_at, {STILL}, '{}', 0 FROM chunks c \
-             WHERE c.space = ? AND {condition} AND c.category_id IS NOT NULL AND NOT EXISTS (SELECT 1 \
+             WHERE {of_space} = ? AND {condition} AND c.category_id IS NOT NULL AND NOT EXISTS (SELECT 1 \
              FROM chunk_placements p WHERE p.space = c.space AND p.chunk_id = c.id AND p.until_at = {STILL})",
             NamedBy::Model.into_str()
         );
-        let insert = self.composed(&insert).bind(space.as_str());
+        let insert = self.composed(&insert).persistent(chunks.is_kept());
+        let insert = insert.bind(space.as_str());
         self.execute(insert.bind_all(chunks.values().iter().copied()))
             .await
             .map(|_| ())
@@ -142,6 +162,7 @@ impl Tx {
         );
         let insert = self
             .composed(&insert)
+            .persistent(chunks.is_kept())
             .bind(new.to)
             .bind(now.as_micros())
             .bind(now.as_micros())

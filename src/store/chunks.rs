@@ -1,14 +1,15 @@
 //! Rows of `chunks`, by source or by category.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use super::candidates::{OF_WHOLE, StatementBuilder, of_then};
+use super::candidates::{LeafPart, OF_WHOLE, StatementBuilder, of_then};
+use super::categories::AT_ONCE;
 use super::chunk_placements::{ChunkSet, NewPlacement};
-use super::dialect::Statement;
+use super::dialect::{BindAll as _, Statement};
 use super::rows::{Stored as _, get, row};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
@@ -108,39 +109,30 @@ impl Store {
     ) -> Result<Vec<Chunk>, StoreError> {
         let current = " JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id";
         let now = scope.latest && scope.as_of.is_none();
+        let from = format!("{}{}", select(), if now { current } else { "" });
+        let part = LeafPart {
+            leaf: category_id,
+            after,
+            limit,
+        };
+        let conditions = |statement: &mut StatementBuilder| {
+            if !scope.latest {
+                statement.push(OF_WHOLE);
+            }
+
+            if let Some(moment) = scope.as_of {
+                statement.number(" AND c.created_at <= ?", moment.as_micros());
+                let then = if scope.latest {
+                    of_then("c.source_id")
+                } else {
+                    " AND v.ingested_at <= ?".to_owned()
+                };
+                statement.number(&then, moment.as_micros());
+            }
+        };
+
         let mut statement = StatementBuilder::default();
-        statement.text(
-            &format!(
-                "{}{} WHERE c.space = ?",
-                select(),
-                if now { current } else { "" }
-            ),
-            space.as_str(),
-        );
-
-        statement.in_leaf(category_id, scope.as_of);
-        if !scope.latest {
-            statement.push(OF_WHOLE);
-        }
-
-        if let Some(moment) = scope.as_of {
-            statement.number(" AND c.created_at <= ?", moment.as_micros());
-            let then = if scope.latest {
-                of_then("c.source_id")
-            } else {
-                " AND v.ingested_at <= ?".to_owned()
-            };
-            statement.number(&then, moment.as_micros());
-        }
-
-        if let Some((moment, id)) = after {
-            statement.number(" AND c.created_at >= ?", moment.as_micros());
-            statement.number(" AND (c.created_at > ?", moment.as_micros());
-            statement.number(" OR c.id > ?)", id);
-        }
-
-        statement.limit(" ORDER BY c.created_at, c.id", limit);
-
+        statement.leaf_part(space, &part, scope.as_of, |_| from.clone(), conditions);
         self.read_all("list_category_chunks", || {
             self.put_together(&statement, true)
         })
@@ -149,6 +141,29 @@ impl Store {
 }
 
 impl Store {
+    /// The beginnings of the texts of leaves, of current versions: by leaf, oldest first. There must not
+    /// be more leaves than a statement can list.
+    pub async fn list_beginnings(
+        &self,
+        space: &Space,
+        leaves: &[i64],
+        chars: i32,
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        if leaves.is_empty() {
+            return Ok(Vec::new());
+        }
+
+        let sql = "SELECT c.category_id, SUBSTR(c.text_content, 1, ?) AS beginning FROM chunks c JOIN sources s \
+                   ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id \
+                   WHERE c.space = ? AND c.category_id IN (??) ORDER BY c.category_id, c.created_at, c.id";
+        self.read_all("list_beginnings", || {
+            let query = self.dialect().query_list(sql, leaves.len());
+            let query = query.persistent(false).bind(chars).bind(space.as_str());
+            query.bind_all(leaves.iter().copied())
+        })
+        .await
+    }
+
     /// The first and the latest chunks of every category, of current versions, cut to so many
     /// characters.
     pub async fn list_samples(
@@ -286,41 +301,51 @@ impl Tx {
         self.read_first(query).await
     }
 
-    /// Moves a chunk of a current version to another category, unless either is gone, the chunk has
-    /// moved already, or a person chose its category; returns whether it did. The caller holds the
-    /// space's lock.
-    pub async fn move_chunk(
+    /// Moves chunks of current versions to other categories, without those whose new category is gone,
+    /// that have moved already, or for which a person chose the category; returns the moves that took
+    /// place. The caller holds the space's lock.
+    pub async fn move_chunks(
         &mut self,
         space: &Space,
-        chunk_move: &Move,
+        moves: &[Move],
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let sql = "SELECT c.id FROM chunks c JOIN sources s ON s.space = c.space AND s.id = c.source_id \
-                   AND s.content_version_id = c.version_id WHERE COALESCE(c.space, '') = ? AND c.id = ? \
-                   AND c.category_id = ? AND EXISTS (SELECT 1 FROM categories k WHERE k.space = ? AND k.id = ? \
-                   AND k.closed_at IS NULL)";
-        let query = self
-            .sql(sql)
-            .bind(space.as_str())
-            .bind(chunk_move.chunk_id)
-            .bind(chunk_move.from)
-            .bind(space.as_str())
-            .bind(chunk_move.to);
-        let is_there = self.fetch_optional(query).await?.is_some();
-        if !is_there || self.is_pinned(space, chunk_move.chunk_id).await? {
-            return Ok(false);
+    ) -> Result<Vec<Move>, StoreError> {
+        let mut ways: BTreeMap<(i64, i64), Vec<i64>> = BTreeMap::new();
+        for one in moves {
+            let way = ways.entry((one.from, one.to)).or_default();
+            way.push(one.chunk_id);
         }
 
-        let new = NewPlacement {
-            to: chunk_move.to,
-            by: NamedBy::Embedded,
-            pinned: None,
-            change_id: None,
-        };
-        let chunk = [chunk_move.chunk_id];
-        self.place_chunks(space, ChunkSet::These(&chunk), new, now)
-            .await?;
-        Ok(true)
+        let targets: BTreeSet<i64> = moves.iter().map(|one| one.to).collect();
+        let targets: Vec<i64> = targets.into_iter().collect();
+        let mut targets = self.list_states(space, &targets).await?;
+        targets.retain(|_, target| !target.is_closed);
+
+        let mut moved = HashSet::new();
+        for ((from, to), ids) in ways {
+            if !targets.contains_key(&to) {
+                continue;
+            }
+
+            let ids = self.list_movable(space, from, &ids).await?;
+            let ids = ids.into_iter().filter(|(_, is_current)| *is_current);
+            let ids: Vec<i64> = ids.map(|(id, _)| id).collect();
+            let new = NewPlacement {
+                to,
+                by: NamedBy::Embedded,
+                pinned: None,
+                change_id: None,
+            };
+            for some in ids.chunks(AT_ONCE) {
+                self.place_chunks(space, ChunkSet::These(some), new, now)
+                    .await?;
+            }
+            moved.extend(ids.into_iter().map(|id| (id, to)));
+        }
+
+        let mut done = moves.to_vec();
+        done.retain(|one| moved.remove(&(one.chunk_id, one.to)));
+        Ok(done)
     }
 
     /// How many filed chunks of a version each category has.

@@ -117,13 +117,11 @@ impl Store {
         scope: &QueryScope,
     ) -> Result<Vec<Span>, StoreError> {
         let mut statement = match scope.as_of {
-            Some(moment) => spans_then(space, category_id, moment),
-            None => self.spans_now(space, category_id),
+            Some(moment) => self.spans_then(space, category_id, scope, moment),
+            None => self.spans_now(space, category_id, scope),
         };
 
-        statement.push(" JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE 1 = 1");
-        statement.scope(scope);
-        statement.push(" ORDER BY c.version_id, c.start_char");
+        statement.push(" ORDER BY version_id, start_char");
         self.retry("list_spans_under", || async {
             self.fetch_all(self.put_together(&statement, false))
                 .await?
@@ -134,7 +132,7 @@ impl Store {
         .await
     }
 
-    fn spans_now(&self, space: &Space, category_id: i64) -> StatementBuilder {
+    fn spans_now(&self, space: &Space, category_id: i64, scope: &QueryScope) -> StatementBuilder {
         let mut statement = StatementBuilder::default();
         statement.text(
             "WITH RECURSIVE below (id) AS (SELECT k.id FROM categories k WHERE COALESCE(k.space, '') = ?",
@@ -151,12 +149,48 @@ impl Store {
             space.as_str(),
         );
 
-        statement.push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below ");
+        statement.push(&format!("{SPANS} FROM below "));
         statement.push(self.backend.dialect.join_in_order());
         statement.text(
-            " chunks c ON c.space = ? AND c.category_id = below.id",
+            &format!(" chunks c ON c.space = ? AND c.category_id = below.id{OF_SOURCES}"),
             space.as_str(),
         );
+        statement.scope(scope);
+        statement
+    }
+
+    /// The chunks that were below a category at a time: those that are still there, and others.
+    fn spans_then(
+        &self,
+        space: &Space,
+        category_id: i64,
+        scope: &QueryScope,
+        moment: Timestamp,
+    ) -> StatementBuilder {
+        let in_order = self.backend.dialect.join_in_order();
+        let mut statement = StatementBuilder::of_categories(space, moment);
+        statement.number(
+            ", below (id) AS (SELECT k.id FROM k WHERE k.id = ?",
+            category_id,
+        );
+        statement.push(" UNION ALL SELECT k.id FROM below JOIN k ON k.parent_id = below.id) ");
+
+        let here = format!(
+            "{SPANS} FROM below {in_order} chunks c ON c.space = ? AND c.category_id = below.id{OF_SOURCES}"
+        );
+        statement.text(&here, space.as_str());
+        statement.elsewhere(" AND NOT", moment);
+        statement.scope(scope);
+
+        let there = format!(
+            " UNION ALL {SPANS} FROM below {in_order} chunk_placements p ON p.space = ? AND p.category_id = below.id"
+        );
+        statement.text(&there, space.as_str());
+        statement.placed(moment);
+        statement.push(&format!(
+            " {in_order} chunks c ON c.id = p.chunk_id AND c.category_id <> p.category_id{OF_SOURCES}"
+        ));
+        statement.scope(scope);
         statement
     }
 
@@ -191,20 +225,10 @@ impl Store {
     }
 }
 
-/// The chunks that were below a category at a time.
-fn spans_then(space: &Space, category_id: i64, moment: Timestamp) -> StatementBuilder {
-    let mut statement = StatementBuilder::of_categories(space, moment);
-    statement.number(
-        ", below (id) AS (SELECT k.id FROM k WHERE k.id = ?",
-        category_id,
-    );
-    statement.push(" UNION ALL SELECT k.id FROM below JOIN k ON k.parent_id = below.id) ");
-    statement
-        .push("SELECT c.id, c.version_id, c.start_char, c.end_char FROM below JOIN chunks c ON ");
-    statement.leaf("below.id = ", Some(moment));
-    statement.text(" AND c.space = ?", space.as_str());
-    statement
-}
+/// What [`read_span`] reads of chunks `c`.
+const SPANS: &str = "SELECT c.id, c.version_id, c.start_char, c.end_char";
+/// Joins to chunks `c` their sources `s`.
+const OF_SOURCES: &str = " JOIN sources s ON s.space = c.space AND s.id = c.source_id WHERE 1 = 1";
 
 fn read_span(row: &AnyRow) -> Result<Span, StoreError> {
     Ok(Span {

@@ -17,6 +17,11 @@ const AT_ONCE: usize = 500;
 const COLUMNS: &str = "c.id, c.source_id, v.version, c.version_id, c.profile, c.ordinal, c.text_content, c.token_count, \
      c.tokenizer, c.start_char, c.end_char, c.heading, c.created_at, s.filename, s.path, s.user_id";
 
+/// Begins a selection of what [`read_source_chunk`] reads; `leaf` is the column with the leaf.
+pub(super) fn select_source_chunks(leaf: &str) -> String {
+    format!("SELECT {COLUMNS}, {leaf} AS category_id{TABLES}")
+}
+
 /// Chunks with their versions and sources.
 pub(super) const TABLES: &str = " FROM chunks c JOIN source_versions v ON v.space = c.space AND v.id = c.version_id \
                                  JOIN sources s ON s.space = c.space AND s.id = c.source_id";

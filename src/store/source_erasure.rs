@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memoir_index::OwnerKind;
-use memoir_text::text::name_key;
 use sqlx::Row as _;
 
 use super::categories::AT_ONCE;
@@ -355,8 +354,12 @@ impl Tx {
         let mut level: BTreeSet<i64> = leaves.iter().copied().collect();
         while !level.is_empty() {
             let ids: Vec<i64> = level.iter().copied().collect();
-            let query = select_above(self.dialect(), space, &ids);
-            let above = self.read_values::<i64>(query).await?;
+            let mut above = BTreeSet::new();
+            for some in ids.chunks(AT_ONCE) {
+                let query = select_above(self.dialect(), space, some);
+                above.extend(self.read_values::<i64>(query).await?);
+            }
+
             for id in level {
                 if self.has_chunks_in(space, &[id]).await?
                     || !self.list_children(space, &[id]).await?.is_empty()
@@ -365,14 +368,14 @@ impl Tx {
                 }
 
                 for id in self.list_closed_below(space, id).await? {
-                    self.forget_names(space, id, counts).await?;
+                    self.forget_category(space, id, counts).await?;
                     count(counts, "categories", 1);
                     self.remove_categories(space, &[id]).await?;
                     removed.push(id);
                 }
             }
 
-            level = above.into_iter().collect();
+            level = above;
         }
 
         if !removed.is_empty() {
@@ -380,34 +383,6 @@ impl Tx {
         }
 
         Ok(removed)
-    }
-
-    /// Deletes the changes and the former names of a category.
-    pub async fn forget_names(
-        &mut self,
-        space: &Space,
-        id: i64,
-        counts: &mut RowCounts,
-    ) -> Result<(), StoreError> {
-        for (table, sql) in [
-            (
-                "category_changes",
-                "DELETE FROM category_changes WHERE space = ? AND category_id = ?",
-            ),
-            (
-                "category_aliases",
-                "DELETE FROM category_aliases WHERE space = ? AND category_id = ?",
-            ),
-            (
-                "category_states",
-                "DELETE FROM category_states WHERE space = ? AND category_id = ?",
-            ),
-        ] {
-            let delete = self.sql(sql).bind(space.as_str()).bind(id);
-            count(counts, table, self.execute(delete).await?);
-        }
-
-        Ok(())
     }
 
     /// The entries with the words about a source, of all versions.
@@ -440,37 +415,6 @@ impl Tx {
         };
         self.add_entries(space, kind, &[new], entry.created_at)
             .await
-    }
-
-    /// Gives a category another name and keeps nothing of its former ones; `false` if the name is
-    /// taken under its parent. The caller holds the space's lock.
-    pub async fn replace_name(
-        &mut self,
-        space: &Space,
-        (id, parent_id): (i64, i64),
-        name: &str,
-        counts: &mut RowCounts,
-    ) -> Result<bool, StoreError> {
-        let wanted = BTreeSet::from([(parent_id, name_key(name))]);
-        let taken = self.list_categories_named(space, &wanted).await?;
-        let former = self.list_aliases(space, &wanted).await?;
-        if taken.values().any(|other| *other != id) || former.values().any(|of| *of != id) {
-            return Ok(false);
-        }
-
-        self.forget_names(space, id, counts).await?;
-        let update =
-            "UPDATE categories SET name = ?, name_key = ?, named_by = ? WHERE space = ? AND id = ?";
-        let update = self
-            .sql(update)
-            .bind(name.to_owned())
-            .bind(name_key(name))
-            .bind(NamedBy::Embedded.into_str())
-            .bind(space.as_str())
-            .bind(id);
-        count(counts, "categories", self.execute(update).await?);
-        self.count_category_removal(space).await?;
-        Ok(true)
     }
 }
 

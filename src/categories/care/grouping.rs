@@ -36,16 +36,25 @@ pub(super) fn group(texts: &[&str], groups: usize) -> Vec<usize> {
     chosen
 }
 
-/// Texts that are as far from each other as possible, beginning with the most usual one.
+/// Texts that are as far from each other as possible, starting with the one nearest the mean.
 fn seeds(vectors: &[Vector], groups: usize) -> Vec<Vector> {
     let Some(middle) = mean(vectors.iter()) else {
         return Vec::new();
     };
-    let mut seeds = vec![vectors[nearest(&middle, vectors).0].clone()];
+    let mut newest = nearest(&middle, vectors).0;
+    let mut seeds = vec![vectors[newest].clone()];
+    // How similar each text is to the seed nearest to it.
+    let mut best = vec![f32::MIN; vectors.len()];
     while seeds.len() < groups.min(vectors.len()) {
-        let near = |vector: &Vector| nearest(vector, &seeds).1;
-        let farthest = vectors.iter().min_by(|a, b| near(a).total_cmp(&near(b)));
-        seeds.extend(farthest.cloned());
+        for (best, vector) in best.iter_mut().zip(vectors) {
+            *best = best.max(similarity(vector, &vectors[newest]));
+        }
+
+        let places = 0..vectors.len();
+        newest = places
+            .min_by(|a, b| best[*a].total_cmp(&best[*b]))
+            .unwrap_or_default();
+        seeds.push(vectors[newest].clone());
     }
 
     seeds
@@ -55,13 +64,17 @@ fn seeds(vectors: &[Vector], groups: usize) -> Vec<Vector> {
 fn nearest(vector: &[f32], others: &[Vector]) -> (usize, f32) {
     let mut best = (0, f32::MIN);
     for (number, other) in others.iter().enumerate() {
-        let similarity = vector.iter().zip(other).map(|(a, b)| a * b).sum();
+        let similarity = similarity(vector, other);
         if similarity > best.1 {
             best = (number, similarity);
         }
     }
 
     best
+}
+
+fn similarity(one: &[f32], other: &[f32]) -> f32 {
+    one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
 /// Their mean, of length 1.

@@ -27,6 +27,7 @@ use crate::model::call::CallContext;
 use crate::model::category::{CategoryChange, CategoryState};
 use crate::store::Tx;
 use split::SplitPart;
+pub(super) use split::SplitTurns;
 
 /// What to do with the hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,10 +13,12 @@ use crate::categories::{Categories, CategoryError};
 use crate::model::call::CallContext;
 use crate::model::category::Category;
 use crate::model::chunk::Chunk;
-use crate::store::{CategoryFilter, CategoryPage, ChunkScope};
+use crate::store::{CategoryFilter, CategoryPage, ChunkScope, StoreError};
 
 /// Maximum proposals of one kind.
 const MAX_OF_KIND: usize = 50;
+/// Leaves of one chunk that are looked at.
+const MAX_SINGLE: usize = 200;
 /// Leaves whose texts are compared with their names, the largest ones, and texts of each.
 const MAX_NAMED: usize = 30;
 const TEXTS: usize = 40;
@@ -60,6 +62,16 @@ pub struct ReviewCall {
     pub body: Value,
 }
 
+/// What was read about the leaves.
+struct Evidence {
+    /// All leaves, the largest first.
+    leaves: Vec<i64>,
+    /// Leaves of one chunk, with the beginning of its text.
+    single: Vec<(i64, String)>,
+    /// Leaves with the sources and the beginnings of some of their texts.
+    named: Vec<(i64, Vec<(String, String)>)>,
+}
+
 /// The hierarchy, by id and by parent.
 struct Hierarchy<'a> {
     by_id: HashMap<i64, &'a Category>,
@@ -75,100 +87,47 @@ impl Categories {
     pub async fn review(&self, call: &CallContext) -> Result<Vec<ReviewItem>, CategoryError> {
         let (all, whole) = (CategoryFilter::default(), CategoryPage::default());
         let categories = self.list(call, &all, &whole).await?;
-        let hierarchy = Hierarchy::of(&categories);
-        let mut items = near_duplicates(&hierarchy);
-        items.truncate(MAX_OF_KIND);
+        let found = self.find_evidence(call, &categories).await?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "computes for a second at most, and changes nothing"
+        )]
+        let proposed = tokio::task::spawn_blocking(move || propose(&categories, &found));
+        let items = proposed.await.map_err(|error| StoreError::Broken {
+            cause: format!("cannot review the hierarchy: {error}"),
+        })?;
+        Ok(items)
+    }
 
+    /// Reads what the leaves hold, of a limited number of leaves.
+    async fn find_evidence(
+        &self,
+        call: &CallContext,
+        categories: &[Category],
+    ) -> Result<Evidence, CategoryError> {
         let depth = self.taxonomy.depth();
         let mut leaves: Vec<&Category> =
             categories.iter().filter(|one| one.level == depth).collect();
         leaves.sort_by_key(|leaf| (std::cmp::Reverse(leaf.chunk_count), leaf.id));
-        for leaf in leaves.iter().filter(|leaf| leaf.chunk_count == 1) {
-            if items
-                .iter()
-                .filter(|item| item.kind == "single_chunk")
-                .count()
-                < MAX_OF_KIND
-            {
-                items.extend(self.single_chunk(call, &hierarchy, leaf).await?);
-            }
-        }
 
-        items.extend(
-            leaves
-                .iter()
-                .filter_map(|leaf| over_full(&hierarchy, leaf))
-                .take(MAX_OF_KIND),
-        );
+        let single = leaves.iter().filter(|leaf| leaf.chunk_count == 1);
+        let single: Vec<i64> = single.take(MAX_SINGLE).map(|leaf| leaf.id).collect();
+        let chars = i32::try_from(CHARS).unwrap_or(i32::MAX);
+        let single = self.store.list_beginnings(&call.space, &single, chars);
+        let mut found = Evidence {
+            leaves: leaves.iter().map(|leaf| leaf.id).collect(),
+            single: single.await?,
+            named: Vec::new(),
+        };
         for leaf in leaves.iter().take(MAX_NAMED) {
-            items.extend(self.unfitting_name(call, &hierarchy, leaf).await?);
+            let chunks = self.texts(call, leaf, TEXTS).await?;
+            let texts = chunks
+                .iter()
+                .map(|chunk| (chunk.source_id.to_string(), beginning(chunk)));
+            found.named.push((leaf.id, texts.collect()));
         }
 
-        Ok(items)
-    }
-
-    /// A leaf of one chunk that goes well with a sibling.
-    async fn single_chunk(
-        &self,
-        call: &CallContext,
-        hierarchy: &Hierarchy<'_>,
-        leaf: &Category,
-    ) -> Result<Option<ReviewItem>, CategoryError> {
-        let siblings = hierarchy.siblings(leaf);
-        if siblings.is_empty() {
-            return Ok(None);
-        }
-
-        let chunks = self.texts(call, leaf, 1).await?;
-        let text = chunks.first().map(beginning).unwrap_or_default();
-        let subject = format!("{} {text}", leaf.name);
-        let names = siblings.iter().map(|sibling| sibling.name.as_str());
-        let matches = EmbeddedModel::word_matches(&subject, names);
-        let best = siblings.iter().zip(matches);
-        let best = best.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)));
-
-        Ok(best
-            .filter(|(_, share)| *share >= MIN_MATCH)
-            .map(|(other, _)| {
-                let evidence = format!("it has one chunk, which goes best with {}", other.name);
-                let path = format!("/v1/categories/{}?into={}", leaf.id, other.id);
-                let apply = ("DELETE", path, Value::Null);
-                hierarchy.item("single_chunk", leaf, Some(other), evidence, apply)
-            }))
-    }
-
-    /// A leaf whose name fits few of its texts, with a name that fits more.
-    async fn unfitting_name(
-        &self,
-        call: &CallContext,
-        hierarchy: &Hierarchy<'_>,
-        leaf: &Category,
-    ) -> Result<Option<ReviewItem>, CategoryError> {
-        let chunks = self.texts(call, leaf, TEXTS).await?;
-        let texts: Vec<(String, String)> = chunks
-            .iter()
-            .map(|chunk| (chunk.source_id.to_string(), beginning(chunk)))
-            .collect();
-        let texts: Vec<(&str, &str)> = texts
-            .iter()
-            .map(|(source, text)| (source.as_str(), text.as_str()))
-            .collect();
-        let path = hierarchy.path(leaf);
-        let parents: Vec<&str> = path.iter().map(String::as_str).collect();
-        let siblings = hierarchy.siblings(leaf);
-        let siblings: Vec<&str> = siblings.iter().map(|one| one.name.as_str()).collect();
-        let better = EmbeddedModel::rename(&RenameInput {
-            name: &leaf.name,
-            parents: &parents[..parents.len().saturating_sub(1)],
-            siblings: &siblings,
-            texts: &texts,
-        });
-
-        Ok(better.map(|better| {
-            let call = format!("/v1/categories/{}", leaf.id);
-            let apply = ("PATCH", call, json!({"name": better.name}));
-            hierarchy.item("name_does_not_fit", leaf, None, better.reason, apply)
-        }))
+        Ok(found)
     }
 
     async fn texts(
@@ -187,6 +146,26 @@ impl Categories {
             read => read,
         }
     }
+}
+
+/// All proposals, kind by kind.
+fn propose(categories: &[Category], found: &Evidence) -> Vec<ReviewItem> {
+    let hierarchy = Hierarchy::of(categories);
+    let mut items = near_duplicates(&hierarchy);
+    items.truncate(MAX_OF_KIND);
+
+    let single = found.single.iter();
+    let single = single.filter_map(|(leaf, text)| hierarchy.single_chunk(*leaf, text));
+    items.extend(single.take(MAX_OF_KIND));
+
+    let leaves = found.leaves.iter();
+    let leaves = leaves.filter_map(|leaf| hierarchy.by_id.get(leaf));
+    let full = leaves.filter_map(|leaf| over_full(&hierarchy, leaf));
+    items.extend(full.take(MAX_OF_KIND));
+
+    let named = found.named.iter();
+    items.extend(named.filter_map(|(leaf, texts)| hierarchy.unfitting_name(*leaf, texts)));
+    items
 }
 
 fn beginning(chunk: &Chunk) -> String {
@@ -249,6 +228,46 @@ impl<'a> Hierarchy<'a> {
             by_id: categories.iter().map(|one| (one.id, one)).collect(),
             children,
         }
+    }
+
+    /// A leaf of one chunk that goes well with a sibling.
+    fn single_chunk(&self, leaf: i64, text: &str) -> Option<ReviewItem> {
+        let leaf = *self.by_id.get(&leaf)?;
+        let siblings = self.siblings(leaf);
+        let subject = format!("{} {text}", leaf.name);
+        let names = siblings.iter().map(|sibling| sibling.name.as_str());
+        let matches = EmbeddedModel::word_matches(&subject, names);
+        let best = siblings.iter().zip(matches);
+        let best = best.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.id.cmp(&a.0.id)));
+
+        let (other, _) = best.filter(|(_, share)| *share >= MIN_MATCH)?;
+        let evidence = format!("it has one chunk, which goes best with {}", other.name);
+        let path = format!("/v1/categories/{}?into={}", leaf.id, other.id);
+        let apply = ("DELETE", path, Value::Null);
+        Some(self.item("single_chunk", leaf, Some(other), evidence, apply))
+    }
+
+    /// A leaf whose name fits few of its texts, with a name that fits more.
+    fn unfitting_name(&self, leaf: i64, texts: &[(String, String)]) -> Option<ReviewItem> {
+        let leaf = *self.by_id.get(&leaf)?;
+        let texts: Vec<(&str, &str)> = texts
+            .iter()
+            .map(|(source, text)| (source.as_str(), text.as_str()))
+            .collect();
+        let path = self.path(leaf);
+        let parents: Vec<&str> = path.iter().map(String::as_str).collect();
+        let siblings = self.siblings(leaf);
+        let siblings: Vec<&str> = siblings.iter().map(|one| one.name.as_str()).collect();
+        let better = EmbeddedModel::rename(&RenameInput {
+            name: &leaf.name,
+            parents: &parents[..parents.len().saturating_sub(1)],
+            siblings: &siblings,
+            texts: &texts,
+        })?;
+
+        let call = format!("/v1/categories/{}", leaf.id);
+        let apply = ("PATCH", call, json!({"name": better.name}));
+        Some(self.item("name_does_not_fit", leaf, None, better.reason, apply))
     }
 
     fn siblings(&self, category: &Category) -> Vec<&'a Category> {

@@ -4,13 +4,16 @@
 //!
 //! The groups are found before the transaction; a chunk that has moved or gone meanwhile is left out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use memoir_embedded_model::EmbeddedModel;
 use memoir_text::text::{category_name, name_fault, name_key};
+use tokio::sync::OwnedMutexGuard;
 
 use super::change::Change;
 use super::{Care, CareOrder, CareOutcome, grouping};
+use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryError};
 use crate::config::taxonomy::LimitScope;
 use crate::model::call::CallContext;
@@ -34,6 +37,24 @@ pub struct SplitPart {
     chunks: Vec<i64>,
 }
 
+/// Groups are found for one split of a space at a time, because that takes memory and time.
+#[derive(Debug, Clone, Default)]
+pub struct SplitTurns(Arc<Mutex<HashMap<Space, Turn>>>);
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+impl SplitTurns {
+    /// Waits until no other split of a space is being planned.
+    async fn take(&self, space: &Space) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(space.clone()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
+
 impl Categories {
     /// Splits a leaf, or with `dry_run` only says how. Nothing changes if its chunks are all about the
     /// same.
@@ -50,13 +71,18 @@ impl Categories {
             latest: true,
             as_of: None,
         };
+        let turn = self.split_turns.take(&call.space).await;
         let chunks = self.chunks(call, id, scope, None, MAX_CHUNKS).await?;
         let siblings = self.sibling_names(call, id).await?;
         #[expect(
             clippy::disallowed_methods,
             reason = "computes for a second at most, and changes nothing"
         )]
-        let planned = tokio::task::spawn_blocking(move || plan(&chunks, siblings));
+        let planned = tokio::task::spawn_blocking(move || {
+            // Until it ends, also if the request is given up.
+            let _turn = turn;
+            plan(&chunks, siblings)
+        });
         let parts = planned.await.map_err(|error| StoreError::Broken {
             cause: format!("cannot group chunks: {error}"),
         })?;

@@ -35,22 +35,20 @@ impl Writer<'_> {
 
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
-        for chunk_move in emptying_none(&draft.moves, held) {
-            if tx
-                .move_chunk(space, &chunk_move, call.now)
-                .await
-                .during("move a chunk", "chunks")?
-            {
-                *counts.entry(chunk_move.from).or_default() -= 1;
-                *counts.entry(chunk_move.to).or_default() += 1;
-                // Not before it was filed: the time of a request may be in the past.
-                let moved_at = call.now.as_micros().max(chunk_move.filed_at);
-                let oldest = oldest.entry(chunk_move.to).or_insert(moved_at);
-                *oldest = moved_at.min(*oldest);
-
-                written.moved.push(chunk_move);
-            }
+        let moves = emptying_none(&draft.moves, held);
+        let moved = tx
+            .move_chunks(space, &moves, call.now)
+            .await
+            .during("move chunks", "chunks")?;
+        for chunk_move in &moved {
+            *counts.entry(chunk_move.from).or_default() -= 1;
+            *counts.entry(chunk_move.to).or_default() += 1;
+            // Not before it was filed: the time of a request may be in the past.
+            let moved_at = call.now.as_micros().max(chunk_move.filed_at);
+            let oldest = oldest.entry(chunk_move.to).or_insert(moved_at);
+            *oldest = moved_at.min(*oldest);
         }
+        written.moved.extend(moved);
 
         for (leaf, moment) in oldest {
             let dated = tx

@@ -76,7 +76,7 @@ impl Cuts {
         leaves.extend(current.iter().map(|range| (range.chunk_id, range.leaf)));
         if let Some(moment) = as_of {
             let all: Vec<i64> = leaves.keys().copied().collect();
-            leaves.extend(store.list_leaves_of_then(space, &all, moment).await?);
+            leaves.extend(store.list_leaves_as_of(space, &all, moment).await?);
         }
 
         for ranges in filed.values_mut() {

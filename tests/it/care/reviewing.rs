@@ -158,3 +158,29 @@ async fn each_proposal_can_be_applied_as_it_is() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_review_looks_at_a_limited_number_of_leaves() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let library = Library::at(&setup.ingest.app.database.url).await;
+        let names: Vec<String> = (0..120).map(|at| format!("Boiler {at}")).collect();
+        let paths: Vec<[&str; 2]> = names.iter().map(|name| ["Home", name.as_str()]).collect();
+        let chunks: Vec<(&[&str], &str)> = paths
+            .iter()
+            .map(|path| (&path[..], "The boiler came."))
+            .collect();
+        library.add("/boilers.txt", &chunks).await;
+        library.store.close().await;
+
+        let found = setup.ingest.app.get("/v1/categories/review").await;
+        let found = assert_done(&found);
+        let items = found["items"].as_array().unwrap();
+        let of_kind = |kind: &str| items.iter().filter(|item| item["kind"] == kind).count();
+        for kind in ["near_duplicates", "single_chunk", "over_full"] {
+            assert!(of_kind(kind) <= 50, "{engine:?}: {kind}");
+        }
+        assert!(!items.is_empty(), "{engine:?}");
+    }
+}

@@ -84,6 +84,44 @@ async fn a_shared_leaf_is_renamed_if_only_deleted_text_explains_its_name() {
     }
 }
 
+#[tokio::test]
+async fn moves_of_a_category_that_stays_can_still_be_undone() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let name = format!("{MARK} lamps");
+        let ingest = filing(database, &name).await;
+        let body = json!({"text": format!("A lamp from {MARK} hangs here."), "path": "/a.md"});
+        let first = ingest.succeed(&body).await;
+        let body = json!({"text": "The lamps of the quay burn oil.", "path": "/lamps.md"});
+        let second = ingest.succeed(&body).await;
+        let lamps = ingest.list("/v1/categories").await[0]["id"].clone();
+        let body = json!({"name": "Oil"});
+        let oil = ingest.app.post("/v1/categories", &body).await.json()["id"].clone();
+        let chunk = ingest.chunks(&second).await[0]["chunk_id"].clone();
+        let mut last = Value::Null;
+        for leaf in [&oil, &lamps] {
+            ingest.app.clock.advance_seconds(1);
+            let path = format!("/v1/chunks/{chunk}");
+            let request = ingest.app.request(Method::PATCH, &path);
+            let moved = send(request.json(&json!({"category_id": leaf}))).await;
+            assert_eq!(moved.status, 200, "{engine:?}: {}", moved.text);
+            last = moved.json()["change"]["id"].clone();
+        }
+
+        delete(&ingest.app, &format!("/v1/sources/{}", source(&first))).await;
+        assert_gone(&ingest.app, MARK).await;
+        let changes = ingest.list("/v1/categories/changes").await;
+        let kinds: Vec<&Value> = changes.iter().map(|change| &change["kind"]).collect();
+        assert_eq!(kinds, ["move_chunk", "move_chunk"], "{engine:?}");
+
+        let undo = format!("/v1/categories/changes/{last}/undo");
+        let undone = send(ingest.app.request(Method::POST, &undo)).await;
+        assert_eq!(undone.status, 200, "{engine:?}: {}", undone.text);
+        let chunks = ingest.list(&format!("/v1/categories/{oil}/chunks")).await;
+        assert_eq!(chunks[0]["chunk_id"], chunk, "{engine:?}");
+    }
+}
+
 /// Limits a query to a source, so that it uses nothing of the other.
 fn with_source(mut question: Value, id: &str) -> Value {
     question["source_ids"] = json!([id]);

@@ -227,19 +227,17 @@ async fn a_chunk_that_has_changed_in_the_meantime_does_not_move() {
         ] {
             let mut tx = store.begin().await.unwrap();
             tx.lock_chunks(here).await.unwrap();
-            let moved = tx
-                .move_chunk(
-                    here,
-                    &Move {
-                        chunk_id,
-                        filed_at: 0,
-                        from,
-                        to,
-                    },
-                    space.library.now(),
-                )
-                .await
-                .unwrap();
+            let one = Move {
+                chunk_id,
+                filed_at: 0,
+                from,
+                to,
+            };
+            // The second of two equal moves never takes place.
+            let moves = [one, one];
+            let now = space.library.now();
+            let moved = tx.move_chunks(here, &moves, now).await.unwrap();
+            let wanted = &moves[..usize::from(wanted)];
             assert_eq!(moved, wanted, "{engine:?}: {chunk_id} from {from} to {to}");
             tx.commit().await.unwrap();
         }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::candidates::{StatementBuilder, of_then};
+use super::candidates::{LeafPart, StatementBuilder, of_then};
 use super::{Store, StoreError};
 use crate::base::clock::Timestamp;
 use crate::base::ids::Space;
@@ -23,6 +23,10 @@ pub(super) const CATEGORIES: &str = "SELECT n.id, CASE WHEN h.id IS NULL THEN n.
 /// The leaf of chunk `c` at a time; its values are the time, twice.
 pub(super) const LEAF: &str = "COALESCE((SELECT p.category_id FROM chunk_placements p WHERE p.space = c.space \
      AND p.chunk_id = c.id AND p.from_at <= ? AND p.until_at > ? ORDER BY p.id DESC LIMIT 1), c.category_id)";
+
+/// Joins to chunks `c` their placements `p` in leaves where they no longer are.
+pub(super) const PLACED: &str = " JOIN chunk_placements p ON p.space = c.space AND p.chunk_id = c.id \
+                                 AND p.category_id <> c.category_id";
 
 impl StatementBuilder {
     /// Begins a recursive statement with the table `k` of the categories of a time.
@@ -55,31 +59,62 @@ impl StatementBuilder {
         }
     }
 
-    /// Appends the condition that chunk `c` is in a leaf, now or at a time.
-    pub(super) fn in_leaf(&mut self, leaf: i64, as_of: Option<Timestamp>) {
-        let Some(moment) = as_of.map(Timestamp::as_micros) else {
-            return self.number(" AND c.category_id = ?", leaf);
+    /// Appends the selection of a part of a leaf, now or at a time. `select` begins a selection of chunks
+    /// `c`, given the column with their leaf; `conditions` appends what else they have to meet.
+    pub(super) fn leaf_part(
+        &mut self,
+        space: &Space,
+        part: &LeafPart,
+        as_of: Option<Timestamp>,
+        select: impl Fn(&str) -> String,
+        conditions: impl Fn(&mut Self),
+    ) {
+        let end = |statement: &mut Self| {
+            conditions(statement);
+            if let Some((moment, id)) = part.after {
+                statement.number(" AND c.created_at >= ?", moment.as_micros());
+                statement.number(" AND (c.created_at > ?", moment.as_micros());
+                statement.number(" OR c.id > ?)", id);
+            }
+
+            statement.limit(" ORDER BY c.created_at, c.id", part.limit);
         };
 
-        self.number(" AND ((c.category_id = ?", leaf);
+        let here = format!("{} WHERE c.space = ?", select("c.category_id"));
+        let Some(moment) = as_of else {
+            self.text(&here, space.as_str());
+            self.number(" AND c.category_id = ?", part.leaf);
+            return end(self);
+        };
+
+        // Two selections, each with an index: with OR, servers would read all chunks of the space.
+        self.text(&format!("SELECT * FROM ({here}"), space.as_str());
+        self.number(" AND c.category_id = ?", part.leaf);
         self.elsewhere(" AND NOT", moment);
-        self.push(
-            ") OR c.id IN (SELECT p.chunk_id FROM chunk_placements p WHERE p.space = c.space",
+        end(self);
+        let there = format!(
+            ") here UNION ALL SELECT * FROM ({}{PLACED} WHERE p.space = ?",
+            select("p.category_id")
         );
-        self.number(" AND p.category_id = ?", leaf);
-        self.number(" AND p.from_at <= ?", moment);
-        self.number(" AND p.until_at > ?))", moment);
+        self.text(&there, space.as_str());
+        self.number(" AND p.category_id = ?", part.leaf);
+        self.placed(moment);
+        end(self);
+        self.limit(") there ORDER BY created_at, id", part.limit);
     }
 
     /// Appends the condition that chunk `c` was in another leaf than now.
-    fn elsewhere(&mut self, begin: &str, moment: i64) {
+    pub(super) fn elsewhere(&mut self, begin: &str, moment: Timestamp) {
         self.push(begin);
         self.push(" EXISTS (SELECT 1 FROM chunk_placements p WHERE p.space = c.space AND p.chunk_id = c.id");
-        self.number(" AND p.from_at <= ?", moment);
-        self.number(
-            " AND p.until_at > ? AND p.category_id <> c.category_id)",
-            moment,
-        );
+        self.placed(moment);
+        self.push(" AND p.category_id <> c.category_id)");
+    }
+
+    /// Appends the condition that placement `p` was that of its chunk at a time.
+    pub(super) fn placed(&mut self, moment: Timestamp) {
+        self.number(" AND p.from_at <= ?", moment.as_micros());
+        self.number(" AND p.until_at > ?", moment.as_micros());
     }
 }
 
@@ -104,7 +139,7 @@ impl Store {
     }
 
     /// Where chunks were at a time, without those that were where they are.
-    pub async fn list_leaves_of_then(
+    pub async fn list_leaves_as_of(
         &self,
         space: &Space,
         chunks: &[i64],
@@ -115,10 +150,9 @@ impl Store {
             let sql = "SELECT p.chunk_id, p.category_id FROM chunk_placements p";
             let mut statement = StatementBuilder::of(sql);
             statement.text(" WHERE p.space = ?", space.as_str());
-            statement.number(" AND p.from_at <= ?", moment.as_micros());
-            statement.number(" AND p.until_at > ?", moment.as_micros());
+            statement.placed(moment);
             statement.numbers(" AND p.chunk_id IN (", some);
-            let rows = self.read_all::<(i64, i64)>("list_leaves_of_then", || {
+            let rows = self.read_all::<(i64, i64)>("list_leaves_as_of", || {
                 self.put_together(&statement, false)
             });
             found.extend(rows.await?);
@@ -147,14 +181,13 @@ fn count_below(space: &Space, ids: &[i64], moment: Timestamp) -> StatementBuilde
         micros,
     );
     statement.number(&of_then("c.source_id"), micros);
-    statement.elsewhere(" AND NOT", micros);
+    statement.elsewhere(" AND NOT", moment);
 
     statement.text(
         " UNION ALL SELECT below.top FROM below JOIN chunk_placements p ON p.space = ? AND p.category_id = below.id",
         space.as_str(),
     );
-    statement.number(" AND p.from_at <= ?", micros);
-    statement.number(" AND p.until_at > ?", micros);
+    statement.placed(moment);
     statement.number(
         " JOIN chunks c ON c.id = p.chunk_id AND c.category_id <> p.category_id WHERE c.created_at <= ?",
         micros,
