@@ -47,7 +47,11 @@ fn without_marks(text: &str) -> String {
 /// Whether what is in brackets may pass for the numbers of chunks: `1`, `1, 2`, `chunk 1`.
 fn is_mark(inner: &str) -> bool {
     let separates = |c: char| {
-        c.is_whitespace() || matches!(c, ',' | ';' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+        c.is_whitespace()
+            || matches!(
+                c,
+                ',' | ';' | '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}'
+            )
     };
     let mut parts = inner.split(separates).filter(|part| !part.is_empty());
     let mut has_number = false;
@@ -81,7 +85,10 @@ mod tests {
     fn numbers_in_brackets_are_left_out() {
         assert_eq!(without_marks("a [1] b [x] c[23]."), "a b [x] c.");
         assert_eq!(without_marks("a [] [[4] [5 [6]"), "a [] [ [5");
-        assert_eq!(without_marks("a [1, 2] b [ 3;4 ] [chunk 5] [Chunk6]."), "a b.");
+        assert_eq!(
+            without_marks("a [1, 2] b [ 3;4 ] [chunk 5] [Chunk6]."),
+            "a b."
+        );
         assert_eq!(without_marks("a [\u{200b}1] [1\u{a0}2] b"), "a b");
         for kept in ["a [,] b", "[chunk] b", "a [2026-01-31]", "a [1.2]", "[v1]"] {
             assert_eq!(without_marks(kept), kept);

@@ -212,7 +212,12 @@ fn a_phone_number_may_be_written_as_it_is_dialled() {
         );
     }
 
-    for text in ["part 0012 of 0049", "00 12 34 56", "on 03 10 26", "+1 - 2 - 3"] {
+    for text in [
+        "part 0012 of 0049",
+        "00 12 34 56",
+        "on 03 10 26",
+        "+1 - 2 - 3",
+    ] {
         assert_eq!(redacted(&[BuiltIn::Phone], &[], text), text);
     }
 }
