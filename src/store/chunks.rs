@@ -321,7 +321,7 @@ impl Tx {
         let mut targets = self.list_states(space, &targets).await?;
         targets.retain(|_, target| !target.is_closed);
 
-        let mut moved = HashSet::new();
+        let mut placed = HashSet::new();
         for ((from, to), ids) in ways {
             if !targets.contains_key(&to) {
                 continue;
@@ -340,11 +340,11 @@ impl Tx {
                 self.place_chunks(space, ChunkSet::These(some), new, now)
                     .await?;
             }
-            moved.extend(ids.into_iter().map(|id| (id, to)));
+            placed.extend(ids.into_iter().map(|id| (id, to)));
         }
 
         let mut done = moves.to_vec();
-        done.retain(|one| moved.remove(&(one.chunk_id, one.to)));
+        done.retain(|one| placed.remove(&(one.chunk_id, one.to)));
         Ok(done)
     }
 

@@ -93,9 +93,8 @@ fn lines<'a>(asked: &Identifiers, chunk: &AnswerChunk<'a>) -> Vec<&'a str> {
                 let is_within = open == Some(UNMARKED) && !asked.differ_from(line);
                 open = open.filter(|_| is_within);
             }
-            Some(_) => {}
             None if open.is_some() && !is_underline(line) => found.push(*line),
-            None => {}
+            Some(_) | None => {}
         }
     }
 

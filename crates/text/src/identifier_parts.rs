@@ -80,7 +80,7 @@ pub struct Label {
 
 impl Label {
     /// In lower case.
-    pub fn word(&self) -> &str {
+    pub fn folded(&self) -> &str {
         &self.folded
     }
 
@@ -221,7 +221,7 @@ pub fn is_labelled(text: &str, start: usize, labels: &[String]) -> bool {
     let is_one =
         |word: &str| !word.is_empty() && (has(word) || word.strip_suffix('s').is_some_and(has));
     if let Some(label) = attached_label(text, start) {
-        return is_one(label.word());
+        return is_one(label.folded());
     }
 
     let (head, between) = before_joiners(&text[..start]);

@@ -251,7 +251,7 @@ fn is_label_of(label: &Label, number: &str, is_attached: bool) -> bool {
         return !parts::is_date(number) || is_attached;
     }
 
-    let word = label.word();
+    let word = label.folded();
     let is_common = NO_LABELS.contains(word) && word.len() > 1;
     label.is_name() && !is_common && !is_year(number)
         || (is_attached && !is_common && !is_year(number))

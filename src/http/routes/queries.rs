@@ -275,5 +275,6 @@ pub async fn replay_query(
         caller.check_model(&llm, "model", model.as_deref())?;
     }
 
-    Ok(Json(queries.replay(&caller.call, &id, input).await?.into()))
+    let replaying = Box::pin(queries.replay(&caller.call, &id, input));
+    Ok(Json(replaying.await?.into()))
 }

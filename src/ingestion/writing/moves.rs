@@ -36,11 +36,11 @@ impl Writer<'_> {
         let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
         let mut oldest: BTreeMap<i64, i64> = BTreeMap::new();
         let moves = emptying_none(&draft.moves, held);
-        let moved = tx
+        let done = tx
             .move_chunks(space, &moves, call.now)
             .await
             .during("move chunks", "chunks")?;
-        for chunk_move in &moved {
+        for chunk_move in &done {
             *counts.entry(chunk_move.from).or_default() -= 1;
             *counts.entry(chunk_move.to).or_default() += 1;
             // Not before it was filed: the time of a request may be in the past.
@@ -48,7 +48,7 @@ impl Writer<'_> {
             let oldest = oldest.entry(chunk_move.to).or_insert(moved_at);
             *oldest = moved_at.min(*oldest);
         }
-        written.moved.extend(moved);
+        written.moved.extend(done);
 
         for (leaf, moment) in oldest {
             let dated = tx

@@ -165,7 +165,8 @@ async fn the_review_looks_at_a_limited_number_of_leaves() {
         let engine = database.engine;
         let setup = Setup::on(database).await;
         let library = Library::at(&setup.ingest.app.database.url).await;
-        let names: Vec<String> = (0..120).map(|at| format!("Boiler {at}")).collect();
+        let pair = |at| [format!("Boiler repair {at}"), format!("Repair boiler {at}")];
+        let names: Vec<String> = (0..60).flat_map(pair).collect();
         let paths: Vec<[&str; 2]> = names.iter().map(|name| ["Home", name.as_str()]).collect();
         let chunks: Vec<(&[&str], &str)> = paths
             .iter()

@@ -236,9 +236,9 @@ async fn a_chunk_that_has_changed_in_the_meantime_does_not_move() {
             // The second of two equal moves never takes place.
             let moves = [one, one];
             let now = space.library.now();
-            let moved = tx.move_chunks(here, &moves, now).await.unwrap();
+            let done = tx.move_chunks(here, &moves, now).await.unwrap();
             let wanted = &moves[..usize::from(wanted)];
-            assert_eq!(moved, wanted, "{engine:?}: {chunk_id} from {from} to {to}");
+            assert_eq!(done, wanted, "{engine:?}: {chunk_id} from {from} to {to}");
             tx.commit().await.unwrap();
         }
     }

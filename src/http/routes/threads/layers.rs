@@ -160,7 +160,7 @@ pub async fn create_summary(
 
     let (_, session) = context_session(&caller.call, &thread.user_id);
     let conversation = &state.conversation;
-    let rolled = conversation.roll_up(&session, &thread.id, &input, &before);
+    let rolled = Box::pin(conversation.roll_up(&session, &thread.id, &input, &before));
     let rolled = run.during(rolled).await?;
     let memory = match &rolled {
         RolledUp::New(ready) => &ready.memory,
