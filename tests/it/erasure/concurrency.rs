@@ -20,7 +20,7 @@ async fn slow(database: TestDatabase) -> (Desk, String) {
         .library
         .add("/lamps.txt", &[(&["Lamps", "Oil", "Quay"], text.as_str())])
         .await;
-    desk.model.edit_script(|script| script.latency_ms = 700);
+    desk.model.edit_script(|script| script.latency_ms = 2_000);
     (desk, source.to_string())
 }
 
