@@ -1,4 +1,5 @@
-//! `memoir categories`: moves chunks, merges, moves, renames and removes categories, and undoes it.
+//! `memoir categories`: moves chunks; merges, moves, splits, renames and removes categories; lists proposals
+//! and changes; undoes changes.
 
 use std::fmt::Write as _;
 
@@ -237,8 +238,13 @@ fn outcome(outcome: &Value) -> String {
         "{} to another leaf",
         counted(count, "chunk goes", "chunks go")
     );
-    if let Some(change) = outcome["change"]["id"].as_i64() {
-        let _ = writeln!(shown, "change {change}; memoir categories undo {change}");
+    let change = &outcome["change"];
+    if let Some(id) = change["id"].as_i64() {
+        let _ = if change["undone_at"].is_null() {
+            writeln!(shown, "to undo it: memoir categories undo {id}")
+        } else {
+            writeln!(shown, "change {id} is undone")
+        };
     }
     shown
 }

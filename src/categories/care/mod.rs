@@ -1,5 +1,5 @@
-//! Care of the hierarchy by people: chunks and categories are moved, merged and removed, and what was
-//! changed is undone.
+//! Care of the hierarchy by people: chunks are moved, categories are merged, moved, split and removed, and
+//! what was changed is undone.
 //!
 //! Each operation is one transaction under the lock of the space, which ingestions hold while they write.
 //! It stores one change with what undoes it (`change`). A `dry_run` is the operation itself, rolled back.

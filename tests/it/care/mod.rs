@@ -1,10 +1,10 @@
 //! Care of the hierarchy: chunks and categories are moved, merged and removed by a person, and each
 //! change can be undone.
 
+mod as_of;
 mod changing;
 mod filing;
 mod reviewing;
-mod then;
 mod undoing;
 
 use reqwest::Method;

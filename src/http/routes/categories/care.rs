@@ -1,4 +1,5 @@
-//! Care of the hierarchy: merging, moving and removing categories, and undoing changes.
+//! Care of the hierarchy: categories are merged, moved, split and removed, proposals are listed, and changes
+//! are undone.
 
 use axum::Json;
 use axum::extract::State;
