@@ -57,6 +57,7 @@ macro_rules! message_fields {
             /// The file that it is about.
             pub file_path: Option<String>,
             /// SHA-256 of the version of the file that it is about.
+            #[schema(pattern = "^[0-9A-Fa-f]{64}$")]
             pub file_sha256: Option<String>,
             /// When that version of the file was last modified.
             #[schema(value_type = Option<String>, format = DateTime)]
