@@ -76,6 +76,7 @@ def another_strategy_walks_and_ranks_the_best_first():
     b.click(".more-strategies summary")
     b.click(".strategy", "Wide branch")
     b.click("button.primary", "Ask")
+    b.one("section[aria-label='The walk']")  # the words come first, the walk with the whole result
     b.sees("9:15 and 14:30")
     assert len(b.all(".walk-level")) == 4, "three levels and the chunks read"
     ranks = [rank.text for rank in b.all(".walk-level")[0].find_elements("css selector", ".rank")]
