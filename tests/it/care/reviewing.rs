@@ -170,9 +170,9 @@ async fn names_are_compared_with_the_texts_of_their_own_leaf() {
             let heating = format!("{} {at}.", HEATING[at % 3]);
             let travel = format!("{} {at}.", TRAVEL[at % 3]);
             let earlier: [(&[&str], &str); 1] = [(&["Home", "Zebra"], travel.as_str())];
-            library.add(&format!("/zebra-{at}.txt"), &earlier).await;
+            let source = library.add(&format!("/zebra-{at}.txt"), &earlier).await;
             let current: [(&[&str], &str); 1] = [(&["Home", "Zebra"], heating.as_str())];
-            library.add(&format!("/zebra-{at}.txt"), &current).await;
+            library.add_version(&source, 2, &current).await;
             let other: [(&[&str], &str); 1] = [(&["Home", "Quartz"], travel.as_str())];
             library.add(&format!("/quartz-{at}.txt"), &other).await;
         }

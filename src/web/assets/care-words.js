@@ -1,0 +1,29 @@
+// What a change of the hierarchy does, in plain sentences.
+
+import { count } from "./dom.js";
+
+const MAX_SENTENCES = 6;
+
+const EFFECTS = {
+  merged: ({ name }, into) => `The category ${name} is closed; ${into} takes its place.`,
+  removed: ({ name }) => `The category ${name} is closed.`,
+  moved: ({ name }, into) => `The category ${name} moves to ${into}.`,
+  created: ({ name }) => `The new category ${name} is created.`,
+  reopened: ({ name }) => `The category ${name} is open again.`,
+  renamed: ({ name }) => `The category is called ${name} again.`,
+};
+
+/** Sentences about an outcome; none if nothing changes. `nameOf(id)` names a category. */
+export function sentencesOf({ categories, chunks_moved: chunks }, nameOf, isUndo = false) {
+  const effects = categories.map((one) => EFFECTS[one.effect](one, nameOf(one.into_id)));
+  const left = effects.length - MAX_SENTENCES;
+  if (left > 0) effects.splice(MAX_SENTENCES, left, `${count(left, "more category changes", "more categories change")}.`);
+  if (chunks > 0) effects.unshift(`${count(chunks, "chunk moves", "chunks move")} ${isUndo ? "back" : `to ${targetOf(categories, nameOf)}`}.`);
+  return effects;
+}
+
+/** Where the chunks go, if that is one category. */
+function targetOf(categories, nameOf) {
+  const [{ effect, into_id: into }, ...others] = categories;
+  return effect === "merged" && others.length === 0 ? nameOf(into) : "other leaves";
+}
