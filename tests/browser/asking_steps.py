@@ -197,8 +197,9 @@ def many_small_categories_are_one_box():
     b.write("dialog input", "Another thing")
     b.click("dialog button.primary", "Create")
     b.until("the new one", lambda: "Another thing" in b.one(".category-list").text)
-    b.click(".category-actions button", "Delete")
-    b.click("dialog button.danger", "Delete permanently")
+    b.click(".category-actions button", "Remove…")
+    b.until("what would change", lambda: "The category Collections is closed." in b.one("dialog .care-preview").text)
+    b.click("dialog button.primary", "Remove")
     b.until("it is gone", lambda: "Collections" not in b.one(".category-list").text)
     return [409]
 

@@ -9,7 +9,7 @@ import { dialog, problem, sentence, whileBusy } from "./parts.js";
 /** The problem of a request; errors of fields are told as sentences, because the dialogue has no such fields. */
 function trouble(error) {
   const told = (error.errors ?? []).map(({ message }) => sentence(message)).join(" ");
-  return problem(told ? { ...error, detail: told, remediation: error.remediation } : error, { compact: true });
+  return problem(told ? { detail: told, remediation: error.remediation } : error, { compact: true });
 }
 
 /**
@@ -49,7 +49,7 @@ export function careDialog({ title, about, action, pick, send, words, nothing = 
     function askForTarget() {
       put(preview);
       picker.element.hidden = false;
-      picker.first.focus();
+      picker.search.focus();
     }
 
     form.addEventListener("submit", (event) => {
@@ -66,7 +66,7 @@ export function careDialog({ title, about, action, pick, send, words, nothing = 
     });
     const box = dialog(title, form);
     box.addEventListener("close", () => resolve(applied));
-    if (picker && !pick.isOptional) picker.first.focus();
+    if (picker && !pick.isOptional) picker.search.focus();
     else cancel.focus();
     if (!picker || pick.isOptional || target !== null) look();
   });

@@ -8,10 +8,7 @@ const MAX_SHOWN = 50;
 
 export const namesOf = (node) => pathOf(node).map((step) => step.name);
 
-/**
- * The control for a list of nodes of the hierarchy; `onpick(id)` is called with each choice. `first` is the place of
- * the keyboard.
- */
+/** The control for a list of nodes of the hierarchy; `onpick(id)` is called with each choice. */
 export function categoryPick(label, nodes, chosen, onpick) {
   const known = nodes.map((node) => ({ node, path: namesOf(node).join(" ").toLocaleLowerCase() }));
   const search = h("input", { type: "search", autocomplete: "off" });
@@ -44,5 +41,5 @@ export function categoryPick(label, nodes, chosen, onpick) {
     if (all.length !== 1 || list.querySelector(":checked") === null) event.preventDefault();
   });
   fill();
-  return { element: h("div.category-pick", field(label, search, { hint: "Type words of its path." }), found, list), first: search };
+  return { element: h("div.category-pick", field(label, search, { hint: "Type words of its path." }), found, list), search };
 }
