@@ -205,3 +205,51 @@ async fn moves_splits_and_undoing_take_a_key_as_well() {
         setup.assert_sound().await;
     }
 }
+
+/// What `memoir categories` prints and says.
+fn command(setup: &Setup, arguments: &str) -> String {
+    let server = format!("http://{}", setup.ingest.app.address);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .arg("categories")
+        .args(arguments.split(' '))
+        .args(["--server", &server])
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments}: {output:?}");
+    let texts = [output.stdout, output.stderr].concat();
+    String::from_utf8(texts).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_have_dry_runs_too() {
+    let setup = Setup::on(TestDatabase::sqlite()).await;
+    let paths = ["Home/Boiler", "Home/Roof"];
+    let job = setup.ingest_file("/a.md", &paths).await;
+    let chunk = setup.chunks(&job).await[0];
+    let (roof, boiler) = (setup.id("Roof").await, setup.id("Boiler").await);
+    let before = setup.tree().await;
+
+    let removal = format!("rm {roof} --into {boiler}");
+    let shown = command(&setup, &format!("{removal} --dry-run"));
+    for words in ["nothing is changed", "Roof: merged into", "1 chunk goes"] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    let shown = command(&setup, &format!("move-chunk {chunk} {roof} --dry-run"));
+    let would = format!("chunk {chunk} would be in Home / Roof");
+    assert!(shown.contains(&would), "{shown}");
+    assert_eq!(setup.tree().await, before);
+
+    let shown = command(&setup, &removal);
+    assert!(shown.contains("is removed"), "{shown}");
+    let merged = setup.tree().await;
+    let change = setup.changes().await[0]["id"].as_i64().unwrap();
+    let shown = command(&setup, &format!("undo {change} --dry-run"));
+    for words in ["nothing is changed", "Roof: reopened"] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    assert_eq!(setup.tree().await, merged);
+    let shown = command(&setup, &format!("undo {change}"));
+    assert!(shown.contains("is undone"), "{shown}");
+    assert_eq!(setup.tree().await, before);
+}
