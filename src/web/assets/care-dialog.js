@@ -34,6 +34,7 @@ export function careDialog({ title, about, action, pick, send, words, nothing = 
     async function look() {
       const mine = turn += 1;
       apply.disabled = true;
+      if (!preview.firstChild) put(preview, h("p.muted", "Checking what would change…"));
       try {
         const told = words(await send(target, true), target);
         if (mine !== turn) return;

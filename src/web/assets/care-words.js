@@ -13,9 +13,11 @@ const EFFECTS = {
   renamed: ({ name }) => `The category is called ${name} again.`,
 };
 
+const other = ({ name }) => `The category ${name} changes.`;
+
 /** Sentences about an outcome; none if nothing changes. `nameOf(id)` names a category. */
 export function sentencesOf({ categories, chunks_moved: chunks }, nameOf, isUndo = false) {
-  const effects = categories.map((one) => EFFECTS[one.effect](one, nameOf(one.into_id)));
+  const effects = categories.map((one) => (EFFECTS[one.effect] ?? other)(one, nameOf(one.into_id)));
   const left = effects.length - MAX_SENTENCES;
   if (left > 0) effects.splice(MAX_SENTENCES, left, `${count(left, "more category changes", "more categories change")}.`);
   if (chunks > 0) effects.unshift(`${count(chunks, "chunk moves", "chunks move")} ${isUndo ? "back" : `to ${targetOf(categories, nameOf)}`}.`);
@@ -24,6 +26,6 @@ export function sentencesOf({ categories, chunks_moved: chunks }, nameOf, isUndo
 
 /** Where the chunks go, if that is one category. */
 function targetOf(categories, nameOf) {
-  const [{ effect, into_id: into }, ...others] = categories;
-  return effect === "merged" && others.length === 0 ? nameOf(into) : "other leaves";
+  const [first, ...others] = categories;
+  return first?.effect === "merged" && others.length === 0 ? nameOf(first.into_id) : "other leaves";
 }

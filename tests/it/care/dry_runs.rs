@@ -183,7 +183,7 @@ async fn moves_splits_and_undoing_take_a_key_as_well() {
         fill(&setup, 12).await;
         setup.ingest_file("/a.md", &["Work/Tax"]).await;
         let (leaf, work) = (setup.id("Everything").await, setup.id("Work").await);
-        let mut repeated = async |path: &str, body: Value| {
+        let repeated = async |path: &str, body: Value| {
             let first = keyed(&setup, path, &body).await;
             let done = assert_done(&first);
             assert!(done["change"]["id"].is_i64(), "{engine:?}: {done}");
