@@ -34,10 +34,10 @@ def prepared():
     filed = lambda: [leaf for leaf in tree() if leaf["level"] == 3 and leaf["chunk_count"]]
     b.until("the notes are filed", lambda: sum(leaf["chunk_count"] for leaf in filed()) == COUNT)
     ids = {}
-    for name, above in [("Home", None), ("House", "Home"), ("Garden", "Home"), ("Boiler", "House"), ("Roof", "House"),
-                        ("Roofs", "House"), ("Lawn", "Garden")]:
+    for name, above in [("Ours", None), ("Cottage", "Ours"), ("Yard", "Ours"), ("Boiler", "Cottage"), ("Roof", "Cottage"),
+                        ("Roofs", "Cottage"), ("Lawn", "Yard")]:
         ids[name] = ask("POST", "/v1/categories", {"name": name, "parent_id": ids.get(above)})["id"]
-    ids["Roof of the shed"] = ask("POST", "/v1/categories", {"name": "Roof", "parent_id": ids["Garden"]})["id"]
+    ids["Roof of the shed"] = ask("POST", "/v1/categories", {"name": "Roof", "parent_id": ids["Yard"]})["id"]
     for leaf in filed():
         ask("POST", f"/v1/categories/{leaf['id']}/merge", {"into": ids["Boiler"]})
     return ids
@@ -91,15 +91,15 @@ def a_merge_is_previewed_applied_and_undone():
     b.click(".category-actions button", "Merge…")
     assert b.focused().get_attribute("type") == "search", "typing begins at once"
     options = [label.text for label in b.all("dialog .pick-list label")]
-    assert "Home › House › Roof" == options[0], f"siblings come first: {options}"
-    assert "Home › House" not in options and "Home › House › Boiler" not in options, options
+    assert "Ours › Cottage › Roof" == options[0], f"siblings come first: {options}"
+    assert "Ours › Cottage" not in options and "Ours › Cottage › Boiler" not in options, options
     assert not b.one("dialog button.primary").is_enabled()
     b.picture("merge-targets")
     b.press(Keys.ESCAPE)
     b.until("the focus comes back", lambda: b.focused().text == "Merge…")
 
     b.press(Keys.ENTER)
-    pick("garden lawn")
+    pick("yard lawn")
     preview(f"{COUNT} chunks move to Lawn.", "The category Boiler is closed; Lawn takes its place.")
     assert count_of("Lawn") == 0, "a preview changes nothing"
     b.picture("merge-preview")
@@ -125,11 +125,11 @@ def a_chunk_is_moved_to_another_leaf_and_back():
     open_at("Boiler")
     number = b.one(".category-chunks .chunk").get_attribute("data-chunk")
     b.click(f"[data-chunk='{number}'] button", "Move to another leaf…")
-    pick("garden lawn")
-    preview(f"Chunk {number} moves to Home › Garden › Lawn.", "also when its source is ingested again")
+    pick("yard lawn")
+    preview(f"Chunk {number} moves to Ours › Yard › Lawn.", "also when its source is ingested again")
     sound()
     b.click("dialog button.primary", "Move")
-    done(f"Moved chunk {number} to Home › Garden › Lawn.")
+    done(f"Moved chunk {number} to Ours › Yard › Lawn.")
     b.until("the other chunks", lambda: b.all(".category-chunks .chunk"))
     assert not b.all(f"[data-chunk='{number}']") and count_of("Lawn") == 1
     undo()
@@ -138,7 +138,7 @@ def a_chunk_is_moved_to_another_leaf_and_back():
     source = ask("GET", f"/v1/chunks/{number}")["source_id"]
     b.open(f"#/library/{source}")
     b.click(".chunk button", "Move to another leaf…")
-    pick("garden lawn")
+    pick("yard lawn")
     b.click("dialog button.primary:enabled", "Move")
     b.until("the new leaf", lambda: "Lawn" in b.one(".chunk .category-path").text)
     b.picture("chunk-moved")
@@ -170,7 +170,7 @@ def a_leaf_is_split_and_the_change_undone_from_the_list():
 def a_category_is_moved_and_removed():
     open_at("Roof")
     b.click(".category-actions button", "Move…")
-    pick("garden")
+    pick("yard")
     b.until("the problem", lambda: "already exists" in b.one("dialog .problem").text)
     assert not b.one("dialog button.primary").is_enabled()
     sound()
@@ -178,15 +178,15 @@ def a_category_is_moved_and_removed():
 
     open_at("Boiler")
     b.click(".category-actions button", "Move…")
-    pick("garden")
-    preview("The category Boiler moves to Garden.")
+    pick("yard")
+    preview("The category Boiler moves to Yard.")
     b.click("dialog button.primary", "Move")
-    done("Moved Boiler to Garden.")
-    assert [step.text for step in b.all(".crumbs li")] == ["Everything", "Home", "Garden", "Boiler"]
+    done("Moved Boiler to Yard.")
+    assert [step.text for step in b.all(".crumbs li")] == ["Everything", "Ours", "Yard", "Boiler"]
     undo()
 
     b.click(".category-actions button", "Remove…")
-    pick("garden lawn")  # asked for, because it is not empty
+    pick("yard lawn")  # asked for, because it is not empty
     preview(f"{COUNT} chunks move to Lawn.", "The category Boiler is closed; Lawn takes its place.")
     b.picture("remove-into")
     sound()
@@ -202,13 +202,13 @@ def a_category_is_moved_and_removed():
     assert not b.one("dialog").find_element("css selector", ".category-pick").is_displayed(), "an empty one needs no target"
     b.click("dialog button.primary", "Remove")
     done("Removed Roof.")
-    assert b.one(".crumbs [aria-current]").text == "Garden"
+    assert b.one(".crumbs [aria-current]").text == "Yard"
     return [409]
 
 
 @in_own_space
 def a_proposal_is_applied():
-    open_at("Home")
+    open_at("Ours")
     b.click("a", "Proposals")
     proposal = b.one(".proposal", "Roofs")
     assert "both names have the same words" in proposal.text.lower(), proposal.text
