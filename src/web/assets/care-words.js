@@ -27,5 +27,6 @@ export function sentencesOf({ categories, chunks_moved: chunks }, nameOf, isUndo
 /** Where the chunks go, if that is one category. */
 function targetOf(categories, nameOf) {
   const [first, ...others] = categories;
-  return first?.effect === "merged" && others.length === 0 ? nameOf(first.into_id) : "other leaves";
+  if (others.length === 0 && first?.effect === "created") return first.name;
+  return others.length === 0 && first?.effect === "merged" ? nameOf(first.into_id) : "other leaves";
 }
