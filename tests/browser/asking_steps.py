@@ -282,7 +282,10 @@ def a_category_is_renamed_and_the_change_undone():
     assert name_of(top) == "Renamed by keyboard" and "under Renamed by keyboard" in b.one(".found-count").text
     b.until("the focus comes back", lambda: b.focused().text == "Rename")
     b.one(".renamed button")
-    b.press(Keys.TAB)
+    for _ in range(8):
+        b.press(Keys.TAB)
+        if b.focused().text == "Undo":
+            break
     assert b.focused().text == "Undo", b.focused().text
     b.press(Keys.ENTER)
     shows(top["name"])

@@ -17,7 +17,9 @@ const other = ({ name }) => `The category ${name} changes.`;
 
 /** Sentences about an outcome; none if nothing changes. `nameOf(id)` names a category. */
 export function sentencesOf({ categories, chunks_moved: chunks }, nameOf, isUndo = false) {
-  const effects = categories.map((one) => (EFFECTS[one.effect] ?? other)(one, nameOf(one.into_id)));
+  // A change ends with the category that it is about, and an undo begins with it; here it comes first.
+  const ordered = isUndo ? categories : categories.toReversed();
+  const effects = ordered.map((one) => (EFFECTS[one.effect] ?? other)(one, nameOf(one.into_id)));
   const left = effects.length - MAX_SENTENCES;
   if (left > 0) effects.splice(MAX_SENTENCES, left, `${count(left, "more category changes", "more categories change")}.`);
   if (chunks > 0) effects.unshift(`${count(chunks, "chunk moves", "chunks move")} ${isUndo ? "back" : `to ${targetOf(categories, nameOf)}`}.`);
