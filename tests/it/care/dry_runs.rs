@@ -210,9 +210,8 @@ async fn moves_splits_and_undoing_take_a_key_as_well() {
 fn command(setup: &Setup, arguments: &str) -> String {
     let server = format!("http://{}", setup.ingest.app.address);
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_memoir"))
-        .arg("categories")
+        .args(["categories", "--server", &server])
         .args(arguments.split(' '))
-        .args(["--server", &server])
         .env_clear()
         .output()
         .unwrap();
