@@ -77,6 +77,9 @@ enum Action {
         id: i64,
         #[arg(value_name = "LEAF")]
         leaf: i64,
+        /// Report what would change, without changing it
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Rename a category
     Rename {
@@ -92,11 +95,17 @@ enum Action {
         /// The category of the same level that gets what is in it
         #[arg(long, value_name = "CATEGORY")]
         into: Option<i64>,
+        /// Report what would change, without changing it
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Undo a change
     Undo {
         #[arg(value_name = "CHANGE")]
         change: i64,
+        /// Report what would change, without changing it
+        #[arg(long)]
+        dry_run: bool,
     },
     /// List what was changed, newest first
     Changes {
@@ -147,24 +156,31 @@ async fn act(client: &Client, action: &Action) -> anyhow::Result<()> {
                 review(&found)
             });
         }
-        Action::MoveChunk { id, leaf } => {
-            let body = json!({"category_id": leaf});
+        Action::MoveChunk { id, leaf, dry_run } => {
+            let body = json!({"category_id": leaf, "dry_run": dry_run});
             let chunk = client.patch(&format!("/v1/chunks/{id}"), &body).await?;
-            tell(&format!("chunk {id} is in {}", path(&chunk)));
+            let is = if *dry_run { "would be" } else { "is" };
+            tell(&format!("chunk {id} {is} in {}", path(&chunk)));
         }
         Action::Rename { id, name } => {
             let body = json!({"name": name});
             let category = client.patch(&format!("/v1/categories/{id}"), &body).await?;
             tell(&format!("category {id} is now {}", text(&category, "name")));
         }
-        Action::Rm { id, into } => {
-            let into = into.map(|into| format!("?into={into}")).unwrap_or_default();
-            client.delete(&format!("/v1/categories/{id}{into}")).await?;
-            tell(&format!("category {id} is removed"));
+        Action::Rm { id, into, dry_run } => {
+            let into = into.map(|into| format!("&into={into}")).unwrap_or_default();
+            let path = format!("/v1/categories/{id}?dry_run={dry_run}{into}");
+            let would = client.delete(&path).await?;
+            if *dry_run {
+                print(&outcome(&would));
+            } else {
+                tell(&format!("category {id} is removed"));
+            }
         }
-        Action::Undo { change } => {
+        Action::Undo { change, dry_run } => {
+            let body = json!({"dry_run": dry_run});
             let path = format!("/v1/categories/changes/{change}/undo");
-            print(&outcome(&client.post(&path, &Value::Null).await?));
+            print(&outcome(&client.post(&path, &body).await?));
         }
         Action::Changes { all, json } => print(&changes(client, *all, *json).await?),
     }

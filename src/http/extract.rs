@@ -70,6 +70,29 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonListBody<T> {
     }
 }
 
+/// A JSON body that may be missing or null.
+pub struct OptionalJsonBody<T>(pub JsonBody<T>);
+
+impl<T: DeserializeOwned + Default> FromRequest<AppState> for OptionalJsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let (bytes, reservation) = body::read(body, state).await?;
+        let value = if matches!(bytes.trim_ascii(), b"" | b"null") {
+            T::default()
+        } else {
+            check_media_type(&parts.headers)?;
+            parse(&bytes)?
+        };
+        Ok(Self(JsonBody {
+            value,
+            bytes,
+            _reservation: reservation,
+        }))
+    }
+}
+
 /// A body of any type.
 pub struct RawBody {
     pub bytes: Bytes,

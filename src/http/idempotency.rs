@@ -13,7 +13,7 @@ use std::str::FromStr as _;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use memoir_text::hash::sha256_hex;
 use serde::Serialize;
 
@@ -154,6 +154,32 @@ impl Idempotency {
         });
 
         Ok(created.await?)
+    }
+
+    /// Answers with 200 and what `work` did in the transaction that it returns; or returns the stored
+    /// response. If `work` returns no transaction, it has changed nothing, and the key stays free.
+    pub async fn change<B: Serialize, F>(
+        &self,
+        state: &AppState,
+        caller: &Caller,
+        work: impl Fn(Tx) -> F,
+    ) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<(Option<Tx>, B), ApiFailure>>,
+    {
+        let changed = state.store.retry_as(self.route, || async {
+            let tx = match self.begin(&state.store, caller).await? {
+                Begun::Answered(response) => return Ok(response),
+                Begun::Fresh(tx) => tx,
+            };
+
+            match work(tx).await? {
+                (Some(tx), body) => self.finish(tx, caller, StatusCode::OK, [], &body).await,
+                (None, body) => Ok(axum::Json(body).into_response()),
+            }
+        });
+
+        Ok(changed.await?)
     }
 
     /// Stores the response and commits everything.

@@ -126,8 +126,8 @@ pub fn to_json(version: Version) -> String {
     text
 }
 
-/// Adds what the derive macros cannot express: a parameter may be absent but is never null, and a
-/// response has all its fields.
+/// Adds what the derive macros cannot express: a parameter or a body may be absent but is never null,
+/// and a response has all its fields.
 fn tidy(document: &mut Value) {
     let operations = document["paths"]
         .as_object_mut()
@@ -157,6 +157,13 @@ fn tidy(document: &mut Value) {
             if let Some((_, pattern)) = known.iter().find(|(name, _)| parameter["name"] == *name) {
                 parameter["schema"]["pattern"] = (*pattern).into();
             }
+        }
+
+        let body = operation.pointer_mut("/requestBody/content/application~1json/schema");
+        if let Some(schema) = body
+            && let Some(named) = schema.pointer("/oneOf/0").cloned()
+        {
+            *schema = named;
         }
     }
 

@@ -164,6 +164,41 @@ impl Store {
         .await
     }
 
+    /// The sources and the beginnings of the first texts of leaves, of current versions: by leaf, oldest
+    /// first. There must not be more leaves than a statement can combine.
+    pub async fn list_leaf_beginnings(
+        &self,
+        space: &Space,
+        leaves: &[i64],
+        (each, chars): (usize, usize),
+    ) -> Result<Vec<(i64, String, String)>, StoreError> {
+        if leaves.is_empty() {
+            return Ok(Vec::new());
+        }
+
+        let select = format!(
+            "SELECT c.category_id, c.source_id, SUBSTR(c.text_content, 1, {chars}) AS beginning FROM chunks c \
+             JOIN sources s ON s.space = c.space AND s.id = c.source_id AND s.content_version_id = c.version_id"
+        );
+        let mut statement = StatementBuilder::default();
+        for (number, leaf) in leaves.iter().enumerate() {
+            let part = LeafPart {
+                leaf: *leaf,
+                after: None,
+                limit: each,
+            };
+            statement.push(if number == 0 { "" } else { " UNION ALL " });
+            statement.push("SELECT * FROM (");
+            statement.leaf_part(space, &part, None, |_| select.clone(), |_| ());
+            statement.push(&format!(") p{number}"));
+        }
+
+        self.read_all("list_leaf_beginnings", || {
+            self.put_together(&statement, false)
+        })
+        .await
+    }
+
     /// The first and the latest chunks of every category, of current versions, cut to so many
     /// characters.
     pub async fn list_samples(

@@ -11,6 +11,7 @@ import time
 import traceback
 
 import asking_steps as asking
+import care_steps as care
 import conversation_steps as conversation
 import job_steps as job
 import library_steps as library
@@ -37,6 +38,11 @@ STEPS = [
     asking.the_hierarchy_zooms_by_mouse_and_by_keyboard,
     asking.many_small_categories_are_one_box,
     asking.a_category_is_renamed_and_the_change_undone,
+    care.a_merge_is_previewed_applied_and_undone,
+    care.a_chunk_is_moved_to_another_leaf_and_back,
+    care.a_leaf_is_split_and_the_change_undone_from_the_list,
+    care.a_category_is_moved_and_removed,
+    care.a_proposal_is_applied,
     library.a_source_can_be_excluded_from_queries,
     library.a_change_that_somebody_else_made_is_not_overwritten,
     library.the_keyboard_keeps_its_place_when_a_part_is_drawn_again,

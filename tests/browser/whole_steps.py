@@ -70,7 +70,7 @@ def every_view_is_readable_at_every_width_in_both_schemes():
     asked = api(URL, "GET", "/v1/queries?limit=100")["items"]
     answered = next(item["id"] for item in asked if item["state"] == "succeeded")
     pages = {name: f"#/{name}" for name in VIEWS} | {
-        "source": f"#/library/{source}", "source-versions": f"#/library/{source}/versions",
+        "proposals": "#/hierarchy/review", "source": f"#/library/{source}", "source-versions": f"#/library/{source}/versions",
         "source-helper": f"#/library/{source}/helper", "job": f"#/jobs/{job}", "receipt": f"#/ask/{answered}",
         "thread": f"#/conversations/{thread}", "facts": "#/conversations?show=facts&user=ana",
     }

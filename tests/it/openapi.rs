@@ -87,6 +87,8 @@ fn every_operation_has_one_success_and_one_error_schema() {
         let answer = |(status, response): &(&String, &Value)| {
             status.starts_with('2')
                 && !(*status == "202" && responses.contains_key("200") && job(response))
+                // A dry run says what would change where the operation itself has nothing to say.
+                && !(*status == "204" && responses.contains_key("200"))
         };
 
         let successes = responses.iter().filter(answer);

@@ -26,7 +26,7 @@ use super::{Categories, CategoryError, Taxonomy};
 use crate::model::call::CallContext;
 use crate::model::category::{CategoryChange, CategoryState};
 use crate::store::Tx;
-use split::SplitPart;
+pub use split::SplitPart;
 pub(super) use split::SplitTurns;
 
 /// What to do with the hierarchy.
@@ -97,36 +97,52 @@ impl Categories {
     ) -> Result<CareOutcome, CategoryError> {
         self.store
             .retry_as("care", || async {
-                let mut tx = self.store.begin().await?;
-                tx.lock_chunks(&call.space).await?;
-                let mut care = Care {
-                    tx: &mut tx,
-                    call,
-                    taxonomy: &self.taxonomy,
-                };
-                let outcome = match order {
-                    CareOrder::MoveChunk { id, leaf } => {
-                        move_chunk::move_chunk(&mut care, id, leaf).await
-                    }
-                    CareOrder::Merge { id, into } => merge::merge(&mut care, id, into).await,
-                    CareOrder::Move { id, parent_id } => {
-                        move_category::move_category(&mut care, id, parent_id).await
-                    }
-                    CareOrder::Remove { id, into } => remove::remove(&mut care, id, into).await,
-                    CareOrder::Split { id, parts } => split::split(&mut care, id, parts).await,
-                    CareOrder::Undo { change } => undo::undo(&mut care, change).await,
-                }?;
-
-                if dry_run || outcome.change.is_none() {
-                    return Ok(outcome.unmade(dry_run));
+                let tx = self.store.begin().await?;
+                let (tx, outcome) = self.care_in(tx, call, order, dry_run).await?;
+                if let Some(tx) = tx {
+                    tx.commit().await?;
                 }
-
-                // Caches read the hierarchy again.
-                tx.count_category_removal(&call.space).await?;
-                tx.commit().await?;
                 Ok(outcome)
             })
             .await
+    }
+
+    /// Changes the hierarchy inside the caller's transaction, which it returns to be committed; or rolls
+    /// it back, with `dry_run` and if there is nothing to change.
+    ///
+    /// # Errors
+    /// A violated rule, or the store's.
+    pub async fn care_in(
+        &self,
+        mut tx: Tx,
+        call: &CallContext,
+        order: CareOrder<'_>,
+        dry_run: bool,
+    ) -> Result<(Option<Tx>, CareOutcome), CategoryError> {
+        tx.lock_chunks(&call.space).await?;
+        let mut care = Care {
+            tx: &mut tx,
+            call,
+            taxonomy: &self.taxonomy,
+        };
+        let outcome = match order {
+            CareOrder::MoveChunk { id, leaf } => move_chunk::move_chunk(&mut care, id, leaf).await,
+            CareOrder::Merge { id, into } => merge::merge(&mut care, id, into).await,
+            CareOrder::Move { id, parent_id } => {
+                move_category::move_category(&mut care, id, parent_id).await
+            }
+            CareOrder::Remove { id, into } => remove::remove(&mut care, id, into).await,
+            CareOrder::Split { id, parts } => split::split(&mut care, id, parts).await,
+            CareOrder::Undo { change } => undo::undo(&mut care, change).await,
+        }?;
+
+        if dry_run || outcome.change.is_none() {
+            return Ok((None, outcome.unmade(dry_run)));
+        }
+
+        // Caches read the hierarchy again.
+        tx.count_category_removal(&call.space).await?;
+        Ok((Some(tx), outcome))
     }
 }
 

@@ -12,8 +12,7 @@ use super::split::TARGET;
 use crate::categories::{Categories, CategoryError};
 use crate::model::call::CallContext;
 use crate::model::category::Category;
-use crate::model::chunk::Chunk;
-use crate::store::{CategoryFilter, CategoryPage, ChunkScope, StoreError};
+use crate::store::{CategoryFilter, CategoryPage, StoreError};
 
 /// Maximum proposals of one kind.
 const MAX_OF_KIND: usize = 50;
@@ -119,32 +118,20 @@ impl Categories {
             single: single.await?,
             named: Vec::new(),
         };
-        for leaf in leaves.iter().take(MAX_NAMED) {
-            let chunks = self.texts(call, leaf, TEXTS).await?;
-            let texts = chunks
-                .iter()
-                .map(|chunk| (chunk.source_id.to_string(), beginning(chunk)));
-            found.named.push((leaf.id, texts.collect()));
+        let largest: Vec<i64> = found.leaves.iter().take(MAX_NAMED).copied().collect();
+        let texts = self
+            .store
+            .list_leaf_beginnings(&call.space, &largest, (TEXTS, CHARS));
+        let mut of_leaf: HashMap<i64, Vec<(String, String)>> = HashMap::new();
+        for (leaf, source, text) in texts.await? {
+            of_leaf.entry(leaf).or_default().push((source, text));
         }
 
+        let named = largest
+            .into_iter()
+            .filter_map(|leaf| of_leaf.remove_entry(&leaf));
+        found.named = named.collect();
         Ok(found)
-    }
-
-    async fn texts(
-        &self,
-        call: &CallContext,
-        leaf: &Category,
-        limit: usize,
-    ) -> Result<Vec<Chunk>, CategoryError> {
-        let scope = ChunkScope {
-            latest: true,
-            as_of: None,
-        };
-        match self.chunks(call, leaf.id, scope, None, limit).await {
-            // It was closed since the hierarchy was read.
-            Err(CategoryError::NotFound(_)) => Ok(Vec::new()),
-            read => read,
-        }
     }
 }
 
@@ -166,10 +153,6 @@ fn propose(categories: &[Category], found: &Evidence) -> Vec<ReviewItem> {
     let named = found.named.iter();
     items.extend(named.filter_map(|(leaf, texts)| hierarchy.unfitting_name(*leaf, texts)));
     items
-}
-
-fn beginning(chunk: &Chunk) -> String {
-    chunk.text.chars().take(CHARS).collect()
 }
 
 /// Siblings whose names have the same words; the one with fewer chunks goes into the other.

@@ -12,7 +12,7 @@ use memoir_text::text::{category_name, name_fault, name_key};
 use tokio::sync::OwnedMutexGuard;
 
 use super::change::Change;
-use super::{Care, CareOrder, CareOutcome, grouping};
+use super::{Care, CareOutcome, grouping};
 use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryError};
 use crate::config::taxonomy::LimitScope;
@@ -56,17 +56,15 @@ impl SplitTurns {
 }
 
 impl Categories {
-    /// Splits a leaf, or with `dry_run` only says how. Nothing changes if its chunks are all about the
-    /// same.
+    /// Finds what leaves a leaf when it is split: nothing if its chunks are all about the same.
     ///
     /// # Errors
-    /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], [`CategoryError::Full`], or the store's.
-    pub async fn split(
+    /// [`CategoryError::NotFound`], [`CategoryError::NotALeaf`], or the store's.
+    pub async fn plan_split(
         &self,
         call: &CallContext,
         id: i64,
-        dry_run: bool,
-    ) -> Result<CareOutcome, CategoryError> {
+    ) -> Result<Vec<SplitPart>, CategoryError> {
         let scope = ChunkScope {
             latest: true,
             as_of: None,
@@ -86,9 +84,7 @@ impl Categories {
         let parts = planned.await.map_err(|error| StoreError::Broken {
             cause: format!("cannot group chunks: {error}"),
         })?;
-
-        let order = CareOrder::Split { id, parts: &parts };
-        self.care(call, order, dry_run).await
+        Ok(parts)
     }
 
     async fn sibling_names(

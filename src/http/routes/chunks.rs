@@ -55,18 +55,20 @@ pub async fn get_chunk(
     PathId(id): PathId,
 ) -> Result<Json<Chunk>, ApiError> {
     let number = number(&id, "chunk")?;
-    found(&categories, &caller.call, number).await
+    found(&categories, &caller.call, number, None).await
 }
 
-/// The chunk as it is now, with its path.
+/// The chunk as it is now, with its path; or as it would be in another leaf.
 async fn found(
     categories: &Categories,
     call: &CallContext,
     number: i64,
+    leaf: Option<i64>,
 ) -> Result<Json<Chunk>, ApiError> {
     let found = categories.find_chunk(call, number).await?;
     let mut chunk = found
         .ok_or_else(|| ApiError::not_found(format!("there is no chunk {number} in this space")))?;
+    chunk.category_id = leaf.or(chunk.category_id);
     categories
         .add_paths(call, std::slice::from_mut(&mut chunk), None)
         .await?;
@@ -80,6 +82,9 @@ async fn found(
 pub struct UpdateChunkRequest {
     /// The leaf to file it in.
     pub category_id: i64,
+    /// Return the chunk as it would be, without moving it.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// Move a chunk to another leaf
@@ -89,7 +94,7 @@ pub struct UpdateChunkRequest {
 #[utoipa::path(
     patch, path = "/v1/chunks/{id}", tag = "categories", operation_id = "move_chunk", request_body = UpdateChunkRequest,
     params(("id" = String, Path, description = "The chunk id.")),
-    responses((status = 200, description = "The chunk.", body = Chunk))
+    responses((status = 200, description = "The chunk, or with `dry_run` as it would be.", body = Chunk))
 )]
 pub async fn move_chunk(
     caller: Caller,
@@ -100,6 +105,9 @@ pub async fn move_chunk(
     let id = number(&id, "chunk")?;
     let leaf = request.category_id;
     let order = CareOrder::MoveChunk { id, leaf };
-    categories.care(&caller.call, order, false).await?;
-    found(&categories, &caller.call, id).await
+    categories
+        .care(&caller.call, order, request.dry_run)
+        .await?;
+    let would_be = request.dry_run.then_some(leaf);
+    found(&categories, &caller.call, id, would_be).await
 }

@@ -11,7 +11,7 @@ import { openSettings } from "./settings.js";
 
 const VIEWS = {
   library: ["Library", (route) => (route.id ? import("./source.js") : import("./library.js"))],
-  hierarchy: ["Hierarchy", () => import("./hierarchy.js")],
+  hierarchy: ["Hierarchy", (route) => (route.id === "review" ? import("./proposals.js") : import("./hierarchy.js"))],
   ask: ["Ask", () => import("./ask.js")],
   conversations: ["Conversations", (route) => (route.id ? import("./thread.js") : import("./conversations.js")), "assets/more.css"],
   vocabulary: ["Vocabulary", () => import("./vocabulary.js"), "assets/more.css"],

@@ -1,18 +1,21 @@
-// The hierarchy view: the picture, the searchable list, how full each level is, the name of a category, and
+// The hierarchy view: the picture, the searchable list, how full each level is, what can be done with a category, and
 // the chunks of a leaf.
 
-import { all, call, get, post, query } from "./api.js";
+import { all, get, query } from "./api.js";
+import { moveChunk } from "./care.js";
+import { doneLine } from "./care-dialog.js";
+import { categoryActions } from "./category-actions.js";
+import { chunkItem } from "./chunk-item.js";
 import { count, h, number, put } from "./dom.js";
 import { bySize, group, grow, icicle, pathOf } from "./icicle.js";
-import { categoryPath, confirm, dialog, failed, field, head, paged, problem, say, showFieldErrors, toast } from "./parts.js";
-import { naming } from "./rename.js";
-import { chunkItem } from "./source-parts.js";
+import { categoryPath, failed, head, paged, problem, say } from "./parts.js";
 
 const MAX_FOUND = 200;
 
 const address = (node) => (node.isGroup ? `#/hierarchy/${node.parent.id}?from=${node.from}` : node.id ? `#/hierarchy/${node.id}` : "#/hierarchy");
 
-export async function show(main, route, signal) {
+/** Shows a category; `news` is a line that says what was just done. */
+export async function show(main, route, signal, news) {
   put(main, head("Hierarchy", "\u00a0"), h("div.hierarchy-room"));
   let answer;
   try {
@@ -54,6 +57,7 @@ export async function show(main, route, signal) {
     const levels = chosen.id === 0 || start > 0 ? path.slice(start) : [node];
     chosen = node;
     search.value = "";
+    news?.remove();
     settleOn(node);
     if (back >= 0 && back === known.length - 1) return;
     if (back >= 0) {
@@ -68,6 +72,7 @@ export async function show(main, route, signal) {
   });
   history.replaceState({ trail: trail() }, "");
   main.follow = (other) => {
+    if (other.id === "review") return false;
     const node = named(other);
     if (address(node) !== address(chosen)) {
       chosen = node;
@@ -91,11 +96,10 @@ export async function show(main, route, signal) {
     const isLeaf = node.level === answer.depth;
     put(keys, node.children.length ? "Click to zoom in; Back goes up one level. With the keyboard: arrows, Enter, Escape."
       : `${isLeaf ? "A leaf: its chunks are below. " : ""}Back, Escape or a click goes up one level.`);
-    const name = !node.isGroup && node.id > 0 && naming(node, () => showName(node), signal);
-    put(actions, !node.isGroup && node.level < answer.depth && h("button.small", { type: "button", onclick: () => create(node) }, "New category"),
-      name && name.button,
-      node.id > 0 && node.chunk_count === 0 && h("button.small.danger", { type: "button", onclick: () => remove(node) }, "Delete"));
-    put(nameParts, name && name.below);
+    const { buttons, below: parts } = node.isGroup ? { buttons: [], below: [] }
+      : categoryActions(node, { tree, depth: answer.depth, renamed: () => showName(node), changed, signal });
+    put(actions, buttons);
+    put(nameParts, parts);
     fillList();
     showChunks(node);
   }
@@ -154,43 +158,26 @@ export async function show(main, route, signal) {
       const unknown = [...new Set(page.items.map((chunk) => chunk.source_id))].filter((id) => !names.has(id));
       await Promise.all(unknown.map(async (id) => names.set(id, await get(`/v1/sources/${id}`, { signal }).then((source) => source.filename, () => "a source"))));
       return page;
-    }, (chunk) => chunkItem(chunk, h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
+    }, (chunk) => chunkItem(chunk, () => move(chunk), h("a", { href: `#/library/${chunk.source_id}/chunks?version=${chunk.source_version}&chunk=${chunk.chunk_id}` },
       `${names.get(chunk.source_id)}, chunk ${chunk.ordinal}`)), h("p.empty", "This category is empty."));
     put(below, h("h2", h("span", node.name), " ", h("span.muted", count(node.chunk_count, "chunk"))), items, pages.foot);
     say(`A leaf: ${node.name}, ${count(node.chunk_count, "chunk")} below`);
     pages.start();
   }
 
-  const again = () => show(main, { id: String(chosen.id || ""), get: () => null }, signal).catch(failed);
-
-  function create(parent) {
-    const name = h("input", { type: "text", maxlength: 100, autocomplete: "off" });
-    const trouble = h("div");
-    const form = h("form", { novalidate: true }, trouble, field("Name", name, { name: "name", hint: "Text that fits is filed here from now on." }),
-      h("div.row.end", h("button", { type: "button", onclick: () => box.close() }, "Cancel"), h("button.primary", { type: "submit" }, "Create")));
-    form.addEventListener("submit", async (event) => {
-      event.preventDefault();
-      try {
-        await post("/v1/categories", { name: name.value.trim(), parent_id: parent.id || null });
-        box.close();
-        toast(`${name.value.trim()} was created`);
-        again();
-      } catch (error) {
-        if (showFieldErrors(form, error.errors).length || !error.errors?.length) put(trouble, problem(error, { compact: true }));
-      }
-    });
-    const box = dialog(parent.id ? `New category under ${parent.name}` : "New category", form);
-    name.focus();
+  /** Shows the hierarchy as it is after a change. */
+  function changed({ words, change, category }) {
+    const id = category ?? chosen.id;
+    const undone = () => changed({ words: "The change is undone." });
+    const place = id ? `#/hierarchy/${id}` : "#/hierarchy";
+    history.replaceState({ trail: [place] }, "", place);
+    show(main, { id: String(id || ""), get: () => null }, signal, words && doneLine(words, change, undone)).catch(failed);
   }
 
-  async function remove(node) {
-    if (!await confirm(`Delete ${node.name}?`, "The category and the empty categories below it are deleted. Receipts keep its name.", "Delete permanently")) return;
+  async function move(chunk) {
     try {
-      await call("DELETE", `/v1/categories/${node.id}`);
-      toast(`${node.name} was deleted`);
-      location.hash = address(node.parent);
-      chosen = node.parent;
-      again();
+      const done = await moveChunk(chunk, { tree, depth: answer.depth });
+      if (done) changed(done);
     } catch (error) { failed(error); }
   }
 
@@ -213,8 +200,10 @@ export async function show(main, route, signal) {
         answer.limit_scope === "parent" && h("p.muted", `At most ${number(answer.levels[0].limit)} below one parent.`),
         answer.full_parents.map((parent) => h("p.notice", "Full: ", parent.id ? categoryPath(parent.path) : "level 1", ". New text is filed under the categories that exist.")))));
   put(main,
-    head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "chunk")}`),
-    crumbs, frame);
+    head("Hierarchy", `${count(answer.items.length, "category", "categories")} on ${count(answer.depth, "level")}, ${count(tree.root.chunk_count, "chunk")}`,
+      h("a.button", { href: "#/hierarchy/review" }, "Proposals")),
+    news, crumbs, frame);
   picture.start(chosen);
   settleOn(chosen);
+  news?.focus();
 }

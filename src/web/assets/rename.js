@@ -1,10 +1,8 @@
-// The name of a category: the dialogue that changes it, the message that offers to undo that, and the category's changes.
+// The name of a category: the dialogue that changes it, and the message that offers to undo that.
 
-import { call, get, query } from "./api.js";
-import { h, put, when } from "./dom.js";
-import { dialog, field, paged, problem, sentence, showFieldErrors } from "./parts.js";
-
-const ACTORS = { user: "a user", embedded: "the embedded model" };
+import { call, get } from "./api.js";
+import { h, put } from "./dom.js";
+import { dialog, field, problem, showFieldErrors } from "./parts.js";
 
 /** Renames a category only if it still has the name that is shown. */
 async function change(category, to) {
@@ -17,37 +15,13 @@ async function change(category, to) {
   category.name = (await call("PATCH", path, { body: { name: to } })).data.name;
 }
 
-const KINDS = {
-  rename: ({ to }) => `Renamed to ${to}`,
-  move: ({ to }) => `Moved to ${to}`,
-  merge: ({ to }) => `Merged into ${to}`,
-  remove: ({ to }) => (to ? `Removed, merged into ${to}` : "Removed"),
-  split: () => "Split",
-  move_chunk: ({ to, chunk_id: chunk }) => `Chunk ${chunk} moved to ${to}`,
-};
-
-const changeItem = (change) => {
-  const { from, kind, actor, reason, created_at: time, undone_at: undone } = change;
-  return h("li", from, h("span.muted", `${(KINDS[kind] ?? (() => kind))(change)} by ${ACTORS[actor] ?? actor}, `, when(time),
-    undone && ", undone"), reason && h("span.muted", sentence(reason)));
-};
-
 /**
- * The button that renames a category, and what stands below it: the message after a change, and the changes.
- * `changed()` is called when the category may have another name.
+ * The button that renames a category, and the message after a change. `changed()` is called when the category may
+ * have another name.
  */
-export function naming(category, changed, signal) {
+export function naming(category, changed) {
   const message = h("div.renamed", { role: "status" });
-  const earlier = h("details.earlier-names", { hidden: true });
   const button = h("button.small", { type: "button", onclick: open }, "Rename");
-
-  async function load() {
-    const list = h("ul.plain");
-    const pages = paged(list, (cursor) => get(query("/v1/categories/changes", { category_id: category.id, limit: 20, cursor }), { signal }), changeItem);
-    await pages.start();
-    put(earlier, h("summary", "Changes"), list, pages.foot);
-    earlier.hidden = !list.firstChild && !pages.foot.querySelector(".problem");
-  }
 
   /** Shows the name after a failure as well: somebody else may have changed it. */
   async function rename(to) {
@@ -55,7 +29,6 @@ export function naming(category, changed, signal) {
       await change(category, to);
     } finally {
       changed();
-      load();
     }
   }
 
@@ -99,6 +72,5 @@ export function naming(category, changed, signal) {
     name.select();
   }
 
-  load();
-  return { button, below: [message, earlier] };
+  return { button, message };
 }

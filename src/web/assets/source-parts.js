@@ -2,23 +2,14 @@
 
 import { all, call, get, post, query, text as fetchText } from "./api.js";
 import { pasteDialog } from "./add.js";
+import { movableChunk } from "./chunk-item.js";
 import { bytes, count, h, number, put, whenWhole } from "./dom.js";
 import { diffView } from "./diff.js";
 import { helperForm } from "./helper.js";
-import { dialog, failed, load, marked, paged, problem, toast, categoryPath } from "./parts.js";
+import { dialog, failed, load, marked, paged, problem, toast } from "./parts.js";
 
 /** Characters of a text that are shown at first, so that the page stays fast. */
 const LONG = 200000;
-
-export function chunkItem(chunk, source) {
-  return h("li.chunk", { "data-chunk": chunk.chunk_id, id: `chunk-${chunk.chunk_id}`, tabindex: "-1" },
-    h("div.chunk-head",
-      h("span.number", { title: "The chunk number, as answers cite it" }, `[${chunk.chunk_id}]`),
-      chunk.category_id ? h("a", { href: `#/hierarchy/${chunk.category_id}` }, categoryPath(chunk.category_path)) : categoryPath(chunk.category_path),
-      h("span.muted", source ?? `characters ${number(chunk.start_char)}–${number(chunk.end_char)}`),
-      h("span.muted", count(chunk.token_count, "token"))),
-    h("p.verbatim", chunk.text_content));
-}
 
 export async function chunks(place, source, route, signal) {
   const wanted = Number(route.get("chunk")) || 0;
@@ -29,7 +20,7 @@ export async function chunks(place, source, route, signal) {
   const list = h("ol.chunks");
   const pages = paged(list,
     (cursor) => get(query(`/v1/sources/${source.id}/chunks`, { version, profile, limit: 100, cursor }), { signal }),
-    (chunk) => chunkItem(chunk), h("p.empty", "This version has no chunks."));
+    movableChunk, h("p.empty", "This version has no chunks."));
   put(place,
     version !== source.latest_version && h("p.notice", `This is version ${version}. `, h("a", { href: `#/library/${source.id}` }, "Show the latest")),
     profile && h("p.notice", "These chunks are cut for search. The hierarchy files the same text in other chunks. ", h("a", { href: `#/library/${source.id}/chunks?version=${version}` }, "Show the filed chunks")),
@@ -39,7 +30,7 @@ export async function chunks(place, source, route, signal) {
   let cursor;
   do {
     const page = await get(query(`/v1/sources/${source.id}/chunks`, { version, profile, limit: 500, cursor }), { signal });
-    list.append(...page.items.map((chunk) => chunkItem(chunk)));
+    list.append(...page.items.map(movableChunk));
     cursor = page.next_cursor;
   } while (cursor && !list.querySelector(`[data-chunk="${wanted}"]`));
   const found = list.querySelector(`[data-chunk="${wanted}"]`);

@@ -3,6 +3,7 @@
 
 mod as_of;
 mod changing;
+mod dry_runs;
 mod filing;
 mod reviewing;
 mod undoing;

@@ -19,7 +19,7 @@ const TRAVEL: [&str; 3] = [
 ];
 
 /// A leaf with chunks about two things, and one of a single chunk.
-async fn fill(setup: &Setup, count: usize) {
+pub(super) async fn fill(setup: &Setup, count: usize) {
     let library = Library::at(&setup.ingest.app.database.url).await;
     for (number, forms) in [HEATING, TRAVEL].iter().enumerate() {
         let texts: Vec<String> = (0..count)
@@ -156,6 +156,42 @@ async fn each_proposal_can_be_applied_as_it_is() {
                 "{engine:?}: {kind} of {kinds:?}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn names_are_compared_with_the_texts_of_their_own_leaf() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        let library = Library::at(&setup.ingest.app.database.url).await;
+        // One text a source, so that the sources have nothing but the subject in common.
+        for at in 0..8 {
+            let heating = format!("{} {at}.", HEATING[at % 3]);
+            let travel = format!("{} {at}.", TRAVEL[at % 3]);
+            let earlier: [(&[&str], &str); 1] = [(&["Home", "Zebra"], travel.as_str())];
+            let source = library.add(&format!("/zebra-{at}.txt"), &earlier).await;
+            let current: [(&[&str], &str); 1] = [(&["Home", "Zebra"], heating.as_str())];
+            library.add_version(&source, 2, &current).await;
+            let other: [(&[&str], &str); 1] = [(&["Home", "Quartz"], travel.as_str())];
+            library.add(&format!("/quartz-{at}.txt"), &other).await;
+        }
+        library.store.close().await;
+
+        let found = setup.ingest.app.get("/v1/categories/review").await;
+        let found = assert_done(&found);
+        let items = found["items"].as_array().unwrap();
+        let name_for = |leaf: i64| {
+            let item = items.iter().find(|item| item["category_id"] == leaf);
+            let item = item.unwrap_or_else(|| panic!("{engine:?}: {found:#}"));
+            assert_eq!(item["kind"], "name_does_not_fit", "{engine:?}: {item}");
+            let name = item["apply"]["body"]["name"].as_str().unwrap();
+            name.to_lowercase()
+        };
+        let (zebra, quartz) = (setup.id("Zebra").await, setup.id("Quartz").await);
+        let (zebra, quartz) = (name_for(zebra), name_for(quartz));
+        assert!(zebra.contains("boiler"), "{engine:?}: {zebra}");
+        assert!(quartz.contains("hotel"), "{engine:?}: {quartz}");
     }
 }
 

@@ -3,7 +3,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -11,8 +12,11 @@ use crate::categories::Categories;
 use crate::categories::care::{CareOrder, CareOutcome, ReviewItem};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, PathId, QueryParams};
+use crate::http::extract::{JsonBody, OptionalJsonBody, PathId, QueryParams};
+use crate::http::idempotency::Idempotency;
 use crate::http::routes::chunks::number;
+use crate::http::state::AppState;
+use crate::store::Tx;
 
 /// Which category takes the place of another one.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -48,6 +52,16 @@ pub struct SplitCategoryRequest {
     pub dry_run: bool,
 }
 
+/// Whether to undo a change, or to report what that would do.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"dry_run": true}))]
+pub struct UndoChangeRequest {
+    /// Report what would change, without changing it.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
 /// Proposals for the hierarchy.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CategoryReviewResponse {
@@ -62,6 +76,8 @@ pub struct CategoryReviewResponse {
 pub struct DeleteCategoryQuery {
     /// A category of the same level that gets everything below the deleted one.
     into: Option<i64>,
+    /// Report what would change, without changing it; the response is then 200.
+    dry_run: Option<bool>,
 }
 
 /// Merge a category into another
@@ -71,21 +87,23 @@ pub struct DeleteCategoryQuery {
 /// are merged as well. The merged category is closed; requests with an earlier `as_of` still show it.
 #[utoipa::path(
     post, path = "/v1/categories/{id}/merge", tag = "categories", operation_id = "merge_category",
-    request_body = MergeCategoryRequest, params(("id" = String, Path, description = "The id of the category to merge.")),
+    request_body = MergeCategoryRequest, params(("id" = String, Path, description = "The id of the category to merge."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses((status = 200, description = "What has changed, or would change.", body = CareOutcome))
 )]
 pub async fn merge_category(
     caller: Caller,
-    State(categories): State<Categories>,
+    State(state): State<AppState>,
     PathId(id): PathId,
-    JsonBody { value: request, .. }: JsonBody<MergeCategoryRequest>,
-) -> Result<Json<CareOutcome>, ApiError> {
+    headers: HeaderMap,
+    body: JsonBody<MergeCategoryRequest>,
+) -> Result<Response, ApiError> {
+    let key = key_of(&headers, "merge_category", &id, &body)?;
     let order = CareOrder::Merge {
         id: number(&id, "category")?,
-        into: request.into,
+        into: body.value.into,
     };
-    let done = categories.care(&caller.call, order, request.dry_run);
-    Ok(Json(done.await?))
+    change(&state, &caller, &key, order, body.value.dry_run).await
 }
 
 /// Move a category
@@ -94,7 +112,8 @@ pub async fn merge_category(
 /// model files under its former path go to the moved category.
 #[utoipa::path(
     post, path = "/v1/categories/{id}/move", tag = "categories", operation_id = "move_category",
-    request_body = MoveCategoryRequest, params(("id" = String, Path, description = "The category id.")),
+    request_body = MoveCategoryRequest, params(("id" = String, Path, description = "The category id."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
         (status = 200, description = "What has changed, or would change.", body = CareOutcome),
         (status = 409, response = crate::http::openapi::ProblemResponse),
@@ -102,16 +121,17 @@ pub async fn merge_category(
 )]
 pub async fn move_category(
     caller: Caller,
-    State(categories): State<Categories>,
+    State(state): State<AppState>,
     PathId(id): PathId,
-    JsonBody { value: request, .. }: JsonBody<MoveCategoryRequest>,
-) -> Result<Json<CareOutcome>, ApiError> {
+    headers: HeaderMap,
+    body: JsonBody<MoveCategoryRequest>,
+) -> Result<Response, ApiError> {
+    let key = key_of(&headers, "move_category", &id, &body)?;
     let order = CareOrder::Move {
         id: number(&id, "category")?,
-        parent_id: request.parent_id,
+        parent_id: body.value.parent_id,
     };
-    let done = categories.care(&caller.call, order, request.dry_run);
-    Ok(Json(done.await?))
+    change(&state, &caller, &key, order, body.value.dry_run).await
 }
 
 /// Split a leaf
@@ -121,18 +141,27 @@ pub async fn move_category(
 /// Nothing changes if the groups have no names of their own.
 #[utoipa::path(
     post, path = "/v1/categories/{id}/split", tag = "categories", operation_id = "split_category",
-    request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the leaf.")),
+    request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the leaf."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses((status = 200, description = "What has changed, or would change.", body = CareOutcome))
 )]
 pub async fn split_category(
     caller: Caller,
-    State(categories): State<Categories>,
+    State(state): State<AppState>,
     PathId(id): PathId,
-    JsonBody { value: request, .. }: JsonBody<SplitCategoryRequest>,
-) -> Result<Json<CareOutcome>, ApiError> {
+    headers: HeaderMap,
+    body: JsonBody<SplitCategoryRequest>,
+) -> Result<Response, ApiError> {
+    let key = key_of(&headers, "split_category", &id, &body)?;
+    // Before the leaf is read, which may be closed.
+    if let Some(response) = key.answered(&state.store, &caller).await? {
+        return Ok(response);
+    }
+
     let id = number(&id, "category")?;
-    let done = categories.split(&caller.call, id, request.dry_run);
-    Ok(Json(done.await?))
+    let parts = state.categories.plan_split(&caller.call, id).await?;
+    let order = CareOrder::Split { id, parts: &parts };
+    change(&state, &caller, &key, order, body.value.dry_run).await
 }
 
 /// Review the hierarchy
@@ -162,6 +191,7 @@ pub async fn review_categories(
     delete, path = "/v1/categories/{id}", tag = "categories", operation_id = "delete_category",
     params(("id" = String, Path, description = "The category id."), DeleteCategoryQuery),
     responses(
+        (status = 200, description = "What would change, with `dry_run`.", body = CareOutcome),
         (status = 204, description = "The category is deleted."),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
@@ -171,13 +201,18 @@ pub async fn delete_category(
     State(categories): State<Categories>,
     PathId(id): PathId,
     QueryParams(query): QueryParams<DeleteCategoryQuery>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<Response, ApiError> {
     let order = CareOrder::Remove {
         id: number(&id, "category")?,
         into: query.into,
     };
-    categories.care(&caller.call, order, false).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let dry_run = query.dry_run.unwrap_or(false);
+    let outcome = categories.care(&caller.call, order, dry_run).await?;
+    Ok(if dry_run {
+        Json(outcome).into_response()
+    } else {
+        StatusCode::NO_CONTENT.into_response()
+    })
 }
 
 /// Undo a change of the hierarchy
@@ -186,19 +221,49 @@ pub async fn delete_category(
 /// moved the same chunks. Chunks that the embedded model has filed elsewhere since stay there.
 #[utoipa::path(
     post, path = "/v1/categories/changes/{id}/undo", tag = "categories", operation_id = "undo_category_change",
-    params(("id" = String, Path, description = "The id of the change.")),
+    request_body = Option<UndoChangeRequest>, params(("id" = String, Path, description = "The id of the change."),
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
-        (status = 200, description = "What has changed.", body = CareOutcome),
+        (status = 200, description = "What has changed, or would change.", body = CareOutcome),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
 )]
 pub async fn undo_change(
     caller: Caller,
-    State(categories): State<Categories>,
+    State(state): State<AppState>,
     PathId(id): PathId,
-) -> Result<Json<CareOutcome>, ApiError> {
+    headers: HeaderMap,
+    OptionalJsonBody(body): OptionalJsonBody<UndoChangeRequest>,
+) -> Result<Response, ApiError> {
+    let key = key_of(&headers, "undo_category_change", &id, &body)?;
     let order = CareOrder::Undo {
         change: number(&id, "change")?,
     };
-    Ok(Json(categories.care(&caller.call, order, false).await?))
+    change(&state, &caller, &key, order, body.value.dry_run).await
+}
+
+/// The key of a request about one category or change: the same body may be sent to another one.
+fn key_of<T>(
+    headers: &HeaderMap,
+    route: &'static str,
+    id: &str,
+    body: &JsonBody<T>,
+) -> Result<Idempotency, ApiError> {
+    let signed = [id.as_bytes(), b"\n", &body.bytes].concat();
+    Idempotency::of(headers, route, &signed)
+}
+
+/// Changes the hierarchy, once for each key.
+async fn change(
+    state: &AppState,
+    caller: &Caller,
+    key: &Idempotency,
+    order: CareOrder<'_>,
+    dry_run: bool,
+) -> Result<Response, ApiError> {
+    let work = |tx: Tx| async move {
+        let done = state.categories.care_in(tx, &caller.call, order, dry_run);
+        Ok(done.await?)
+    };
+    key.change(state, caller, work).await
 }
