@@ -35,7 +35,11 @@ impl NearestLeaves<'_> {
     ///
     /// # Errors
     /// The store's.
-    pub async fn find(&self, title: Option<&str>, text: &str) -> Result<Vec<Vec<String>>, JobError> {
+    pub async fn find(
+        &self,
+        title: Option<&str>,
+        text: &str,
+    ) -> Result<Vec<Vec<String>>, JobError> {
         let leaves = self.leaves(&searched(title, text)).await?;
         let space = &self.call.space;
         let paths = self.store.find_category_paths(space, &leaves, None);
@@ -50,7 +54,10 @@ impl NearestLeaves<'_> {
     }
 
     async fn leaves(&self, text: &str) -> Result<Vec<i64>, JobError> {
-        let (session, scope) = (Session::of_caller(self.call.unpaid()), QueryScope::default());
+        let (session, scope) = (
+            Session::of_caller(self.call.unpaid()),
+            QueryScope::default(),
+        );
         let asked = (text, Kind::Keyword, MAX_RESULTS);
         let found = self.search.rank_chunks(&session, asked, &scope).await;
         let found = found.map_err(into_job_error)?;
@@ -59,9 +66,7 @@ impl NearestLeaves<'_> {
         for hits in found.hits.chunks(AT_ONCE) {
             let ids: Vec<i64> = hits.iter().map(|hit| hit.owner.id).collect();
             let cuts = self.search.cuts();
-            let filed = cuts
-                .filed(self.store, &self.call.space, &ids, None)
-                .await?;
+            let filed = cuts.filed(self.store, &self.call.space, &ids, None).await?;
 
             let ranges = ids.iter().filter_map(|id| filed.get(id)).flatten();
             leaves.extend(

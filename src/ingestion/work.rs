@@ -150,7 +150,8 @@ impl IngestionWork {
         let is_short = document.chunks.len() <= shared_calls::MAX_CHUNKS;
         let by_one_call = is_short && self.files_by_one_call(&session, &order);
         let is_brief = by_one_call && document.is_brief();
-        let member = member.filter(|member| is_short && !needless && (is_brief || !member.lingers()));
+        let member =
+            member.filter(|member| is_short && !needless && (is_brief || !member.lingers()));
         let (helper, store_helper) = match self
             .describing(context, member.as_ref())
             .describe(&session, &order, &document, (needless, is_brief))

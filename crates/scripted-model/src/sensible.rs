@@ -250,7 +250,10 @@ mod tests {
             )
         };
         for (entries, wanted) in [
-            ("- Home / Garden\n- Home / Heating\n- Home\n", "Home / Heating"),
+            (
+                "- Home / Garden\n- Home / Heating\n- Home\n",
+                "Home / Heating",
+            ),
             ("- Home / Garden\n- Home\n", "Home"),
             ("- Music\n", "none of these"),
         ] {

@@ -87,7 +87,10 @@ impl Filing<'_> {
             return Ok([].into());
         };
 
-        let texts: Vec<&str> = ordinals.iter().map(|ordinal| self.chunk(*ordinal)).collect();
+        let texts: Vec<&str> = ordinals
+            .iter()
+            .map(|ordinal| self.chunk(*ordinal))
+            .collect();
         let title = self.source.title.as_deref();
         let leaves = nearest.find(title, &texts.join("\n")).await?;
         let mut entries: Vec<String> = leaves.iter().map(|path| shortlist::entry(path)).collect();

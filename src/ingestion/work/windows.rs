@@ -61,7 +61,10 @@ impl IngestionWork {
                 chunks: &document.chunks,
                 outline: &document.outline,
                 helper,
-                title: by_one_call.then(|| title(draft.order)).flatten().map(Arc::from),
+                title: by_one_call
+                    .then(|| title(draft.order))
+                    .flatten()
+                    .map(Arc::from),
                 batch_size: draft.order.batch_size,
             },
             calls: Calls::new(self.settings.max_concurrency, next_seq(context)),

@@ -299,7 +299,10 @@ impl Classify {
 
     fn repeats_helper(&self, name: &str) -> bool {
         let own = self.contextual_helper.iter().filter(|_| !self.is_title);
-        self.helpers.iter().chain(own).any(|helper| repeats_helper(name, helper))
+        self.helpers
+            .iter()
+            .chain(own)
+            .any(|helper| repeats_helper(name, helper))
     }
 
     fn text(&self, id: i64) -> Option<&str> {
