@@ -180,6 +180,7 @@ async fn door(model: &ScriptedModel) {
     let task = Classify {
         helpers: Vec::new(),
         contextual_helper: None,
+        is_title: false,
         level: 1,
         depth: 3,
         parent: [].into(),

@@ -66,6 +66,7 @@ fn classify(categories: &[&str], may_create: bool) -> Classify {
     Classify {
         helpers: Vec::new(),
         contextual_helper: None,
+        is_title: false,
         level: 1,
         depth: 3,
         parent: [].into(),

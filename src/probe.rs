@@ -177,6 +177,7 @@ impl Probe {
 
             let task = Classify {
                 contextual_helper: None,
+                is_title: false,
                 helpers: Vec::new(),
                 level: 1,
                 depth: 3,

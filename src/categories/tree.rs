@@ -170,6 +170,11 @@ impl Tree {
         path
     }
 
+    /// The level of a node; 0 for the root.
+    pub fn level(&self, node: Node) -> i64 {
+        self.entries[node.0].level
+    }
+
     pub fn parent(&self, node: Node) -> Node {
         self.entries[node.0].parent
     }

@@ -18,6 +18,8 @@ pub struct Ingestion {
     pub auto_source_identification: bool,
     pub transaction_scope: TransactionScope,
     pub indexes: Vec<IndexName>,
+    pub filing: FilingMode,
+    pub linger: u64,
     root: String,
 }
 
@@ -30,6 +32,16 @@ pub struct Ingestion {
 pub enum IndexName {
     Taxonomy,
     Semantic,
+}
+
+/// How a language model files a text. `auto`: a short one by one call, if it fits an existing leaf;
+/// `levels`: every one level by level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = IngestionFiling)]
+pub enum FilingMode {
+    Auto,
+    Levels,
 }
 
 /// What to store in one transaction: the whole ingestion, or each batch of chunks.
@@ -71,6 +83,7 @@ impl Ingestion {
             300,
         );
 
+        violations.check_range("ingestion.linger", self.linger, 0..=10_000, 150);
         if self.chunk_min_tokens >= self.chunk_max_tokens {
             violations.add(
                 Violation::new(

@@ -26,6 +26,9 @@ const SHARE_OF_PARENT: (i64, i64) = (3, 4);
 /// How many sections it may use anyway.
 const MIN_SECTIONS: usize = 4;
 
+/// A text with fewer tokens says itself what it is, so a helper adds nothing.
+const MIN_HELPED: i64 = 300;
+
 /// A cut text.
 pub struct CutText {
     pub chunks: Vec<TextChunk>,
@@ -126,6 +129,11 @@ impl CutText {
         document
             .await
             .map_err(|_| JobError::retry(Failure::panicked()))
+    }
+
+    /// Whether the text needs no helper.
+    pub fn is_brief(&self) -> bool {
+        self.facts.token_count < MIN_HELPED
     }
 
     /// The warning for a chunk that is shorter than the minimum.

@@ -84,7 +84,7 @@ fn read(saved: &serde_json::Value, count: usize) -> Option<Vec<Vec<f32>>> {
         .collect()
 }
 
-fn into_job_error(error: SearchError) -> JobError {
+pub fn into_job_error(error: SearchError) -> JobError {
     match error {
         SearchError::Llm(error) => error.into(),
         SearchError::Store(error) => error.into(),

@@ -1,4 +1,5 @@
-//! Files chunks level by level: batches of one parent see the categories that earlier ones created,
+//! Files chunks level by level, those of a short text after a first call that files most of them
+//! (`shortlist`): batches of one parent see the categories that earlier ones created,
 //! parents run in parallel, and once nothing new is created the calls go out in growing waves.
 //!
 //! Every answer is saved under a name that follows from the source and the earlier answers, so a
@@ -7,6 +8,7 @@
 //! closed list.
 
 mod classifying;
+mod shortlist;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,13 +25,14 @@ use tokio::sync::Semaphore;
 
 use super::chunker::TextChunk;
 use super::filed_so_far::FiledSoFar;
+use super::nearest_leaves::NearestLeaves;
 use super::saver::Saver;
 use super::shared_calls::BatchMember;
 use crate::base::clock::Clock;
 use crate::base::ids::JobId;
 use crate::base::problems;
 use crate::categories::Taxonomy;
-use crate::categories::tree::{Node, ROOT, Tree};
+use crate::categories::tree::{Node, Tree};
 use crate::jobs::{Failure, JobError};
 use crate::llm::{Llm, Session};
 
@@ -46,6 +49,8 @@ pub struct Filing<'a> {
     pub saver: &'a Saver<'a>,
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,
+    /// For a short text that one call may file.
+    pub nearest: Option<NearestLeaves<'a>>,
     pub source: FiledText<'a>,
     pub calls: Calls,
     pub tree: Mutex<Tree>,
@@ -63,6 +68,8 @@ pub struct FiledText<'a> {
     /// Where they belong by the title and headings of the text, if the model uses that.
     pub outline: &'a SourceOutline,
     pub helper: Option<Arc<str>>,
+    /// What prompts show if there is no helper.
+    pub title: Option<Arc<str>>,
     pub batch_size: usize,
 }
 
@@ -100,6 +107,8 @@ struct Call<'g> {
     parent: Node,
     ordinals: &'g [usize],
     step: String,
+    /// What to choose from instead of the children of the parent.
+    shortlist: Option<Arc<[String]>>,
 }
 
 impl Filing<'_> {
@@ -116,11 +125,18 @@ impl Filing<'_> {
     where
         F: Future<Output = Result<(), JobError>>,
     {
-        let mut chosen = vec![ROOT; window.len()];
+        let mut chosen = self.starts(window.clone(), &load).await?;
         for level in 1..=self.taxonomy.depth() {
             let mut groups: BTreeMap<Node, Vec<usize>> = BTreeMap::new();
             for (parent, ordinal) in chosen.iter().zip(window.clone()) {
-                groups.entry(*parent).or_default().push(ordinal);
+                // Others are filed further down already.
+                if self.tree().level(*parent) == level - 1 {
+                    groups.entry(*parent).or_default().push(ordinal);
+                }
+            }
+
+            if groups.is_empty() {
+                continue;
             }
 
             load(groups.keys().copied().collect()).await?;
@@ -173,6 +189,7 @@ impl Filing<'_> {
                 parent: group.parent,
                 ordinals,
                 step: format!("{name}/{index}"),
+                shortlist: None,
             });
 
         let calls: Vec<Call<'_>> = calls.collect();

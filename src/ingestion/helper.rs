@@ -26,7 +26,7 @@ pub enum HelperOutcome {
     By(NewHelper, bool),
     /// The user must provide it first.
     Awaited,
-    /// No model will be called.
+    /// No model will be called, or the text is so short that it says itself what it is.
     NotNeeded,
 }
 
@@ -39,13 +39,14 @@ pub struct HelperStep<'a> {
 }
 
 impl HelperStep<'_> {
-    /// The helper for every prompt; `same`: an earlier version has the same content.
+    /// The helper for every prompt; `same`: an earlier version has the same content; `is_brief`: the
+    /// text needs none.
     pub async fn describe(
         &self,
         session: &Session,
         order: &Order,
         document: &CutText,
-        same: bool,
+        (same, is_brief): (bool, bool),
     ) -> Result<HelperOutcome, JobError> {
         if let Some(saved) = self
             .context
@@ -77,10 +78,13 @@ impl HelperStep<'_> {
             let usable = |helper: &NewHelper| {
                 helper.origin == HelperOrigin::User || (order.auto_source_identification && same)
             };
+            // Once a source has one, it describes the current version.
+            let may_lack = is_brief && stored.is_none();
             match stored.filter(usable) {
                 Some(helper) => return Ok(HelperOutcome::By(helper, false)),
                 None if same => return Ok(HelperOutcome::NotNeeded),
                 None if !order.auto_source_identification => return Ok(HelperOutcome::Awaited),
+                None if may_lack => return Ok(HelperOutcome::NotNeeded),
                 None => {}
             }
         }
@@ -140,6 +144,12 @@ impl HelperStep<'_> {
     }
 }
 
+/// The title of a text: the given one, or what it begins with.
+pub fn title(order: &Order) -> Option<String> {
+    let given = order.facts.title.clone();
+    given.or_else(|| detect_title(&order.text))
+}
+
 /// The input for generating a helper: the file name, the title, and the first chunks.
 fn head(order: &Order, document: &CutText) -> SourceHead {
     let facts = &order.facts;
@@ -164,7 +174,7 @@ fn head(order: &Order, document: &CutText) -> SourceHead {
     let first = document.chunks.iter().take(FIRST_CHUNKS);
     SourceHead {
         filename: named.unwrap_or_else(|| "untitled.txt".to_owned()),
-        title: facts.title.clone().or_else(|| detect_title(&order.text)),
+        title: title(order),
         metadata,
         chunks: first
             .map(|chunk| (order.text[chunk.range.clone()].into(), chunk.token_count))

@@ -15,6 +15,7 @@ mod filing_permit;
 mod fragments;
 mod helper;
 mod hierarchy;
+mod nearest_leaves;
 mod overlapping;
 mod preparing;
 mod request;

@@ -17,7 +17,7 @@ use crate::sources::{NewSource, SourceError};
 use crate::store::StoreError;
 
 /// Bytes of a text that is ingested in moments.
-const SMALL: usize = 16 * 1024;
+pub(super) const SMALL: usize = 16 * 1024;
 /// Small texts that a worker runs at once if the embedded model files them.
 const TOGETHER_HERE: i64 = 32;
 /// Longer texts are checked and serialized on a blocking thread.
@@ -103,10 +103,11 @@ impl Ingestion {
         let mut order = request::check(new, identity, &self.settings)?;
         let (is_short, is_free) = (order.text.len() <= SMALL, self.is_free(&order));
         order.together = together.filter(|_| is_short && !is_free).cloned();
-        let group_size = match (is_short && is_free, &order.together) {
-            (true, _) => TOGETHER_HERE,
-            (false, Some(_)) => SHARES_CALLS,
-            (false, None) => 1,
+        let shares = order.together.is_some() || order.may_linger(&self.settings.ingestion);
+        let group_size = match (is_free, shares) {
+            (true, _) if is_short => TOGETHER_HERE,
+            (false, true) => SHARES_CALLS,
+            _ => 1,
         };
 
         let request = order

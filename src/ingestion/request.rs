@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::chunker::ChunkRules;
-use super::preparing::Identity;
+use super::preparing::{Identity, SMALL};
 use super::{IngestionError, IngestionSettings};
 use crate::base::clock::Timestamp;
+use crate::config;
 use crate::config::ingestion::{
-    IndexName, MAX_BATCH, MAX_CHUNK_TOKENS, TransactionScope, delimiter_fault,
+    FilingMode, IndexName, MAX_BATCH, MAX_CHUNK_TOKENS, TransactionScope, delimiter_fault,
 };
 use crate::contextual_helpers::{HelperFields, Refused, compose, from_text};
 use crate::model::chunk::{RETRIEVAL, TAXONOMY};
@@ -96,6 +97,10 @@ pub struct Options {
     /// What to store in one transaction.
     #[schema(inline)]
     pub transaction_scope: Option<TransactionScope>,
+    /// Whether a language model may file a short text by one call (`auto`), or files it level by
+    /// level (`levels`).
+    #[schema(inline)]
+    pub filing: Option<FilingMode>,
     /// Which indexes to build. With `[]`, the source can be found only by its name.
     #[schema(max_items = 10)]
     pub indexes: Option<Vec<IndexName>>,
@@ -126,6 +131,8 @@ pub struct Order {
     /// Stored with the job, because what was written refers to it.
     pub window: usize,
     pub model: Option<String>,
+    #[serde(default = "level_by_level")]
+    pub filing: FilingMode,
     #[serde(default = "only_filed")]
     pub indexes: Vec<IndexName>,
     /// Maximum tokens of a search chunk, and how many two consecutive ones share.
@@ -146,7 +153,11 @@ pub struct Order {
     pub together: Option<String>,
 }
 
-/// The default for jobs queued before this choice existed.
+/// The defaults for jobs queued before these choices existed.
+fn level_by_level() -> FilingMode {
+    FilingMode::Levels
+}
+
 fn only_filed() -> Vec<IndexName> {
     vec![IndexName::Taxonomy]
 }
@@ -177,6 +188,12 @@ impl Order {
         } else {
             self.is_filed().then_some(TAXONOMY)
         }
+    }
+
+    /// Whether it may wait for other short texts, to share their calls.
+    pub fn may_linger(&self, settings: &config::Ingestion) -> bool {
+        let is_short = self.text.len() <= SMALL;
+        settings.linger > 0 && self.filing == FilingMode::Auto && is_short
     }
 
     pub fn rules(&self) -> ChunkRules {
@@ -227,7 +244,7 @@ impl Order {
             "options": {
                 "delimiters": self.delimiters, "chunk_min_tokens": self.chunk_min_tokens,
                 "chunk_max_tokens": self.chunk_max_tokens, "batch_size": self.batch_size, "model": self.model,
-                "indexes": self.indexes,
+                "indexes": self.indexes, "filing": self.filing,
             },
         })
     }
@@ -334,6 +351,7 @@ pub(super) fn check(
         batch_size: size(batch),
         window: size(usual.window),
         model: options.model,
+        filing: options.filing.unwrap_or(usual.filing),
         indexes: options.indexes.unwrap_or_else(|| usual.indexes.clone()),
         retrieval: (
             size(settings.retrieval_tokens),

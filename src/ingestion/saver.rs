@@ -36,6 +36,8 @@ pub struct Saved {
     /// Its name and value.
     pub step: (String, Value),
     pub batch: Batch,
+    /// How many levels it settles, counted for each chunk.
+    pub decisions: i64,
 }
 
 /// The progress of filing.
@@ -120,7 +122,8 @@ impl<'a> Saver<'a> {
 
     async fn write(&self, some: Vec<Saved>, progress: &mut Progress) -> Result<(), JobError> {
         let level = some.iter().map(|saved| saved.batch.level).max();
-        let done: i64 = some.iter().map(|saved| saved.batch.successes).sum();
+        let done: i64 = some.iter().map(|saved| saved.decisions).sum();
+        let is_useless = some.iter().all(|saved| saved.batch.successes == 0);
         let (steps, details) = some
             .into_iter()
             .map(|saved| (saved.step, Detail::Batch(saved.batch)))
@@ -139,7 +142,7 @@ impl<'a> Saver<'a> {
         let record = Record {
             steps,
             details,
-            without_progress: done == 0,
+            without_progress: is_useless,
             ..Record::default()
         };
 

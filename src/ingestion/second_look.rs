@@ -155,6 +155,7 @@ fn look_below(
     let depth = u32::try_from(tree.path(parent).len() + 1).unwrap_or(u32::MAX);
     let task = Classify {
         contextual_helper: None,
+        is_title: false,
         helpers: Vec::new(),
         level: depth,
         depth,

@@ -6,6 +6,7 @@ mod windows;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use memoir_text::text::char_count;
@@ -29,6 +30,7 @@ use crate::base::problems;
 use crate::categories::options::OptionCache;
 use crate::categories::samples::SampleCache;
 use crate::categories::tree_cache::TreeCache;
+use crate::config::ingestion::FilingMode;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
 use crate::llm::{Llm, Session};
@@ -99,8 +101,8 @@ impl IngestionWork {
             context.warn("nul_removed", &message);
         }
 
-        // Before anything takes time, so that the others of its request wait for it.
-        let batch = self.batch(&order);
+        // Before anything takes time, so that the others wait for it.
+        let batch = self.batch(context, &order);
         let member = batch.as_ref().map(|batch| batch.enter());
         let session = self
             .llm
@@ -146,10 +148,13 @@ impl IngestionWork {
         // Only filing needs a helper.
         let needless = same.is_some() || !order.is_filed();
         let is_short = document.chunks.len() <= shared_calls::MAX_CHUNKS;
-        let member = member.filter(|_| is_short && !needless);
+        let by_one_call = is_short && self.files_by_one_call(&session, &order);
+        let is_brief = by_one_call && document.is_brief();
+        let member =
+            member.filter(|member| is_short && !needless && (is_brief || !member.lingers()));
         let (helper, store_helper) = match self
             .describing(context, member.as_ref())
-            .describe(&session, &order, &document, needless)
+            .describe(&session, &order, &document, (needless, is_brief))
             .await?
         {
             HelperOutcome::By(helper, new) => (Some(helper), new),
@@ -190,7 +195,7 @@ impl IngestionWork {
             self.file_and_write(
                 context,
                 (&session, member.as_ref()),
-                &document,
+                (&document, by_one_call),
                 &mut draft,
                 helper,
             )
@@ -348,15 +353,30 @@ impl IngestionWork {
         written.inspect(|_| session.forget_kept())
     }
 
-    /// Where a text may share model calls with others of its request.
-    fn batch(&self, order: &Order) -> Option<Arc<RequestBatch>> {
-        let name = order.together.as_ref()?;
+    /// Whether one call may file a short text. The embedded model has nothing to save.
+    fn files_by_one_call(&self, session: &Session, order: &Order) -> bool {
+        order.filing == FilingMode::Auto && !self.llm.files_for_free(session)
+    }
+
+    /// Where a text may share model calls: with others of its request, or with those of its space,
+    /// user and key that come while it lingers.
+    fn batch(&self, context: &JobContext, order: &Order) -> Option<Arc<RequestBatch>> {
         let gains = self.llm.gains_from_shared_calls(order.model.as_deref());
-        (order.is_filed() && gains).then(|| {
-            let model = order.model.as_deref().unwrap_or_default();
-            let name = format!("{name} {model}");
-            self.shared_calls
-                .batch(&name, self.settings.max_concurrency)
+        if !order.is_filed() || !gains {
+            return None;
+        }
+
+        let (calls, most) = (&self.shared_calls, self.settings.max_concurrency);
+        let model = order.model.as_deref().unwrap_or_default();
+        if let Some(name) = &order.together {
+            return Some(calls.batch(&format!("{name} {model}"), None, most));
+        }
+
+        let linger = Duration::from_millis(self.settings.ingestion.linger);
+        order.may_linger(&self.settings.ingestion).then(|| {
+            let key = context.call_now().budget.map(|budget| budget.key_id);
+            let name = json!([context.space().as_str(), order.user_id, key, model]);
+            calls.batch(&name.to_string(), Some(linger), most)
         })
     }
 

@@ -36,9 +36,10 @@ impl Llm {
         learnt.bounded |= profile.can_be_bounded();
         let schema = self.schema_for(task, &learnt);
 
+        let instruction = task.instruction();
         let mut additions = Vec::new();
         while let Some(one) = mode.filter(|mode| *mode != Mode::Embedded) {
-            let words = system_in::<T>(one, &schema).split_off(T::SYSTEM.len());
+            let words = system_in(instruction, one, &schema).split_off(instruction.len());
             let members = members(one, T::TOOL.unwrap_or(T::STAGE), T::DESCRIPTION, &schema);
             additions.push(words + &written(members));
             mode = one.lower();
@@ -147,10 +148,10 @@ pub(super) fn written(members: Map<String, Value>) -> String {
     }
 }
 
-pub(super) fn system_in<T: Task>(mode: Mode, schema: &Value) -> String {
+pub(super) fn system_in(instruction: &str, mode: Mode, schema: &Value) -> String {
     match mode {
-        Mode::Prompted => prompted(T::SYSTEM, schema),
-        _ => T::SYSTEM.to_owned(),
+        Mode::Prompted => prompted(instruction, schema),
+        _ => instruction.to_owned(),
     }
 }
 

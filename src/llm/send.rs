@@ -132,7 +132,7 @@ impl Llm {
         let schema = self.schema_for(message.task, learnt);
         let system = match message.task.own_system() {
             Some(own) => own,
-            None => system_in::<T>(mode, &schema),
+            None => system_in(message.task.instruction(), mode, &schema),
         };
         let (parameters, params) = self.parameters(message.deterministic, learnt);
         let task = || message.task.clone().into();

@@ -46,6 +46,12 @@ pub trait Task: Clone + Into<AnyTask> + Send + Sync + 'static {
         None
     }
 
+    /// The instruction of this call, for a task with calls of several kinds. Each kind has its own,
+    /// which is the same for every call.
+    fn instruction(&self) -> &'static str {
+        Self::SYSTEM
+    }
+
     /// The instruction, for a task that does not have the same for every call.
     fn own_system(&self) -> Option<String> {
         None

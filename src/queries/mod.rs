@@ -70,7 +70,6 @@ pub use result::{
 };
 pub use traversal::{Choice, Level, Offer, Path};
 
-use auto::cuts::Cuts;
 use auto::result_cache::RecentResults;
 use cursor::Page;
 use finder::{Finder, Live};
@@ -92,7 +91,6 @@ struct Inner {
     search: Search,
     retrieval: Retrieval,
     recent: RecentResults,
-    cuts: Cuts,
     samples: SampleCache,
     options: OptionCache,
     visible: VisibleCache,
@@ -126,7 +124,6 @@ impl Queries {
             retrieval: Retrieval::new(store.clone(), search.clone()),
             search,
             recent: RecentResults::default(),
-            cuts: Cuts::default(),
             samples,
             options: OptionCache::new(store.clone()),
             visible: VisibleCache::new(store.clone(), depth),

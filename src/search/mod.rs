@@ -2,11 +2,12 @@
 //!
 //! The ranking and the index are the crate `memoir_index`. `cache` holds the index of a space and
 //! keeps it up to date; `in_database` searches in the database what does not fit; `entries` chooses
-//! between them, and `identifiers` raises what names the version or id of a query. `memories` ranks
-//! what a user said. `prepare` makes what an ingestion writes, `reindex` writes the terms of a space
+//! between them, and `identifiers` raises what names the version or id of a query. `cuts` maps what
+//! was found onto what is filed. `memories` ranks what a user said. `prepare` makes what an ingestion writes, `reindex` writes the terms of a space
 //! again, `reembed` switches it to another embedding model.
 
 mod cache;
+mod cuts;
 mod entries;
 mod identifiers;
 mod in_database;
@@ -36,6 +37,7 @@ pub use reembed::ReembedWork;
 pub use reindex::ReindexWork;
 
 use cache::IndexCache;
+use cuts::Cuts;
 
 /// Query vectors that are cached, so that repeating a query calls no model.
 const KEPT_QUESTIONS: usize = 1_000;
@@ -53,6 +55,7 @@ struct Inner {
     llm: Llm,
     settings: config::Vector,
     cache: IndexCache,
+    cuts: Cuts,
     questions: Mutex<LruCache<(String, String), Vec<f32>>>,
 }
 
@@ -114,9 +117,15 @@ impl Search {
                 llm,
                 settings,
                 cache,
+                cuts: Cuts::default(),
                 questions: Mutex::new(LruCache::new(KEPT_QUESTIONS)),
             }),
         }
+    }
+
+    /// Which filed chunks share text with those that a search finds.
+    pub fn cuts(&self) -> &Cuts {
+        &self.inner.cuts
     }
 
     /// How close a meaning must be if no result has a word of the query, for otherwise the nearest

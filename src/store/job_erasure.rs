@@ -377,7 +377,8 @@ impl Tx {
         self.change_jobs(update, space, &id).await.map(|_| ())
     }
 
-    /// Removes the outputs of calls that short texts of one request shared with these jobs.
+    /// Removes the outputs of calls that short texts shared with these jobs: those of one request, and
+    /// those that came alone and were recorded with others.
     pub async fn clear_shared_calls(
         &mut self,
         space: &Space,
@@ -386,6 +387,14 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let mut moments: BTreeSet<i64> = BTreeSet::new();
         for some in ids.chunks(PART) {
+            let sql = "SELECT DISTINCT paid_by FROM job_batches WHERE space = ? AND paid_by IS NOT NULL AND job_id IN (??)";
+            let query = self.dialect().query_list(sql, some.len());
+            let query = query
+                .bind(space.as_str())
+                .bind_all(some.iter().map(|id| id.as_str().to_owned()));
+            let payers: Vec<String> = self.read_values(query).await?;
+            let cleared = self.clear_outputs(space, "job", &payers).await?;
+            count(counts, "llm_calls", cleared);
             let sql = "SELECT DISTINCT created_at FROM jobs WHERE space = ? AND group_size = ? AND id IN (??)";
             let query = self.dialect().query_list(sql, some.len());
             let query = query

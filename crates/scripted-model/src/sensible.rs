@@ -34,23 +34,45 @@ fn classify(frame: &Frame<'_>, kinds: u64) -> Value {
     let level = frame.value("level:").and_then(first_number).unwrap_or(1);
     let listed = frame.list("categories:");
     let may_add = frame.value("new categories:") != Some("not allowed");
+    let decide = |text: &str| match level {
+        0 => entry(text, kinds, &listed),
+        level => category(text, level, kinds, &listed, may_add),
+    };
     let chunks: Vec<Value> = frame
         .chunks
         .iter()
-        .map(|chunk| json!({"id": id(chunk), "category": category(&chunk.text, level, kinds, &listed, may_add)}))
+        .map(|chunk| json!({"id": id(chunk), "category": decide(&chunk.text)}))
         .collect();
 
     json!({ "chunks": chunks })
 }
 
-fn category(text: &str, level: u64, kinds: u64, listed: &[&str], may_add: bool) -> String {
+/// The entry of a shortlist: the path of the text, its first category, or the last entry, which is
+/// none of the others.
+fn entry(text: &str, kinds: u64, listed: &[&str]) -> String {
+    let ends_here = |path: &str| {
+        let names = path.split(" / ").zip(1..);
+        let mut names = names.map(|(name, level)| name == wished(text, level, kinds));
+        names.all(|is_wished| is_wished)
+    };
+    let found = listed.iter().find(|path| ends_here(path));
+    let entry = found.or(listed.last()).copied();
+    entry.unwrap_or_default().to_owned()
+}
+
+/// The category that a text names on a level, or that its hash stands for.
+fn wished(text: &str, level: u64, kinds: u64) -> String {
     let label = format!("category{level}:");
     let told = text
         .lines()
         .find_map(|line| line.strip_prefix(&label))
         .map(|name| name.trim().to_owned());
 
-    let wished = told.unwrap_or_else(|| format!("L{level}-{}", hash(text) % kinds));
+    told.unwrap_or_else(|| format!("L{level}-{}", hash(text) % kinds))
+}
+
+fn category(text: &str, level: u64, kinds: u64, listed: &[&str], may_add: bool) -> String {
+    let wished = wished(text, level, kinds);
     if may_add || listed.is_empty() || listed.contains(&wished.as_str()) {
         return wished;
     }
@@ -216,6 +238,27 @@ mod tests {
         let answer = classify(&Frame::read(&classify_frame("not allowed")), 3);
         for chunk in answer["chunks"].as_array().unwrap() {
             assert!(["Waves", "Light"].contains(&chunk["category"].as_str().unwrap()));
+        }
+    }
+
+    #[test]
+    fn classify_finds_the_path_of_a_text_in_a_shortlist() {
+        let frame = |entries: &str| {
+            format!(
+                "level: 0 of 2\nparent: (root)\ncategories:\n{entries}- none of these\n\
+                 new categories: not allowed\nChunk 1:\n\"\"\"\ncategory1: Home\ncategory2: Heating\n\"\"\"\n"
+            )
+        };
+        for (entries, wanted) in [
+            (
+                "- Home / Garden\n- Home / Heating\n- Home\n",
+                "Home / Heating",
+            ),
+            ("- Home / Garden\n- Home\n", "Home"),
+            ("- Music\n", "none of these"),
+        ] {
+            let answer = classify(&Frame::read(&frame(entries)), 3);
+            assert_eq!(answer["chunks"][0]["category"], wanted);
         }
     }
 

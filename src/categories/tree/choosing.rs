@@ -119,6 +119,15 @@ impl Tree {
         }
     }
 
+    /// The category of this name below a parent, if there is one; `None` also if the limits leave no
+    /// space below it.
+    pub fn choose_existing(&mut self, parent: Node, name: &str) -> Option<Node> {
+        if self.by_key.contains_key(&(parent, name_key(name))) {
+            return self.choose(parent, name);
+        }
+        None
+    }
+
     /// The category of this name below a parent, created if necessary; `None` if the limits leave
     /// no space for it.
     pub fn choose(&mut self, parent: Node, name: &str) -> Option<Node> {

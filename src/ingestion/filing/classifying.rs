@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Call, Filing, layer_name, write_layer};
+use super::{Call, Filing, layer_name, shortlist, write_layer};
 use crate::categories::tree::Tree;
 use crate::ingestion::saver::Saved;
 use crate::jobs::JobError;
@@ -80,6 +80,10 @@ impl Filing<'_> {
 
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let (sent, successes) = (count(ordinals.len()), count(answers.len()));
+        let decisions = match &call.shortlist {
+            Some(_) => count(shortlist::decisions(&answers)),
+            None => successes,
+        };
         let batch = Batch {
             seq,
             level: call.level,
@@ -97,7 +101,12 @@ impl Filing<'_> {
         // Also if some or all have no answer: the retry does not repeat valid ones, and its calls
         // follow this one in the log.
         let step = (layer_name(&call.step, layer), write_layer(seq, &answers));
-        self.saver.save(Saved { step, batch }).await?;
+        let saved = Saved {
+            step,
+            batch,
+            decisions,
+        };
+        self.saver.save(saved).await?;
         match answered.error {
             Some(error) => Err(error.into()),
             None => Ok(answers),
@@ -150,14 +159,18 @@ impl Filing<'_> {
 
         let shown = parent.join(" / ");
         let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
+        let (helper, title) = (&self.source.helper, &self.source.title);
+        let options = call.shortlist.clone();
+        let may_create = options.is_none() && tree.may_create(call.parent);
         let task = Classify {
-            contextual_helper: self.source.helper.clone(),
+            contextual_helper: helper.as_ref().or(title.as_ref()).cloned(),
+            is_title: helper.is_none(),
             helpers: Vec::new(),
             level: level(call.level),
             depth: level(self.taxonomy.depth()),
             parent,
-            categories: tree.options(call.parent).into(),
-            may_create: tree.may_create(call.parent),
+            categories: options.unwrap_or_else(|| tree.options(call.parent).into()),
+            may_create,
             chunks: ordinals.iter().map(chunk).collect(),
             hint: self
                 .filed_so_far()

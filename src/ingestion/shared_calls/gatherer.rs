@@ -159,11 +159,11 @@ impl<R, A> Gatherer<R, A> {
             return Turn::Wait(None);
         }
 
-        if state.weight() < self.most && stages.are_some_before(self.stage) {
-            let due = front.since + stages.patience();
-            if Instant::now() < due {
-                return Turn::Wait(Some(due));
-            }
+        if state.weight() < self.most
+            && let Some(due) = stages.wait_until(self.stage, front.since)
+            && Instant::now() < due
+        {
+            return Turn::Wait(Some(due));
         }
 
         let (mut taken, mut weight) = (Vec::new(), 0);
@@ -336,6 +336,38 @@ mod tests {
         let call = |numbers| doubled(&calls, Duration::ZERO, numbers);
         let answer = gatherer.ask((&stages, &member), 1, 1, call).await;
         assert_eq!((answer, calls.load(Ordering::Relaxed)), (None, 0));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn texts_that_come_one_by_one_wait_for_each_other_only_while_they_linger() {
+        let linger = Duration::from_millis(150);
+        let (stages, calls) = (Stages::new(Some(linger)), AtomicUsize::new(0));
+        let (gatherer, began) = (Gatherer::new(2, 5, 4), Instant::now());
+        let (one, other) = (stages.join(), stages.join());
+        let ask = |member, number| {
+            let call = |numbers| doubled(&calls, Duration::ZERO, numbers);
+            gatherer.ask((&stages, member), number, 1, call)
+        };
+
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            ask(&other, 2).await
+        };
+        assert_eq!(tokio::join!(ask(&one, 1), later), (Some(2), Some(4)));
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        assert_eq!(began.elapsed(), linger);
+        assert!(!stages.is_open());
+
+        // Nobody waits on later levels, and a full call does not wait at all.
+        let full = Stages::new(Some(linger));
+        let members: Vec<Member<'_>> = (0..5).map(|_| full.join()).collect();
+        let began = Instant::now();
+        join_all(members.iter().map(|member| {
+            let call = |numbers| doubled(&calls, Duration::ZERO, numbers);
+            gatherer.ask((&full, member), 1, 1, call)
+        }))
+        .await;
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 

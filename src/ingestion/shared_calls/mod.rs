@@ -1,5 +1,6 @@
 //! Short texts of one request share model calls: the chunks of several texts are classified in one
-//! call, level by level, and one call writes several helpers.
+//! call, level by level, and one call writes several helpers. Short texts that come one by one share
+//! the calls that classify, if they come while others of their space, user and key linger.
 //!
 //! Each job keeps its own steps, retries and fence. A shared call is paid by one of the jobs; the
 //! batches of the others name it. A text that a shared call leaves without an answer gets a call of
@@ -11,6 +12,7 @@ mod stages;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use gatherer::{CallAnswers, Gatherer};
 use memoir_text::text::{name_key, one_line};
@@ -20,14 +22,16 @@ use crate::base::ids::JobId;
 use crate::contextual_helpers::{ContextualHelpers, SourceHead};
 use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
 use crate::llm::tasks::helper_many::MAX_DOCUMENTS;
+use crate::llm::tasks::shortlist;
 use crate::llm::{Llm, Session};
 use crate::model::contextual_helper::NewHelper;
 use crate::model::llm_call::LlmCall;
 
 /// Chunks of a text that shares calls. Longer texts fill calls of their own.
 pub const MAX_CHUNKS: usize = 2;
-/// The order of stages: the helper, then the levels.
+/// The order of stages: the helper, then the levels, of which the first is that of a shortlist.
 const HELPER: usize = 1;
+const FIRST_LEVEL: usize = HELPER + 1;
 
 /// The batches of all requests whose texts are being ingested; cheap to clone.
 #[derive(Clone, Default)]
@@ -68,16 +72,23 @@ pub struct SharedAnswer {
 }
 
 impl SharedCalls {
-    /// The batch of a request; it lasts as long as somebody is in it.
-    pub fn batch(&self, name: &str, concurrency: usize) -> Arc<RequestBatch> {
+    /// The batch of a request, which lasts as long as somebody is in it; or, with a time to linger,
+    /// the one that is still open to texts of this name.
+    pub fn batch(
+        &self,
+        name: &str,
+        linger: Option<Duration>,
+        concurrency: usize,
+    ) -> Arc<RequestBatch> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(batch) = batches.get(name).and_then(Weak::upgrade) {
+        let known = batches.get(name).and_then(Weak::upgrade);
+        if let Some(batch) = known.filter(|batch| batch.stages.is_open()) {
             return batch;
         }
 
         batches.retain(|_, batch| batch.strong_count() > 0);
         let batch = Arc::new(RequestBatch {
-            stages: Stages::default(),
+            stages: Stages::new(linger),
             concurrency,
             helpers: Gatherer::new(HELPER, MAX_DOCUMENTS, concurrency),
             one_by_one: AtomicBool::new(false),
@@ -101,7 +112,7 @@ impl RequestBatch {
     fn level(&self, task: &Classify, most: usize) -> Arc<Level> {
         let parent: Vec<String> = task.parent.iter().map(|name| name_key(name)).collect();
         let key = format!("{}\n{}", task.level, parent.join("\n"));
-        let stage = HELPER + usize::try_from(task.level).unwrap_or(usize::MAX - HELPER);
+        let stage = usize::try_from(task.level).map_or(usize::MAX, |level| FIRST_LEVEL + level);
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let level = levels.entry(key).or_insert_with(|| {
             Arc::new(Level {
@@ -115,6 +126,11 @@ impl RequestBatch {
 }
 
 impl BatchMember<'_> {
+    /// Whether its text came alone.
+    pub fn lingers(&self) -> bool {
+        self.batch.stages.lingers()
+    }
+
     /// A helper from a shared call; `None`: write it alone.
     pub async fn describe(
         &self,
@@ -123,7 +139,7 @@ impl BatchMember<'_> {
         head: SourceHead,
     ) -> Option<NewHelper> {
         let batch = self.batch;
-        if batch.one_by_one.load(Ordering::Relaxed) {
+        if self.lingers() || batch.one_by_one.load(Ordering::Relaxed) {
             return None;
         }
 
@@ -225,11 +241,17 @@ fn join(tasks: &[Classify], made: &[String]) -> Option<Classify> {
         }
     }
 
+    if first.is_shortlist() {
+        categories.sort_by_key(|entry| shortlist::order(entry));
+    }
+
     let chunks = tasks.iter().flat_map(|task| task.chunks.iter());
     Some(Classify {
         contextual_helper: join_helpers(tasks).map(Into::into),
+        is_title: false,
         helpers: tasks
             .iter()
+            .filter(|task| !task.is_title)
             .filter_map(|task| task.contextual_helper.clone())
             .collect(),
         categories: categories.into(),
@@ -315,6 +337,7 @@ mod tests {
     fn task(helper: Option<&str>, categories: &[&str], chunks: &[(i64, &str)]) -> Classify {
         Classify {
             contextual_helper: helper.map(Into::into),
+            is_title: false,
             helpers: Vec::new(),
             level: 1,
             depth: 3,

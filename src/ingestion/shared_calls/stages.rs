@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The stage of a text that has not asked for anything yet.
 const PREPARING: usize = 0;
@@ -21,6 +22,8 @@ pub struct Stages {
     state: Mutex<State>,
     /// The earliest stage has changed.
     moved: Notify,
+    /// Until when texts that come one by one may come in.
+    open_until: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -37,6 +40,30 @@ pub struct Member<'s> {
 }
 
 impl Stages {
+    /// For texts of one request, or for those that come while the first of them lingers.
+    pub fn new(linger: Option<Duration>) -> Self {
+        Self {
+            open_until: linger.map(|linger| Instant::now() + linger),
+            ..Self::default()
+        }
+    }
+
+    /// Whether its texts came one by one.
+    pub fn lingers(&self) -> bool {
+        self.open_until.is_some()
+    }
+
+    /// Whether another text may come in.
+    pub fn is_open(&self) -> bool {
+        self.open_until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// Until when a call may wait for other texts, if it has been waiting since a time.
+    pub fn wait_until(&self, stage: usize, since: Instant) -> Option<Instant> {
+        let others = self.are_some_before(stage).then(|| since + self.patience());
+        others.max(self.open_until)
+    }
+
     /// A text comes in.
     pub fn join(&self) -> Member<'_> {
         *self.state().members.entry(PREPARING).or_default() += 1;

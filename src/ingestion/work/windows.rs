@@ -16,7 +16,9 @@ use crate::ingestion::cut_text::{CutText, count};
 use crate::ingestion::filed_so_far::FiledSoFar;
 use crate::ingestion::filing::{Calls, FiledText, Filing};
 use crate::ingestion::filing_permit::FilingPermit;
+use crate::ingestion::helper::title;
 use crate::ingestion::hierarchy::fullness;
+use crate::ingestion::nearest_leaves::NearestLeaves;
 use crate::ingestion::saver::Saver;
 use crate::ingestion::second_look::SecondLook;
 use crate::ingestion::shared_calls::BatchMember;
@@ -40,7 +42,7 @@ impl IngestionWork {
         &self,
         context: &JobContext,
         (session, member): (&Session, Option<&BatchMember<'_>>),
-        document: &CutText,
+        (document, by_one_call): (&CutText, bool),
         draft: &mut Draft<'_>,
         helper: Option<Arc<str>>,
     ) -> Result<Written, JobError> {
@@ -53,11 +55,16 @@ impl IngestionWork {
             saver: &saver,
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,
+            nearest: by_one_call.then(|| self.nearest_leaves(context)),
             source: FiledText {
                 text: &draft.order.text,
                 chunks: &document.chunks,
                 outline: &document.outline,
                 helper,
+                title: by_one_call
+                    .then(|| title(draft.order))
+                    .flatten()
+                    .map(Arc::from),
                 batch_size: draft.order.batch_size,
             },
             calls: Calls::new(self.settings.max_concurrency, next_seq(context)),
@@ -99,6 +106,15 @@ impl IngestionWork {
             problems::CATEGORY_LIMIT,
             "other jobs repeatedly filled up the hierarchy before this source could be stored",
         )))
+    }
+
+    fn nearest_leaves(&self, context: &JobContext) -> NearestLeaves<'_> {
+        NearestLeaves {
+            search: &self.search,
+            store: &self.store,
+            call: context.call_now(),
+            depth: usize::try_from(self.settings.taxonomy.depth()).unwrap_or(usize::MAX),
+        }
     }
 
     /// Reads the hierarchy as it is now, and what its categories contain, if the model uses that.

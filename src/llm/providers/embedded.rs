@@ -24,6 +24,7 @@ use super::super::tasks::probe::ProbeOutput;
 use super::super::tasks::rollup::{RolledUp, Rollup};
 use super::super::tasks::select::{Select, SelectOutput, Selection};
 use super::super::tasks::send::SendPrompt;
+use super::super::tasks::shortlist;
 use super::super::tasks::summarize::{Summarize, SummarizeOutput, Summary};
 use super::{embedded_headers, embedded_prompts};
 use crate::model::vocabulary::Terms;
@@ -173,7 +174,23 @@ fn helper(task: &Helper) -> HelperOutput {
     }
 }
 
+/// As the fallback of a language model: a shortlist has no samples, by which this model compares, so
+/// it leaves the choice to the levels.
+fn level_by_level(task: &Classify) -> ClassifyOutput {
+    let none = |(id, _): &(i64, _)| ClassifiedChunk {
+        id: *id,
+        category: shortlist::NONE.to_owned(),
+    };
+    ClassifyOutput {
+        chunks: task.chunks.iter().map(none).collect(),
+    }
+}
+
 fn classify(task: &Classify) -> ClassifyOutput {
+    if task.is_shortlist() {
+        return level_by_level(task);
+    }
+
     let contents = task.hint.contents();
     let parent: Vec<&str> = task.parent.iter().map(String::as_str).collect();
     let categories: Vec<&str> = task.categories.iter().map(String::as_str).collect();

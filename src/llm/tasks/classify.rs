@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::category_names::{
     in_words, is_from_the_example, is_word_of_the_task, repeats_helper, without_parents,
 };
-use super::{framed, helper_line};
+use super::{framed, helper_line, shortlist};
 use crate::llm::{Fault, Hint, Items, Task, schema};
 
 /// What small models write when they copy the example instead of filling it in; never a category
@@ -21,6 +21,7 @@ const ECHOES: &[&str] = &[
     "<category>",
     "<name>",
     "(none yet)",
+    shortlist::NONE,
     "(root)",
     "contextual_helper",
     "...",
@@ -31,14 +32,17 @@ const ECHOES: &[&str] = &[
 #[derive(Debug, Clone)]
 pub struct Classify {
     pub contextual_helper: Option<Arc<str>>,
+    /// Whether it is only the title of the source, which a category may have as its name.
+    pub is_title: bool,
     /// The helper of each text, if the chunks come from several: a name must repeat none of them.
     /// Not part of the prompt.
     pub helpers: Vec<Arc<str>>,
+    /// From 1; [`shortlist::LEVEL`] if the options are a shortlist.
     pub level: u32,
     pub depth: u32,
     /// Names from level 1 down to the parent; empty at level 1.
     pub parent: Arc<[String]>,
-    /// The parent's children so far.
+    /// The parent's children so far, or the entries of a shortlist.
     pub categories: Arc<[String]>,
     /// Whether new categories are allowed.
     pub may_create: bool,
@@ -82,6 +86,14 @@ Answer for every chunk exactly once, with its number and its category, and nothi
         noun: "chunk",
     });
     type Output = ClassifyOutput;
+
+    fn instruction(&self) -> &'static str {
+        if self.is_shortlist() {
+            shortlist::SYSTEM
+        } else {
+            Self::SYSTEM
+        }
+    }
 
     fn frame(&self) -> String {
         let mut frame = helper_line(self.contextual_helper.as_deref());
@@ -156,7 +168,12 @@ Answer for every chunk exactly once, with its number and its category, and nothi
         let settle = |chunk: ClassifiedChunk| {
             // Small models copy the dash of the list along with the name, and the path of the parent.
             let given = chunk.category.trim().trim_start_matches("- ");
-            let spelled = |name: &str| known.get(&name_key(&category_name(name))).copied();
+            let spelled = |name: &str| {
+                // Only the entries of a shortlist have the separator of paths.
+                let entry = known.get(&name_key(name));
+                let name = || known.get(&name_key(&category_name(name)));
+                entry.or_else(name).copied()
+            };
             let name = without_parents(given, &self.parent);
             let category = spelled(given)
                 .or_else(|| spelled(name))
@@ -221,6 +238,11 @@ Answer for every chunk exactly once, with its number and its category, and nothi
 }
 
 impl Classify {
+    /// Whether the options are a shortlist instead of the children of a parent.
+    pub fn is_shortlist(&self) -> bool {
+        i64::from(self.level) == shortlist::LEVEL
+    }
+
     fn fault(&self, chunk: &ClassifiedChunk) -> Option<String> {
         let (id, name) = (chunk.id, chunk.category.as_str());
         if self.categories.iter().any(|known| known == name) {
@@ -276,8 +298,11 @@ impl Classify {
     }
 
     fn repeats_helper(&self, name: &str) -> bool {
-        let mut helpers = self.helpers.iter().chain(&self.contextual_helper);
-        helpers.any(|helper| repeats_helper(name, helper))
+        let own = self.contextual_helper.iter().filter(|_| !self.is_title);
+        self.helpers
+            .iter()
+            .chain(own)
+            .any(|helper| repeats_helper(name, helper))
     }
 
     fn text(&self, id: i64) -> Option<&str> {
@@ -298,6 +323,7 @@ mod tests {
     fn task(may_create: bool) -> Classify {
         Classify {
             contextual_helper: Some("A letter.\nOf 1900.".into()),
+            is_title: false,
             helpers: vec!["A household note.".into()],
             level: 2,
             depth: 3,
@@ -396,6 +422,55 @@ mod tests {
                 .then(|| settled.chunks[0].category.as_str());
             assert_eq!(accepted, wanted);
         }
+    }
+
+    #[test]
+    fn an_entry_of_a_shortlist_is_recognised_and_nothing_else_is_accepted() {
+        let entries = ["Home / Heating / Boiler", "Home", shortlist::NONE];
+        let task = Classify {
+            level: 0,
+            parent: [].into(),
+            categories: entries.map(String::from).into(),
+            ..task(false)
+        };
+        assert_ne!(task.instruction(), Classify::SYSTEM);
+        for (given, wanted) in [
+            ("- home / heating / boiler", Some("Home / Heating / Boiler")),
+            ("HOME", Some("Home")),
+            ("None of these", Some(shortlist::NONE)),
+            ("Boiler", None),
+            ("Home / Heating", None),
+            ("Garden", None),
+        ] {
+            let settled = task.settle(ClassifyOutput {
+                chunks: vec![ClassifiedChunk {
+                    id: 1,
+                    category: given.to_owned(),
+                }],
+            });
+            let accepted = task.check(&settled).is_empty();
+            let accepted = accepted.then(|| settled.chunks[0].category.as_str());
+            assert_eq!(accepted, wanted, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_title_may_be_the_name_of_a_category() {
+        let repeats = |is_title| {
+            let task = Classify {
+                contextual_helper: Some("Insurance".into()),
+                is_title,
+                ..task(true)
+            };
+            let given = ClassifyOutput {
+                chunks: vec![ClassifiedChunk {
+                    id: 1,
+                    category: "Insurance".to_owned(),
+                }],
+            };
+            !task.check(&given).is_empty()
+        };
+        assert!(repeats(false) && !repeats(true));
     }
 
     #[test]

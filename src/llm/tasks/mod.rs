@@ -15,6 +15,7 @@ pub mod rollup;
 pub mod select;
 pub mod send;
 pub mod shape;
+pub mod shortlist;
 pub mod summarize;
 
 use analyze::Analyze;

@@ -2,11 +2,10 @@
 //! leaves doubt. Chunks are ranked one by one.
 //!
 //! `tiers` runs `searching`, then, if the rule in `decide` says so, `picking`; `ranking` orders what
-//! they found, `cuts` maps chunks cut for searching onto those that are filed, `cursor` carries the
-//! rest of a ranking to the next page, `result_cache` holds recent results.
+//! they found, `cursor` carries the rest of a ranking to the next page, `result_cache` holds recent
+//! results.
 
 pub mod cursor;
-pub mod cuts;
 pub mod decide;
 pub mod picking;
 pub mod ranking;

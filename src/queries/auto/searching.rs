@@ -121,7 +121,7 @@ async fn filed_chunks(
     found: &FoundEntries,
     enough: i64,
 ) -> Result<Vec<RankedChunk>, QueryError> {
-    let (store, cuts) = (&live.inner.store, &live.inner.cuts);
+    let (store, cuts) = (&live.inner.store, live.inner.search.cuts());
     let mut seen = HashSet::new();
     let mut ranked = Vec::new();
     let mut tokens = 0;

@@ -14,6 +14,7 @@ mod renames;
 mod second_look;
 mod server_files;
 mod shared_calls;
+mod short_texts;
 mod sums;
 mod text;
 mod writing;

@@ -148,6 +148,7 @@ pub fn chunks(texts: &[&str], categories: &[&str], may_create: bool) -> Classify
     Classify {
         helpers: Vec::new(),
         contextual_helper: None,
+        is_title: false,
         level: 1,
         depth: 3,
         parent: [].into(),

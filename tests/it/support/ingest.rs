@@ -12,7 +12,8 @@ use super::app::{Reply, TestApp, send};
 use super::database::TestDatabase;
 use super::probes::Api;
 
-/// Waits that are short enough for a test, and the scripted server as the only model.
+/// Waits that are short enough for a test, and the scripted server as the only model. Texts are filed
+/// level by level, whatever their length, unless a test is about short ones.
 const QUICK: &[(&str, &str)] = &[
     ("LLM__TRANSPORT__BACKOFF_MS", "2"),
     ("LLM__TRANSPORT__BACKOFF_CAP_MS", "10"),
@@ -21,6 +22,7 @@ const QUICK: &[(&str, &str)] = &[
     ("LLM__PROVIDERS__OPENAI_STUB__KIND", "openai"),
     ("LLM__PROVIDERS__OPENAI_STUB__API_KEY", "sk-test"),
     ("LLM__MODEL", "openai_stub:m"),
+    ("INGESTION__FILING", "levels"),
     ("JOBS__BACKOFF_MS", "1"),
     ("JOBS__BACKOFF_CAP_MS", "2"),
 ];
