@@ -20,7 +20,7 @@ use crate::contextual_helpers::ContextualHelpers;
 use crate::conversation::Conversation;
 use crate::erasure::Erasures;
 use crate::http::{self, AppState, BodyBudget, HttpSettings, Runs};
-use crate::ingestion::{Ingestion, IngestionSettings};
+use crate::ingestion::{BalanceWork, Ingestion, IngestionSettings};
 use crate::jobs::{Jobs, Runner, Work};
 use crate::keys::Keys;
 use crate::llm::Llm;
@@ -295,6 +295,10 @@ impl App {
             ),
             Arc::new(QueryWork {
                 queries: self.state.queries.clone(),
+            }),
+            Arc::new(BalanceWork {
+                store: self.state.store.clone(),
+                categories: self.state.categories.clone(),
             }),
             self.state.search.work(),
             self.state.search.reindex_work(),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::config;
-use crate::config::taxonomy::LimitScope;
+use crate::config::taxonomy::{AutoCare, LimitScope};
+use crate::model::category::NamedBy;
 
 /// The rules of all hierarchies of this installation.
 #[derive(Debug, Clone)]
@@ -12,6 +13,9 @@ pub struct Taxonomy {
     scope: LimitScope,
     limits: Arc<[i64]>,
     second_look: bool,
+    leaf_target: usize,
+    children_target: usize,
+    auto_care: AutoCare,
 }
 
 impl Taxonomy {
@@ -22,6 +26,9 @@ impl Taxonomy {
             scope: settings.scope(),
             limits: (1..=settings.hierarchy_depth).map(limit).collect(),
             second_look: settings.second_look,
+            leaf_target: usize::try_from(settings.leaf_target).unwrap_or(usize::MAX),
+            children_target: usize::try_from(settings.children_target).unwrap_or(usize::MAX),
+            auto_care: settings.auto_care,
         }
     }
 
@@ -37,6 +44,41 @@ impl Taxonomy {
     /// Whether filed chunks are re-examined as others arrive.
     pub fn second_look(&self) -> bool {
         self.second_look
+    }
+
+    /// Chunks of a leaf that is neither too large nor too small.
+    pub fn leaf_target(&self) -> usize {
+        self.leaf_target
+    }
+
+    /// A leaf with more chunks is split.
+    pub fn max_leaf(&self) -> i64 {
+        i64::try_from(self.leaf_target.saturating_mul(2)).unwrap_or(i64::MAX)
+    }
+
+    /// Children of a parent that has neither too many nor too few.
+    pub fn children_target(&self) -> usize {
+        self.children_target
+    }
+
+    /// A parent with more children is split; 0 stands for the root, which cannot be split, so that
+    /// categories below it are merged.
+    pub fn max_children_of(&self, parent_id: i64) -> i64 {
+        let target = i64::try_from(self.children_target).unwrap_or(i64::MAX);
+        if parent_id == 0 {
+            target
+        } else {
+            target.saturating_mul(2)
+        }
+    }
+
+    /// Whether the hierarchy is balanced without a person, if this model files texts.
+    pub fn balances_itself(&self, named_by: NamedBy) -> bool {
+        match self.auto_care {
+            AutoCare::Auto => named_by == NamedBy::Embedded,
+            AutoCare::Always => true,
+            AutoCare::Never => false,
+        }
     }
 
     /// Maximum categories of a level, or of one parent's children on it.

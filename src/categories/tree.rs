@@ -215,6 +215,7 @@ mod tests {
         let settings = serde_json::json!({
             "hierarchy_depth": depth, "max_children": 2, "max_categories_default": 128,
             "max_categories_per_level": limits, "limit_scope": scope, "second_look": true,
+            "leaf_target": 48, "children_target": 60, "auto_care": "auto",
         });
         Tree::new(Taxonomy::new(&serde_json::from_value(settings).unwrap()))
     }

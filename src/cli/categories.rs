@@ -279,10 +279,11 @@ fn review(found: &Value) -> String {
 /// What follows `memoir categories` to apply a proposal.
 fn command(item: &Value) -> String {
     let (id, other, apply) = (&item["category_id"], &item["other_id"], &item["apply"]);
-    match text(item, "kind") {
-        "near_duplicates" => format!("merge {id} {}", apply["body"]["into"]),
-        "single_chunk" => format!("rm {id} --into {other}"),
-        "over_full" => format!("split {id}"),
+    let last = text(apply, "path").rsplit('/').next();
+    match (text(apply, "method"), last) {
+        (_, Some("merge")) => format!("merge {id} {}", apply["body"]["into"]),
+        (_, Some("split")) => format!("split {id}"),
+        ("DELETE", _) => format!("rm {id} --into {other}"),
         _ => {
             let name = text(&apply["body"], "name").replace('\'', r"'\''");
             format!("rename {id} '{name}'")

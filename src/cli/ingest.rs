@@ -39,6 +39,8 @@ const AT_ONCE: usize = 8;
 const WIDTH: i64 = 24;
 /// Codes of the warnings that are shown with a file: the hierarchy is full where its text belongs.
 const FULL_CODES: [&str; 2] = ["parent_full", "level_full"];
+/// What such a warning says if chunks of the file could not be filed where they belong.
+const FORCED: &str = "of this source had to be filed";
 /// How often the progress bar is redrawn.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -444,7 +446,7 @@ impl Bar {
         }
     }
 
-    /// Says where the hierarchy is full; each place once, however many files meet it.
+    /// Says where the hierarchy is full; what to do about a place once, however many files meet it.
     fn warn(&self, job: &Value) {
         for warning in job["warnings"].as_array().into_iter().flatten() {
             let full = warning["code"]
@@ -454,6 +456,9 @@ impl Bar {
             let place = message.split(';').next().unwrap_or_default().to_owned();
             if full && self.warned.borrow_mut().insert(place) {
                 tell(&format!("  warning: {message}"));
+            } else if full && message.contains(FORCED) {
+                let told = message.split(". ").next().unwrap_or(message);
+                tell(&format!("  warning: {told}"));
             }
         }
     }

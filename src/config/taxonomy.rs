@@ -15,6 +15,19 @@ pub struct Taxonomy {
     max_categories_per_level: Map<String, Value>,
     limit_scope: ScopeSetting,
     pub second_look: bool,
+    pub leaf_target: u64,
+    pub children_target: u64,
+    pub auto_care: AutoCare,
+}
+
+/// When memoir balances the hierarchy on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AutoCare {
+    /// After texts that the embedded model has filed.
+    Auto,
+    Always,
+    Never,
 }
 
 /// What the limits in force count.
@@ -71,6 +84,13 @@ pub fn settle_scope(tree: &mut Map<String, Value>, limits_levels: bool) {
 impl Taxonomy {
     pub fn validate(&self, violations: &mut Violations) {
         violations.check_range("taxonomy.hierarchy_depth", self.hierarchy_depth, 1..=100, 3);
+        violations.check_range("taxonomy.leaf_target", self.leaf_target, 4..=1000, 48);
+        violations.check_range(
+            "taxonomy.children_target",
+            self.children_target,
+            4..=1000,
+            60,
+        );
         self.validate_children(violations);
         self.validate_levels(violations);
     }

@@ -3,8 +3,9 @@
 //!
 //! `preparing` makes a job, which is queued and answered with 202. The job (`work`) plans everything
 //! first, with no transaction open while a model is called (`filing`, `saver`), and then writes it
-//! in one (`writing`).
+//! in one (`writing`). Where the hierarchy has grown too large, another job balances it (`balancing`).
 
+mod balancing;
 mod blocks;
 pub mod chunker;
 mod cut_text;
@@ -50,6 +51,7 @@ use crate::store::{Store, StoreError, as_store_error};
 
 use shared_calls::SharedCalls;
 
+pub use balancing::BalanceWork;
 pub use request::{GivenHelper, NewIngestion, Options, SourceFacts};
 pub use result::whole as whole_result;
 pub use work::{IngestionWork, KIND};
@@ -141,6 +143,7 @@ impl Ingestion {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         IngestionWork {
             store: self.store.clone(),
+            jobs: self.jobs.clone(),
             llm: self.llm.clone(),
             search: self.search.clone(),
             sources: self.sources.clone(),

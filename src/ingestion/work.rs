@@ -32,7 +32,7 @@ use crate::categories::samples::SampleCache;
 use crate::categories::tree_cache::TreeCache;
 use crate::config::ingestion::FilingMode;
 use crate::contextual_helpers::ContextualHelpers;
-use crate::jobs::{Failure, JobContext, JobError, Outcome, Work};
+use crate::jobs::{Failure, JobContext, JobError, Jobs, Outcome, Work};
 use crate::llm::{Llm, Session};
 use crate::model::chunk::TAXONOMY;
 use crate::model::source_version::SourceVersion;
@@ -49,6 +49,7 @@ const ANALYZE_AFTER: i64 = 2000;
 #[derive(Clone)]
 pub struct IngestionWork {
     pub(super) store: Store,
+    pub(super) jobs: Jobs,
     pub(super) llm: Llm,
     pub(super) search: Search,
     pub(super) sources: Sources,
@@ -404,6 +405,7 @@ impl IngestionWork {
             calls: &[],
             named_by: self.llm.names_categories_as(session),
             store: &self.store,
+            jobs: &self.jobs,
             sources: &self.sources,
             taxonomy: &self.settings.taxonomy,
             context,

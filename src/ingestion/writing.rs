@@ -3,6 +3,7 @@
 //! transaction, including its search data; the version becomes current with the last one, so a
 //! failed or cancelled job hides nothing.
 
+mod balance;
 mod chunks;
 mod moves;
 mod pins;
@@ -21,7 +22,7 @@ use super::write_error::{During, WriteError, held};
 use crate::base::clock::Timestamp;
 use crate::base::fail_point::fail_point;
 use crate::categories::Taxonomy;
-use crate::jobs::{Ended, JobContext, JobError};
+use crate::jobs::{Ended, JobContext, JobError, Jobs};
 use crate::model::call::CallContext;
 use crate::model::category::{LeafGrowth, NamedBy};
 use crate::model::chunk::{Move, NewChunk};
@@ -33,6 +34,7 @@ use crate::model::source_version::{SourceVersion, VersionFacts};
 use crate::search::prepare::Prepared;
 use crate::sources::Sources;
 use crate::store::{NewVersion, Store, StoreError, Tx};
+use balance::Growth;
 
 /// Maximum chunks from which a text is put together when it is read.
 const MAX_JOINED: usize = 100;
@@ -148,6 +150,7 @@ impl Part<'_> {
 /// Writes parts of drafts.
 pub struct Writer<'w> {
     pub store: &'w Store,
+    pub jobs: &'w Jobs,
     pub sources: &'w Sources,
     pub taxonomy: &'w Taxonomy,
     pub context: &'w JobContext,
@@ -214,10 +217,17 @@ impl Writer<'_> {
         // Only now: from here until the commit, all writers of the space wait.
         self.lock_space(&mut tx, &call).await?;
         let mut counts = None;
+        let mut growth = Growth::default();
         if draft.same.is_none() && draft.order.is_filed() {
             counts = Some(
-                self.write_chunks(&mut tx, draft, part.range.clone(), &mut written, &call)
-                    .await?,
+                self.write_chunks(
+                    &mut tx,
+                    draft,
+                    part.range.clone(),
+                    (&mut written, &mut growth),
+                    &call,
+                )
+                .await?,
             );
         }
 
@@ -247,11 +257,16 @@ impl Writer<'_> {
                 .await?;
 
             // Last, so that the previous version of this source stays where it was.
-            self.move_others(&mut tx, draft, &mut written, &call)
+            let others = self
+                .move_others(&mut tx, draft, &mut written, &call)
                 .await?;
+            growth.note_leaves(&others, self.taxonomy);
             self.rename_grown(&mut tx, &grown, &mut written, &call)
                 .await?;
+            growth.note_leaves(&grown, self.taxonomy);
         }
+
+        let queued = self.queue_balancing(&mut tx, &growth, &call).await?;
 
         fail_point!("in_transaction");
         match part.result.zip(ending) {
@@ -272,6 +287,9 @@ impl Writer<'_> {
         };
         let committed = tx.commit_and_then(leave).await;
         committed.during("commit", "chunks")?;
+        if queued {
+            self.jobs.announce();
+        }
         fail_point!("after_commit");
         Ok(written)
     }

@@ -123,7 +123,7 @@ pub enum ChangeKind {
     /// Another category takes its place.
     Merge,
     Remove,
-    /// Some of its chunks get leaves of their own.
+    /// Some of its chunks get leaves of their own, or some of its children other parents.
     Split,
     /// A chunk is filed elsewhere.
     MoveChunk,
@@ -176,17 +176,31 @@ pub struct NewChange<'c> {
     pub reason: Option<&'c str>,
 }
 
-impl NewChange<'_> {
-    /// A change by a user, about one category.
-    pub fn by_user(kind: ChangeKind, category_id: i64) -> Self {
+/// Who changes the hierarchy, and why.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeActor<'a> {
+    pub by: NamedBy,
+    pub reason: Option<&'a str>,
+}
+
+impl ChangeActor<'static> {
+    pub const USER: Self = Self {
+        by: NamedBy::User,
+        reason: None,
+    };
+}
+
+impl<'c> NewChange<'c> {
+    /// A change of one category.
+    pub fn of(kind: ChangeKind, category_id: i64, actor: ChangeActor<'c>) -> Self {
         Self {
             kind,
             category_id,
             from_id: None,
             to_id: None,
             chunk_id: None,
-            by: NamedBy::User,
-            reason: None,
+            by: actor.by,
+            reason: actor.reason,
         }
     }
 }
@@ -223,7 +237,7 @@ pub struct CategoryChange {
     pub from: String,
     /// The new name; of other kinds, the present name of `to_id`.
     pub to: String,
-    /// `move`: the former parent; `merge` and `remove`: the closed category; `split`: the leaf; `move_chunk`: the former leaf.
+    /// `move`: the former parent; `merge` and `remove`: the closed category; `split`: the split category; `move_chunk`: the former leaf.
     /// Null for level 1, and for a rename.
     pub from_id: Option<i64>,
     /// `move`: the new parent; `merge` and `remove`: the category that took its place, if any;

@@ -216,6 +216,20 @@ impl Tx {
         Ok(last)
     }
 
+    /// Whether a job of this kind waits or runs in the background of a space.
+    pub async fn has_background_job(
+        &mut self,
+        space: &Space,
+        kind: &'static str,
+    ) -> Result<bool, StoreError> {
+        let (first, last) = turns(Lane::Background);
+        let sql = "SELECT id FROM jobs WHERE space = ? AND state IN ('queued', 'running') \
+                   AND turn BETWEEN ? AND ? AND kind = ? LIMIT 1";
+        let query = self.sql(sql).bind(space.as_str());
+        let query = query.bind(first).bind(last).bind(kind);
+        Ok(self.fetch_optional(query).await?.is_some())
+    }
+
     /// The position of a new job among those of its source. Jobs committed before are visible on
     /// every engine.
     pub(super) async fn next_source_seq(

@@ -17,6 +17,7 @@
 
 mod api_keys;
 mod backend;
+mod balance;
 mod batches;
 mod candidates;
 mod catalog;

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use super::{Care, CareOutcome, CategoryEffect};
 use crate::categories::CategoryError;
 use crate::config::taxonomy::LimitScope;
-use crate::model::category::{
-    CategoryPosition, CategoryState, ChangeSide, NamedBy, NewCategory, NewChange,
-};
+use crate::model::category::{CategoryPosition, CategoryState, ChangeSide, NewCategory, NewChange};
 use crate::store::{ChunkSet, NewPlacement};
 
 /// Chunks per statement.
@@ -167,7 +165,7 @@ impl<'a, 'c> Change<'a, 'c> {
     ) -> Result<(), CategoryError> {
         let new = NewPlacement {
             to,
-            by: NamedBy::User,
+            by: self.care.actor.by,
             pinned,
             change_id: Some(self.id),
         };
@@ -192,11 +190,6 @@ impl<'a, 'c> Change<'a, 'c> {
         let space = &self.care.call.space;
         self.care.tx.add_chunk_counts(space, &sums).await?;
         Ok(())
-    }
-
-    /// Whether it has moved no chunk so far.
-    pub fn moved_none(&self) -> bool {
-        self.chunks == 0
     }
 
     /// Whether a parent may have so many children.

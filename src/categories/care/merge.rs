@@ -41,7 +41,7 @@ pub(super) async fn close_into(
     let new = NewChange {
         from_id: Some(id),
         to_id: Some(into),
-        ..NewChange::by_user(kind, id)
+        ..NewChange::of(kind, id, care.actor)
     };
     let mut change = Change::begin(care, &new).await?;
     absorb(&mut change, from, to).await?;

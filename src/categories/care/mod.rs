@@ -1,22 +1,31 @@
-//! Care of the hierarchy by people: chunks are moved, categories are merged, moved, split and removed, and
-//! what was changed is undone.
+//! Care of the hierarchy: chunks are moved, categories are merged, moved, split and removed, and what was
+//! changed is undone; by people, or by the job that keeps the balance (`balance`).
 //!
 //! Each operation is one transaction under the lock of the space, which ingestions hold while they write.
 //! It stores one change with what undoes it (`change`). A `dry_run` is the operation itself, rolled back.
 //! Merged and removed categories are closed: nothing is below them, and former names lead to what took
 //! their place, so that a text that was classified meanwhile is still filed there.
 
+pub mod balance;
 mod change;
+mod free_names;
 mod grouping;
+mod leaf_plan;
 mod merge;
 mod move_category;
 mod move_chunk;
+mod parent_plan;
 mod remove;
 mod review;
+mod review_balance;
+mod review_call;
+mod similar;
 mod split;
+mod split_planning;
 mod undo;
 
-pub use review::{ReviewCall, ReviewItem};
+pub use review::ReviewItem;
+pub use review_call::ReviewCall;
 
 use memoir_text::field_error::FieldError;
 use serde::Serialize;
@@ -24,10 +33,10 @@ use utoipa::ToSchema;
 
 use super::{Categories, CategoryError, Taxonomy};
 use crate::model::call::CallContext;
-use crate::model::category::{CategoryChange, CategoryState};
+use crate::model::category::{CategoryChange, CategoryState, ChangeActor};
 use crate::store::Tx;
 pub use split::SplitPart;
-pub(super) use split::SplitTurns;
+pub(super) use split_planning::SplitTurns;
 
 /// What to do with the hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +49,7 @@ pub enum CareOrder<'o> {
     Move { id: i64, parent_id: i64 },
     /// Closes a category; `into` gets what is below it.
     Remove { id: i64, into: Option<i64> },
-    /// Gives some chunks of a leaf leaves of their own.
+    /// Gives some chunks of a leaf leaves of their own, or some children of a category other parents.
     Split { id: i64, parts: &'o [SplitPart] },
     /// Undoes a change.
     Undo { change: i64 },
@@ -82,6 +91,7 @@ struct Care<'c> {
     tx: &'c mut Tx,
     call: &'c CallContext,
     taxonomy: &'c Taxonomy,
+    actor: ChangeActor<'c>,
 }
 
 impl Categories {
@@ -98,7 +108,7 @@ impl Categories {
         self.store
             .retry_as("care", || async {
                 let tx = self.store.begin().await?;
-                let (tx, outcome) = self.care_in(tx, call, order, dry_run).await?;
+                let (tx, outcome) = self.care_by_user(tx, call, order, dry_run).await?;
                 if let Some(tx) = tx {
                     tx.commit().await?;
                 }
@@ -107,42 +117,63 @@ impl Categories {
             .await
     }
 
-    /// Changes the hierarchy inside the caller's transaction, which it returns to be committed; or rolls
-    /// it back, with `dry_run` and if there is nothing to change.
+    /// Changes the hierarchy for a user inside the caller's transaction, which it returns to be committed;
+    /// or rolls it back, with `dry_run` and if there is nothing to change.
     ///
     /// # Errors
     /// A violated rule, or the store's.
-    pub async fn care_in(
+    pub async fn care_by_user(
         &self,
         mut tx: Tx,
         call: &CallContext,
         order: CareOrder<'_>,
         dry_run: bool,
     ) -> Result<(Option<Tx>, CareOutcome), CategoryError> {
-        tx.lock_chunks(&call.space).await?;
-        let mut care = Care {
-            tx: &mut tx,
-            call,
-            taxonomy: &self.taxonomy,
-        };
-        let outcome = match order {
-            CareOrder::MoveChunk { id, leaf } => move_chunk::move_chunk(&mut care, id, leaf).await,
-            CareOrder::Merge { id, into } => merge::merge(&mut care, id, into).await,
-            CareOrder::Move { id, parent_id } => {
-                move_category::move_category(&mut care, id, parent_id).await
-            }
-            CareOrder::Remove { id, into } => remove::remove(&mut care, id, into).await,
-            CareOrder::Split { id, parts } => split::split(&mut care, id, parts).await,
-            CareOrder::Undo { change } => undo::undo(&mut care, change).await,
-        }?;
-
+        let outcome = self.care_in(&mut tx, call, order, ChangeActor::USER);
+        let outcome = outcome.await?;
         if dry_run || outcome.change.is_none() {
             return Ok((None, outcome.unmade(dry_run)));
         }
 
-        // Caches read the hierarchy again.
-        tx.count_category_removal(&call.space).await?;
         Ok((Some(tx), outcome))
+    }
+
+    /// Changes the hierarchy inside the caller's transaction.
+    ///
+    /// # Errors
+    /// A violated rule, or the store's; then the transaction must be dropped. So must one without a
+    /// change.
+    pub async fn care_in(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        order: CareOrder<'_>,
+        actor: ChangeActor<'_>,
+    ) -> Result<CareOutcome, CategoryError> {
+        tx.lock_chunks(&call.space).await?;
+        let mut care = Care {
+            tx,
+            call,
+            taxonomy: &self.taxonomy,
+            actor,
+        };
+        let care = &mut care;
+        let outcome = match order {
+            CareOrder::MoveChunk { id, leaf } => move_chunk::move_chunk(care, id, leaf).await,
+            CareOrder::Merge { id, into } => merge::merge(care, id, into).await,
+            CareOrder::Move { id, parent_id } => {
+                move_category::move_category(care, id, parent_id).await
+            }
+            CareOrder::Remove { id, into } => remove::remove(care, id, into).await,
+            CareOrder::Split { id, parts } => split::split(care, id, parts).await,
+            CareOrder::Undo { change } => undo::undo(care, change).await,
+        }?;
+
+        if outcome.change.is_some() {
+            // Caches read the hierarchy again.
+            care.tx.count_category_removal(&call.space).await?;
+        }
+        Ok(outcome)
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn move_category(
     let new = NewChange {
         from_id: Some(category.parent_id),
         to_id: Some(parent_id),
-        ..NewChange::by_user(ChangeKind::Move, id)
+        ..NewChange::of(ChangeKind::Move, id, care.actor)
     };
     let mut change = Change::begin(care, &new).await?;
     change.check_room(category.level, siblings + 1)?;

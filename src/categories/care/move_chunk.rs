@@ -44,7 +44,7 @@ pub(super) async fn move_chunk(
         from_id: Some(from),
         to_id: Some(leaf),
         chunk_id: Some(id),
-        ..NewChange::by_user(ChangeKind::MoveChunk, leaf)
+        ..NewChange::of(ChangeKind::MoveChunk, leaf, care.actor)
     };
     let mut change = Change::begin(care, &new).await?;
     change.move_chunk(id, (from, leaf), is_current).await?;

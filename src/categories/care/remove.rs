@@ -27,7 +27,7 @@ pub(super) async fn remove(
 
     let new = NewChange {
         from_id: Some(id),
-        ..NewChange::by_user(ChangeKind::Remove, id)
+        ..NewChange::of(ChangeKind::Remove, id, care.actor)
     };
     let mut change = Change::begin(care, &new).await?;
     for category in levels.iter().rev().flatten() {

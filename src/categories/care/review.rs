@@ -1,15 +1,15 @@
-//! The review inbox: proposals for the hierarchy, each with its evidence and the one request that
-//! applies it. Nothing is applied by itself.
+//! The review inbox: proposals for the hierarchy, each with its evidence, its price and the one request
+//! that applies it. Nothing is applied by itself; what memoir does on its own is in `balance`.
 
 use std::collections::{BTreeMap, HashMap};
 
 use memoir_embedded_model::{EmbeddedModel, RenameInput};
 use serde::Serialize;
-use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::split::TARGET;
-use crate::categories::{Categories, CategoryError};
+use super::review_balance::{crowded, over_full};
+use super::review_call::ReviewCall;
+use crate::categories::{Categories, CategoryError, Taxonomy};
 use crate::model::call::CallContext;
 use crate::model::category::Category;
 use crate::store::{CategoryFilter, CategoryPage, StoreError};
@@ -31,12 +31,13 @@ const MIN_MATCH: f32 = 0.1;
 #[schema(as = CategoryReviewItemResponse, example = json!({
     "kind": "near_duplicates", "category_id": 5, "path": ["Home", "Boiler"], "other_id": 9,
     "other_path": ["Home", "Boilers"], "evidence": "both names have the same words; they have 3 and 12 chunks",
-    "apply": {"method": "POST", "path": "/v1/categories/5/merge", "body": {"into": 9}}
+    "llm_calls": 0, "cost_usd": 0.0, "apply": {"method": "POST", "path": "/v1/categories/5/merge", "body": {"into": 9}}
 }))]
 pub struct ReviewItem {
     /// `near_duplicates`: siblings whose names have the same words; `single_chunk`: a leaf of one chunk;
-    /// `over_full`: a leaf with too many chunks; `name_does_not_fit`: a leaf whose name fits less than
-    /// half of its chunks.
+    /// `over_full`: a leaf with too many chunks; `too_many_children`: a category with too many children, or
+    /// the two most similar categories of a list that cannot be split; `name_does_not_fit`: a leaf whose name
+    /// fits less than half of its chunks.
     pub kind: String,
     pub category_id: i64,
     /// Names from level 1.
@@ -46,19 +47,12 @@ pub struct ReviewItem {
     pub other_path: Option<Vec<String>>,
     /// Why it is proposed.
     pub evidence: String,
+    /// Model calls that applying it makes: none, because the embedded model finds and names groups.
+    pub llm_calls: i64,
+    /// What these calls cost.
+    pub cost_usd: f64,
     /// The request that applies it.
     pub apply: ReviewCall,
-}
-
-/// A request that applies a proposal.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct ReviewCall {
-    #[schema(example = "POST")]
-    pub method: String,
-    #[schema(example = "/v1/categories/5/merge")]
-    pub path: String,
-    /// The body of the request; null for none.
-    pub body: Value,
 }
 
 /// What was read about the leaves.
@@ -72,10 +66,10 @@ struct Evidence {
 }
 
 /// The hierarchy, by id and by parent.
-struct Hierarchy<'a> {
-    by_id: HashMap<i64, &'a Category>,
+pub(super) struct Hierarchy<'a> {
+    pub(super) by_id: HashMap<i64, &'a Category>,
     /// 0 stands for the root.
-    children: BTreeMap<i64, Vec<&'a Category>>,
+    pub(super) children: BTreeMap<i64, Vec<&'a Category>>,
 }
 
 impl Categories {
@@ -87,11 +81,12 @@ impl Categories {
         let (all, whole) = (CategoryFilter::default(), CategoryPage::default());
         let categories = self.list(call, &all, &whole).await?;
         let found = self.find_evidence(call, &categories).await?;
+        let taxonomy = self.taxonomy.clone();
         #[expect(
             clippy::disallowed_methods,
             reason = "computes for a second at most, and changes nothing"
         )]
-        let proposed = tokio::task::spawn_blocking(move || propose(&categories, &found));
+        let proposed = tokio::task::spawn_blocking(move || propose(&categories, &found, &taxonomy));
         let items = proposed.await.map_err(|error| StoreError::Broken {
             cause: format!("cannot review the hierarchy: {error}"),
         })?;
@@ -136,7 +131,7 @@ impl Categories {
 }
 
 /// All proposals, kind by kind.
-fn propose(categories: &[Category], found: &Evidence) -> Vec<ReviewItem> {
+fn propose(categories: &[Category], found: &Evidence, taxonomy: &Taxonomy) -> Vec<ReviewItem> {
     let hierarchy = Hierarchy::of(categories);
     let mut items = near_duplicates(&hierarchy);
     items.truncate(MAX_OF_KIND);
@@ -147,8 +142,9 @@ fn propose(categories: &[Category], found: &Evidence) -> Vec<ReviewItem> {
 
     let leaves = found.leaves.iter();
     let leaves = leaves.filter_map(|leaf| hierarchy.by_id.get(leaf));
-    let full = leaves.filter_map(|leaf| over_full(&hierarchy, leaf));
+    let full = leaves.filter_map(|leaf| over_full(&hierarchy, taxonomy, leaf));
     items.extend(full.take(MAX_OF_KIND));
+    items.extend(crowded(&hierarchy, taxonomy).into_iter().take(MAX_OF_KIND));
 
     let named = found.named.iter();
     items.extend(named.filter_map(|(leaf, texts)| hierarchy.unfitting_name(*leaf, texts)));
@@ -176,27 +172,13 @@ fn near_duplicates(hierarchy: &Hierarchy<'_>) -> Vec<ReviewItem> {
                     "both names have the same words; they have {} and {} chunks",
                     other.chunk_count, kept.chunk_count
                 );
-                let path = format!("/v1/categories/{}/merge", other.id);
-                let apply = ("POST", path, json!({"into": kept.id}));
-                items.push(hierarchy.item("near_duplicates", other, Some(kept), evidence, apply));
+                let (apply, both) = (ReviewCall::merge(other.id, kept.id), (*other, Some(*kept)));
+                items.push(hierarchy.item("near_duplicates", both, evidence, apply));
             }
         }
     }
 
     items
-}
-
-fn over_full(hierarchy: &Hierarchy<'_>, leaf: &Category) -> Option<ReviewItem> {
-    let limit = i64::try_from(2 * TARGET).unwrap_or(i64::MAX);
-    (leaf.chunk_count > limit).then(|| {
-        let evidence = format!(
-            "it has {} chunks; up to {limit} are easy to choose from",
-            leaf.chunk_count
-        );
-        let path = format!("/v1/categories/{}/split", leaf.id);
-        let apply = ("POST", path, json!({"dry_run": false}));
-        hierarchy.item("over_full", leaf, None, evidence, apply)
-    })
 }
 
 impl<'a> Hierarchy<'a> {
@@ -225,9 +207,8 @@ impl<'a> Hierarchy<'a> {
 
         let (other, _) = best.filter(|(_, share)| *share >= MIN_MATCH)?;
         let evidence = format!("it has one chunk, which goes best with {}", other.name);
-        let path = format!("/v1/categories/{}?into={}", leaf.id, other.id);
-        let apply = ("DELETE", path, Value::Null);
-        Some(self.item("single_chunk", leaf, Some(other), evidence, apply))
+        let apply = ReviewCall::remove(leaf.id, other.id);
+        Some(self.item("single_chunk", (leaf, Some(other)), evidence, apply))
     }
 
     /// A leaf whose name fits few of its texts, with a name that fits more.
@@ -248,12 +229,17 @@ impl<'a> Hierarchy<'a> {
             texts: &texts,
         })?;
 
-        let call = format!("/v1/categories/{}", leaf.id);
-        let apply = ("PATCH", call, json!({"name": better.name}));
-        Some(self.item("name_does_not_fit", leaf, None, better.reason, apply))
+        let apply = ReviewCall::rename(leaf.id, &better.name);
+        Some(self.item("name_does_not_fit", (leaf, None), better.reason, apply))
     }
 
-    fn siblings(&self, category: &Category) -> Vec<&'a Category> {
+    /// The names of the children of a category.
+    pub(super) fn names_of_children(&self, id: i64) -> Vec<String> {
+        let children = self.children.get(&id).into_iter().flatten();
+        children.map(|child| child.name.clone()).collect()
+    }
+
+    pub(super) fn siblings(&self, category: &Category) -> Vec<&'a Category> {
         let all = self.children.get(&category.parent_id.unwrap_or(0));
         let others = all.into_iter().flatten();
         others
@@ -274,13 +260,12 @@ impl<'a> Hierarchy<'a> {
         path
     }
 
-    fn item(
+    pub(super) fn item(
         &self,
         kind: &str,
-        category: &Category,
-        other: Option<&Category>,
+        (category, other): (&Category, Option<&Category>),
         evidence: String,
-        (method, path, body): (&str, String, Value),
+        apply: ReviewCall,
     ) -> ReviewItem {
         ReviewItem {
             kind: kind.to_owned(),
@@ -289,11 +274,9 @@ impl<'a> Hierarchy<'a> {
             other_id: other.map(|other| other.id),
             other_path: other.map(|other| self.path(other)),
             evidence,
-            apply: ReviewCall {
-                method: method.to_owned(),
-                path,
-                body,
-            },
+            llm_calls: 0,
+            cost_usd: 0.0,
+            apply,
         }
     }
 }

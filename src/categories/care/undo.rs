@@ -143,6 +143,11 @@ async fn put_back(
         }
     }
 
+    if former.is_closed && !care.tx.list_children(space, &[former.id]).await?.is_empty() {
+        let cause = format!("category {} has other children since", former.id);
+        return Err(conflict(change, &cause));
+    }
+
     let slot = (former.parent_id, former.name.as_str());
     if let Some(other) = care.tx.find_namesake(space, slot, former.id).await? {
         let cause = format!(

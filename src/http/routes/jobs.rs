@@ -40,7 +40,7 @@ list_query! {
         #[param(inline)]
         state: Option<JobState>,
         /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`,
-        /// `reclassify`, `reembed` or `reindex`.
+        /// `reclassify`, `balance`, `reembed` or `reindex`.
         kind: Option<String>,
         /// Only jobs for this source.
         source_id: Option<String>,

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use memoir_text::text::name_key;
 
+use super::balance::Growth;
 use super::{Draft, Writer, Written};
 use crate::base::ids::SourceId;
 use crate::categories::tree::{ROOT, Tree};
@@ -32,12 +33,12 @@ impl Writer<'_> {
         tx: &mut Tx,
         draft: &Draft<'_>,
         range: Range<usize>,
-        written: &mut Written,
+        (written, growth): (&mut Written, &mut Growth),
         call: &CallContext,
     ) -> Result<BTreeMap<i64, i64>, WriteError> {
         let space = &call.space;
         let (paths, pinned) = self.respect_pins(tx, draft, range.clone(), written).await?;
-        let (leaves, made) = self.resolve(tx, &paths, call).await?;
+        let (leaves, made) = self.resolve(tx, &paths, growth, call).await?;
         let mut chunks = Vec::with_capacity(range.len());
 
         for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
@@ -213,6 +214,7 @@ impl Writer<'_> {
         &self,
         tx: &mut Tx,
         paths: &[Vec<String>],
+        growth: &mut Growth,
         call: &CallContext,
     ) -> Result<(Vec<i64>, i64), WriteError> {
         let space = &call.space;
@@ -271,11 +273,12 @@ impl Writer<'_> {
                 .collect();
 
             let parents: Vec<i64> = parents.into_iter().collect();
-            tree.load(
-                &tx.list_children(space, &parents)
-                    .await
-                    .during("read the hierarchy", "categories")?,
-            );
+            let children = tx
+                .list_children(space, &parents)
+                .await
+                .during("read the hierarchy", "categories")?;
+            growth.note_children(&children, self.taxonomy);
+            tree.load(&children);
         }
 
         let ids: Option<Vec<i64>> = nodes.into_iter().map(|node| tree.stored(node)).collect();

@@ -6,20 +6,22 @@ use super::{Draft, Writer, Written};
 use crate::base::clock::Timestamp;
 use crate::ingestion::write_error::{During as _, WriteError};
 use crate::model::call::CallContext;
+use crate::model::category::LeafGrowth;
 use crate::model::chunk::Move;
 use crate::store::Tx;
 
 impl Writer<'_> {
-    /// Moves re-examined chunks, if they are still in the same category.
+    /// Moves re-examined chunks, if they are still in the same category; returns the leaves that have
+    /// changed.
     pub(super) async fn move_others(
         &self,
         tx: &mut Tx,
         draft: &Draft<'_>,
         written: &mut Written,
         call: &CallContext,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Vec<LeafGrowth>, WriteError> {
         if draft.moves.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
 
         let space = self.context.space();
@@ -57,8 +59,7 @@ impl Writer<'_> {
             dated.during("set the creation times of categories", "categories")?;
         }
 
-        self.add_counts(tx, &counts).await?;
-        Ok(())
+        self.add_counts(tx, &counts).await
     }
 }
 

@@ -1,4 +1,4 @@
-// Where the hierarchy is full: a line for each such place, in the library and with the jobs that met it.
+// Where the hierarchy is full: a line for each such place, in the library, and with the jobs and sources that met it.
 
 import { get } from "./api.js";
 import { h, number } from "./dom.js";
@@ -10,6 +10,12 @@ const MAX_LISTED = 5;
 
 /** What a job said about full places. */
 export const fullLines = (job) => (job.warnings ?? []).filter((warning) => CODES.includes(warning.code)).map((warning) => h("span.notice", sentence(warning.message)));
+
+/** What the last ingestion of a source said about full places. */
+export async function fullWhenFiled(sourceId, signal) {
+  const page = await get(`/v1/jobs?kind=ingestion&state=succeeded&source_id=${encodeURIComponent(sourceId)}&limit=1`, { signal });
+  return page.items.flatMap(fullLines);
+}
 
 const place = (parent) => (parent.id ? h("a", { href: `#/hierarchy/${parent.id}` }, categoryPath(parent.path)) : "Level 1");
 

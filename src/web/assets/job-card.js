@@ -2,13 +2,14 @@
 
 import { post } from "./api.js";
 import { count, dollars, h, number, put, settle } from "./dom.js";
+import { fullLines } from "./full.js";
 import { describe } from "./helper.js";
 import { changed, forget, isOver, watch } from "./live.js";
 import { badge, failed, problem, say, stateName } from "./parts.js";
 
 const PHASES = {
   chunking: "Cutting the text into chunks", helper: "Writing the helper", classifying: "Filing",
-  embedding: "Embedding the chunks", committing: "Writing", walking: "Walking the hierarchy", answering: "Answering",
+  embedding: "Embedding the chunks", committing: "Writing", balancing: "Balancing the hierarchy", walking: "Walking the hierarchy", answering: "Answering",
 };
 
 export function phaseText(job) {
@@ -27,6 +28,7 @@ function summary(job) {
   const result = job.result ?? {};
   if (result.shares_chunks_of_version) return `The same text as version ${result.shares_chunks_of_version}; no model was called`;
   if (result.version) return `Filed as version ${result.version}, ${count(result.categories_created, "new category", "new categories")}`;
+  if (job.kind === "balance") return `${count(result.splits, "split")}, ${count(result.merges, "merge")}, ${count(result.chunks_moved, "chunk")} moved`;
   return "Done";
 }
 
@@ -80,12 +82,14 @@ export function jobCard(entry, { alone = false } = {}) {
   const bar = h("div.bar", { role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" }, h("span"));
   const numbers = h("p.job-numbers");
   const actions = h("div.row.job-actions");
+  const full = h("div.job-full");
   const trouble = h("div.job-trouble");
-  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, trouble);
+  const card = h("article.job-card", { "data-job": entry.job.id }, h("header", title, state), bar, h("div.job-now", phase, actions), numbers, full, trouble);
   // On its own page, an end is news only if it comes while it is shown.
   if (alone && isOver(entry.job)) entry.said = phaseText(entry.job);
   let actionsFor = "";
   let shownTrouble = null;
+  let shownFull = 0;
 
   card.update = () => {
     const { job } = entry;
@@ -112,6 +116,10 @@ export function jobCard(entry, { alone = false } = {}) {
       actionsFor = job.state;
       put(actions, jobActions(job), isOver(job) && !alone && h("a.small-link", { href: `#/jobs/${job.id}` }, "Details"));
     }
+    // The page of a job lists all of its warnings.
+    const places = alone ? [] : fullLines(job);
+    if (shownFull !== places.length) put(full, places);
+    shownFull = places.length;
     const wrong = entry.lost ?? job.error;
     if (shownTrouble !== wrong) put(trouble, wrong && problem(wrong, { compact: true }));
     shownTrouble = wrong;

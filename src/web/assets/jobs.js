@@ -8,7 +8,7 @@ import { isOver, jobs } from "./live.js";
 import { badge, head, paged, sentence } from "./parts.js";
 
 const FILTERS = [["", "All"], ["queued", "Queued"], ["running", "Running"], ["awaiting_helper", "Needs a helper"], ["succeeded", "Done"], ["failed", "Failed"], ["cancelled", "Cancelled"]];
-const KINDS = { ingestion: "Ingestion", query: "Query", enrich: "Classification of messages", extract: "Extraction of facts", backfill: "Classification with new terms", reclassify: "Change of the vocabulary", reembed: "Change of the embedding model", reindex: "Update of search terms" };
+const KINDS = { ingestion: "Ingestion", query: "Query", enrich: "Classification of messages", extract: "Extraction of facts", backfill: "Classification with new terms", reclassify: "Change of the vocabulary", balance: "Balance of the hierarchy", reembed: "Change of the embedding model", reindex: "Update of search terms" };
 const POLL_MS = 3000;
 /** Pages of sources that are read for the names of a page of jobs. */
 const MAX_PAGES = 4;

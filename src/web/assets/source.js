@@ -3,6 +3,7 @@
 import { call, get } from "./api.js";
 import { change, eligibility, userTags } from "./library.js";
 import { bytes, h, number, put, when, whenWhole, words } from "./dom.js";
+import { fullWhenFiled } from "./full.js";
 import { jobCard } from "./job-card.js";
 import { isOver, jobs, listen } from "./live.js";
 import { confirm, dialog, facts, failed, field, problem, showFieldErrors, toast } from "./parts.js";
@@ -16,7 +17,8 @@ export async function show(main, route, signal) {
   const place = h("div.part", { "aria-busy": "true" });
   const top = h("div.source-top");
   const running = h("div.active-jobs");
-  put(main, h("p.back", h("a", { href: "#/library" }, "Library")), top, running, place);
+  const full = h("div", { role: "status" });
+  put(main, h("p.back", h("a", { href: "#/library" }, "Library")), top, full, running, place);
   let source;
   try {
     source = await get(`/v1/sources/${encodeURIComponent(route.id)}`, { signal });
@@ -42,6 +44,7 @@ export async function show(main, route, signal) {
       ["In use", eligibility(source, head)]),
     tabs);
   head();
+  fullWhenFiled(source.id, signal).then((places) => put(full, places), () => {});
   watchJobs(source, running, signal, () => { if (!signal.aborted) show(main, route, signal).catch(failed); });
   place.removeAttribute("aria-busy");
   if (!latest) {

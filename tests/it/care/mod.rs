@@ -2,6 +2,8 @@
 //! change can be undone.
 
 mod as_of;
+mod balancing;
+mod balancing_kills;
 mod changing;
 mod dry_runs;
 mod filing;

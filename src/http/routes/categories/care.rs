@@ -42,7 +42,7 @@ pub struct MoveCategoryRequest {
     pub dry_run: bool,
 }
 
-/// Whether to split a leaf, or to report how.
+/// Whether to split a category, or to report how.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"dry_run": true}))]
@@ -134,14 +134,15 @@ pub async fn move_category(
     change(&state, &caller, &key, order, body.value.dry_run).await
 }
 
-/// Split a leaf
+/// Split a category
 ///
-/// The embedded model groups the chunks by what they are about. The largest group stays, each other group
-/// gets a new leaf beside it. Chunks that a person has moved stay, and so do those of earlier versions.
-/// Nothing changes if the groups have no names of their own.
+/// The embedded model groups the chunks of a leaf, or the children of another category, by what they are
+/// about. The largest group stays, each other group gets a new category beside it. A large leaf of one
+/// source, or one whose chunks cannot be told apart, is split by position: "Chapter 1 (2)". Chunks that a
+/// person has moved stay, and so do those of earlier versions. Level 1 is never split.
 #[utoipa::path(
     post, path = "/v1/categories/{id}/split", tag = "categories", operation_id = "split_category",
-    request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the leaf."),
+    request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the category."),
         ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses((status = 200, description = "What has changed, or would change.", body = CareOutcome))
 )]
@@ -167,8 +168,9 @@ pub async fn split_category(
 /// Review the hierarchy
 ///
 /// Proposes what to change, each with its evidence and the request that applies it: siblings whose names
-/// have the same words, leaves of one chunk, leaves with too many chunks, and names that fit few chunks of
-/// their leaf. Nothing is changed without that request.
+/// have the same words, leaves of one chunk, leaves with too many chunks, categories with too many children,
+/// and names that fit few chunks of their leaf. What memoir does not do on its own is changed only by that
+/// request (`taxonomy.auto_care`).
 #[utoipa::path(
     get, path = "/v1/categories/review", tag = "categories", operation_id = "review_categories",
     responses((status = 200, description = "The proposals.", body = CategoryReviewResponse))
@@ -262,7 +264,9 @@ async fn change(
     dry_run: bool,
 ) -> Result<Response, ApiError> {
     let work = |tx: Tx| async move {
-        let done = state.categories.care_in(tx, &caller.call, order, dry_run);
+        let done = state
+            .categories
+            .care_by_user(tx, &caller.call, order, dry_run);
         Ok(done.await?)
     };
     key.change(state, caller, work).await

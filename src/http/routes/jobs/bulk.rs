@@ -64,7 +64,7 @@ macro_rules! bulk_request {
             $(#[$state_about])*
             pub state: Option<$state>,
             /// Only jobs of this kind: `ingestion`, `query`, `enrich`, `extract`, `backfill`,
-            /// `reclassify`, `reembed` or `reindex`.
+            /// `reclassify`, `balance`, `reembed` or `reindex`.
             pub kind: Option<String>,
             /// Only jobs for this source.
             pub source_id: Option<String>,

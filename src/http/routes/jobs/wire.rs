@@ -44,8 +44,9 @@ pub struct JobSummaryResponse {
     pub id: String,
     /// The kind of job: `ingestion`, `query`, `enrich` (classifies messages), `extract` (extracts
     /// facts), `backfill` (adds an approved term to memories), `reclassify` (after a change to
-    /// another preset of the vocabulary), `reembed` (after a change of the embedding model) or
-    /// `reindex` (after a change of how memoir stores search terms).
+    /// another preset of the vocabulary), `balance` (splits and merges categories after ingestions),
+    /// `reembed` (after a change of the embedding model) or `reindex` (after a change of how memoir
+    /// stores search terms).
     pub kind: String,
     pub state: JobState,
     /// The current phase of a running job. For a queued job, `waiting_for_provider` if a provider
