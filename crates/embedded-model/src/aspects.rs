@@ -1,7 +1,7 @@
 //! What texts on a subject have in common: the names of their leaves. Guarantees names of the inventory,
 //! which do not depend on the order of arrival.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cues;
 use super::names;
@@ -10,10 +10,9 @@ use super::table::{self, Vector};
 use super::topics::{Place, inventory};
 
 /// How well an aspect must fit, by meaning and by words that indicate it.
-const CLEAR: f32 = 0.42;
 const LIKELY: f32 = 0.28;
 /// What one word that indicates an aspect is worth, and the most that all of them are.
-const CUE: f32 = 0.14;
+const CUE: f32 = 0.18;
 const MOST_CUES: f32 = 0.42;
 
 /// An aspect of the subject that a category is named after, and how well it fits.
@@ -24,11 +23,6 @@ pub struct Fitting {
 }
 
 impl Fitting {
-    /// Whether it fits better than a category that only contains similar texts.
-    pub fn is_clear(self) -> bool {
-        self.fit >= CLEAR
-    }
-
     pub fn is_likely(self) -> bool {
         self.fit >= LIKELY
     }
@@ -45,12 +39,24 @@ pub fn of(
     let Some(Place::Topic(subject)) = all.find(parents.last()?) else {
         return None;
     };
-    let cued = all.aspect_cues.count(words, all.aspects.len());
-    let in_title = all.aspect_cues.count(title, all.aspects.len());
+    let mut cued: BTreeMap<usize, f32> = BTreeMap::new();
+    for word in words.iter().chain(title) {
+        let indicated = all.aspect_cues.entries(word);
+        let own: Vec<usize> = indicated
+            .map(|(number, _)| number)
+            .filter(|number| all.aspects[*number].subject == subject)
+            .collect();
+        // Of two aspects that a word indicates, it tells neither.
+        let share = own.iter().fold(0.0, |sum: f32, _| sum + 1.0).recip();
+        for number in own {
+            *cued.entry(number).or_default() += share;
+        }
+    }
+
     let fit = |(number, aspect): (usize, &super::topics::Aspect)| Fitting {
         name: aspect.name,
         fit: table::dot(&aspect.vector, vector)
-            + (CUE * (cued[number] + in_title[number])).min(MOST_CUES),
+            + (CUE * cued.get(&number).copied().unwrap_or(0.0)).min(MOST_CUES),
     };
 
     all.aspects_of(subject)

@@ -14,6 +14,12 @@ use super::topics::inventory;
 /// another domain, to be clearly about it.
 const CLEAR: f32 = 0.3;
 const AHEAD: f32 = 0.04;
+/// How similar it must be to a subject that its title has a word of, and how much more similar it may
+/// be to another.
+const NAMED: f32 = 0.2;
+const NAMED_AHEAD: f32 = 0.1;
+/// How much the words of a title must indicate a subject to tell something.
+const TELLING: f32 = 0.3;
 /// Bytes of a source that are read to find its subject, from three places.
 const READ: usize = 60_000;
 /// Weight of the title compared with the text.
@@ -127,7 +133,7 @@ pub fn is_telling(title: &str) -> bool {
     let cued = all
         .subject_cues
         .count(&cues::words_of(title), all.topics.len());
-    cued.iter().any(|count| *count >= 1.0)
+    cued.iter().any(|count| *count >= TELLING)
 }
 
 /// The subject below a domain that a whole source is clearly about.
@@ -166,9 +172,15 @@ fn subject(vector: &Vector, text: &str, title: &str) -> Option<usize> {
         .map(|at| like[at])
         .fold(0.0, f32::max);
 
+    let is_clear = like[best] >= CLEAR && like[best] - other >= AHEAD;
+
     // Who gives a text a name says what it is about.
-    let is_named = all.subject_cues.has(&title, best);
-    (like[best] >= CLEAR && (is_named || like[best] - other >= AHEAD)).then_some(best)
+    let is_named = |at: &usize| all.subject_cues.has(&title, *at);
+    let named = (0..like.len())
+        .filter(is_named)
+        .max_by(|a, b| like[*a].total_cmp(&like[*b]))
+        .filter(|at| like[*at] >= NAMED && like[*at] >= like[best] - NAMED_AHEAD);
+    named.or_else(|| is_clear.then_some(best))
 }
 
 /// The beginning, the middle and the end of a long text.

@@ -12,7 +12,7 @@ use super::words;
 /// Content words of a text from which on each of them says less.
 const USUAL_WORDS: f32 = 12.0;
 /// The most that cues add to a similarity, and how many cues add about two thirds of it.
-const MOST: f32 = 0.4;
+const MOST: f32 = 0.5;
 const MANY: f32 = 2.5;
 /// Bytes of a text that are read: its subject appears early.
 const READ: usize = 4_000;
@@ -24,12 +24,13 @@ pub struct Cues {
 }
 
 impl Cues {
-    /// Adds the words of an entry, and how much each says about it. What is known of a word stays.
+    /// Adds the words of an entry, and how much each says about it; the most that is said counts.
     pub fn add(&mut self, entry: usize, text: &str, weight: f32) {
         for word in forms(text) {
             let entries = self.of.entry(word).or_default();
-            if entries.iter().all(|(known, _)| *known != entry) {
-                entries.push((entry, weight));
+            match entries.iter_mut().find(|(known, _)| *known == entry) {
+                Some((_, known)) => *known = known.max(weight),
+                None => entries.push((entry, weight)),
             }
         }
     }
@@ -37,6 +38,11 @@ impl Cues {
     pub fn has(&self, words: &BTreeSet<String>, entry: usize) -> bool {
         let of = |word: &String| self.of.get(word).into_iter().flatten();
         words.iter().flat_map(of).any(|(known, _)| *known == entry)
+    }
+
+    /// The entries that a word indicates, and how much it says about each.
+    pub fn entries<'c>(&'c self, word: &str) -> impl Iterator<Item = (usize, f32)> + use<'c> {
+        self.of.get(word).into_iter().flatten().copied()
     }
 
     /// How many of the words indicate each of `number` entries.

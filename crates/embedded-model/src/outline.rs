@@ -81,15 +81,17 @@ pub fn outline(input: &OutlineInput<'_>) -> SourceOutline {
 fn brief(input: &OutlineInput<'_>, title: Option<&title::Title>) -> Vec<Vec<Option<String>>> {
     let words = input.text.split_whitespace().take(BRIEF_WORDS).count();
     let titled = title.is_some_and(|title| title.is_written);
-    let telling = |title: &title::Title| collection::is_telling(&title.text);
-    if input.depth < 2 || words < BRIEF_WORDS && !titled && !title.is_some_and(telling) {
+    let telling = title.is_some_and(|title| collection::is_telling(&title.text));
+    if input.depth < 2 || words < BRIEF_WORDS && !titled && !telling {
         return Vec::new();
     }
 
     let mut path = vec![None; input.depth.min(3) as usize];
     let name = title.map_or("", |title| title.text.as_str());
     (path[0], path[1]) = collection::of_brief(input, name);
-    if titled && path.len() > 2 {
+    // The number of a scan or a year names no leaf.
+    let is_name = telling && !name.contains(|c: char| c.is_ascii_digit());
+    if (titled || is_name) && path.len() > 2 {
         path[2] = Some(name.to_owned());
     }
 

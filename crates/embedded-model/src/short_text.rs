@@ -62,13 +62,10 @@ impl ChunkToFile<'_> {
         };
 
         let read = siblings.read(&sketch(self.text));
-        let clear = aspect.filter(|aspect| aspect.is_clear());
-        let name = match (title, clear) {
-            (Some(title), _) if known(&title).is_some() => title,
-            (_, Some(clear)) => clear.name.to_owned(),
-            (title, None) => self
-                .joined(choices, siblings, &read)
-                .or_else(likely)
+        let name = match title {
+            Some(title) if known(&title).is_some() => title,
+            title => likely()
+                .or_else(|| self.joined(choices, siblings, &read))
                 .or(title)
                 .unwrap_or_else(|| self.subject_name(choices)),
         };

@@ -1,5 +1,5 @@
 //! The built-in inventory of subjects: domains and subjects with descriptive words, and the aspects that
-//! texts on a subject share (`topics.txt`), and the matters that an enquiry may be about
+//! texts on a subject share (`topics.txt`), words of its field (`cues.txt`), and the matters that an enquiry may be about
 //! (`matters.txt`). Guarantees stable numbers, and a vector for every entry.
 
 use std::collections::HashMap;
@@ -12,10 +12,13 @@ use super::tokens;
 use super::words;
 
 static TOPICS: &str = include_str!("topics.txt");
+static CUES: &str = include_str!("cues.txt");
 static MATTERS: &str = include_str!("matters.txt");
 
 /// How much a word that indicates an aspect says about the subject.
 const OF_ASPECT: f32 = 0.4;
+/// How much a word of its field (`cues.txt`) says about it.
+const OF_FIELD: f32 = 0.8;
 
 /// A subject.
 #[derive(Debug, Clone)]
@@ -105,6 +108,7 @@ impl Inventory {
             }
         }
 
+        all.add_cues();
         all.add_matters();
         all.name_everything();
         all
@@ -150,6 +154,15 @@ impl Inventory {
             subject,
             vector: profile::vector_of(&format!("{name} {about}")),
         });
+    }
+
+    /// Adds words of the field of each subject.
+    fn add_cues(&mut self) {
+        for (name, words) in CUES.lines().filter_map(|line| line.split_once(':')) {
+            if let Some(subject) = self.topics.iter().position(|topic| topic.name == name) {
+                self.subject_cues.add(subject, words, OF_FIELD);
+            }
+        }
     }
 
     fn add_matters(&mut self) {
@@ -268,6 +281,16 @@ mod tests {
         }
 
         assert!(all.domains.len() >= 15 && all.topics.len() >= 100);
+    }
+
+    #[test]
+    fn every_line_of_words_is_of_a_subject() {
+        let all = inventory();
+        for line in CUES.lines() {
+            let name = line.split_once(':').map(|(name, _)| name);
+            let known = name.is_some_and(|name| all.topics.iter().any(|topic| topic.name == name));
+            assert!(known, "{line}");
+        }
     }
 
     #[test]
