@@ -1,8 +1,11 @@
 //! A chunk to file: what is known about it, and the name it gets. Guarantees that an existing category
 //! is preferred unless a new one fits clearly better, and a name that differs from its parent's.
 
+use std::collections::BTreeSet;
+
 use super::ClassifyInput;
 use super::category_distance;
+use super::cues;
 use super::meaning::{Choice, SYNONYM};
 use super::names;
 use super::phrases;
@@ -58,13 +61,21 @@ pub fn grain(level: u32, depth: u32) -> Grain {
     }
 }
 
+/// Whether most of these texts are brief.
+fn has_brief_texts(texts: &[&str]) -> bool {
+    let is_brief = |text: &&&str| text.split_whitespace().take(BRIEF + 1).count() <= BRIEF;
+    texts.iter().filter(is_brief).count() * 2 > texts.len()
+}
+
 /// A chunk to file, with everything known about it.
 pub struct ChunkToFile<'a> {
     pub text: &'a str,
     pub input: &'a ClassifyInput<'a>,
     pub profile: Profile,
-    /// Similarity to every topic of the inventory.
+    /// Similarity to every topic of the inventory, by meaning and by words that indicate it.
     pub likeness: Vec<f32>,
+    /// Its words that have a meaning, in the form of cues.
+    pub words: BTreeSet<String>,
     /// The matters that a short enquiry mentions, with their similarity; none for other texts,
     /// which have a subject instead.
     pub matters: Vec<(usize, f32)>,
@@ -83,9 +94,14 @@ impl<'a> ChunkToFile<'a> {
         }
 
         let topics = &inventory().topics;
+        let words = cues::words_of(text);
+        let cued = inventory()
+            .subject_cues
+            .evidence(&words, &BTreeSet::new(), topics.len());
         let likeness = topics
             .iter()
-            .map(|t| table::dot(&t.vector, &profile.vector))
+            .zip(cued)
+            .map(|(t, cued)| table::dot(&t.vector, &profile.vector) + cued)
             .collect();
 
         let matters = if profile.words <= SHORT && profile.enquiry {
@@ -100,6 +116,7 @@ impl<'a> ChunkToFile<'a> {
             input,
             profile,
             likeness,
+            words,
             matters,
         }
     }
@@ -139,6 +156,12 @@ impl<'a> ChunkToFile<'a> {
             &sketch(self.text),
         );
 
+        // The chunks of a book say nothing about where a note belongs.
+        let is_of_short_texts = |at: &usize| {
+            let samples = self.input.samples.get(*at);
+            samples.is_some_and(|texts| has_brief_texts(texts))
+        };
+        let main = main.filter(|(at, _)| is_of_short_texts(at));
         let main = main.and_then(|(at, spreads)| choices.get(at).zip(Some(spreads)));
         match main {
             Some((choice, spreads))

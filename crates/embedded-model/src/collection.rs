@@ -1,6 +1,7 @@
 //! The broad category of a whole source: a subject if it is clearly about one, otherwise the
 //! collection it belongs to, by its kind or its folder.
 
+use super::cues;
 use super::headers::Headers;
 use super::names;
 use super::outline::OutlineInput;
@@ -13,6 +14,12 @@ use super::topics::inventory;
 /// another domain, to be clearly about it.
 const CLEAR: f32 = 0.3;
 const AHEAD: f32 = 0.04;
+/// How similar it must be to a subject that its title has a word of, and how much more similar it may
+/// be to another.
+const NAMED: f32 = 0.2;
+const NAMED_AHEAD: f32 = 0.1;
+/// How much the words of a title must indicate a subject to tell something.
+const TELLING: f32 = 0.3;
 /// Bytes of a source that are read to find its subject, from three places.
 const READ: usize = 60_000;
 /// Weight of the title compared with the text.
@@ -87,7 +94,7 @@ pub fn of(input: &OutlineInput<'_>, title: &str) -> String {
             .unwrap_or(kind);
     }
 
-    subject(&profile.vector, title)
+    subject(&profile.vector, &read, title)
         .map(|at| {
             inventory().domains[inventory().topics[at].domain]
                 .name
@@ -95,6 +102,38 @@ pub fn of(input: &OutlineInput<'_>, title: &str) -> String {
         })
         .or_else(|| folder(input))
         .unwrap_or_else(|| by_form(input).to_owned())
+}
+
+/// The upper categories of a brief source, as far as its words below do not tell them: its kind, its
+/// language, or what it is clearly about. Its form and its folder say less than its words.
+pub fn of_brief(input: &OutlineInput<'_>, title: &str) -> (Option<String>, Option<String>) {
+    if let Some(kind) = plain_kind(input) {
+        return (Some(kind.to_owned()), None);
+    }
+
+    let profile = Profile::of(input.text);
+    if profile.foreign || !profile.is_readable() {
+        let kind = names::kind_of_text(input.text, &profile);
+        return ((kind != names::NOTES).then_some(kind), None);
+    }
+
+    let all = inventory();
+    let Some(at) = subject(&profile.vector, input.text, title) else {
+        return (None, None);
+    };
+
+    let topic = &all.topics[at];
+    let domain = all.domains[topic.domain].name.to_owned();
+    (Some(domain), Some(topic.name.to_owned()))
+}
+
+/// Whether a title has a word that indicates a subject.
+pub fn is_telling(title: &str) -> bool {
+    let all = inventory();
+    let cued = all
+        .subject_cues
+        .count(&cues::words_of(title), all.topics.len());
+    cued.iter().any(|count| *count >= TELLING)
 }
 
 /// The subject below a domain that a whole source is clearly about.
@@ -113,15 +152,18 @@ pub fn subject_below(input: &OutlineInput<'_>, domain: &str) -> Option<String> {
 }
 
 /// The subject that a text is clearly about.
-fn subject(vector: &Vector, title: &str) -> Option<usize> {
+fn subject(vector: &Vector, text: &str, title: &str) -> Option<usize> {
     let mut vector = *vector;
     table::add(&mut vector, &super::profile::vector_of(title), TITLE);
     let vector = table::unit(vector);
     let all = inventory();
+    let (words, title) = (cues::words_of(text), cues::words_of(title));
+    let cued = all.subject_cues.evidence(&words, &title, all.topics.len());
     let like: Vec<f32> = all
         .topics
         .iter()
-        .map(|topic| table::dot(&topic.vector, &vector))
+        .zip(cued)
+        .map(|(topic, cued)| table::dot(&topic.vector, &vector) + cued)
         .collect();
 
     let best = (0..like.len()).max_by(|a, b| like[*a].total_cmp(&like[*b]))?;
@@ -130,7 +172,15 @@ fn subject(vector: &Vector, title: &str) -> Option<usize> {
         .map(|at| like[at])
         .fold(0.0, f32::max);
 
-    (like[best] >= CLEAR && like[best] - other >= AHEAD).then_some(best)
+    let is_clear = like[best] >= CLEAR && like[best] - other >= AHEAD;
+
+    // Who gives a text a name says what it is about.
+    let is_named = |at: &usize| all.subject_cues.has(&title, *at);
+    let named = (0..like.len())
+        .filter(is_named)
+        .max_by(|a, b| like[*a].total_cmp(&like[*b]))
+        .filter(|at| like[*at] >= NAMED && like[*at] >= like[best] - NAMED_AHEAD);
+    named.or_else(|| is_clear.then_some(best))
 }
 
 /// The beginning, the middle and the end of a long text.
@@ -174,7 +224,7 @@ fn plain_kind(input: &OutlineInput<'_>) -> Option<&'static str> {
     let acts = input
         .headings
         .iter()
-        .filter(|heading| heading.text.to_lowercase().starts_with("act "));
+        .filter(|heading| is_act(&heading.text.to_lowercase()));
     if acts.count() >= 2 {
         return Some("Plays");
     }
@@ -188,6 +238,10 @@ fn plain_kind(input: &OutlineInput<'_>) -> Option<&'static str> {
     let quoted = input.text.matches('`').count();
     let words = input.text.split_whitespace().count();
     (marked && (fences >= 4 || quoted * 40 >= words && words >= 150)).then_some("Project documents")
+}
+
+fn is_act(heading: &str) -> bool {
+    heading.starts_with("act ") || heading.starts_with("actus ")
 }
 
 /// Chapters, or a long text, in which people speak.
@@ -250,8 +304,19 @@ fn by_form(input: &OutlineInput<'_>) -> &'static str {
     }
 }
 
-/// The folder of a source as a name, if it says something.
+/// Whether a title is that of a file which many projects have.
+pub fn is_project_file(title: &str) -> bool {
+    let key = title.trim().to_lowercase().replace([' ', '-'], "_");
+    PROJECT_FILES.contains(&key.trim_end_matches(".md"))
+}
+
+/// The folder of a source as a name, if it says what it is. One word is rather where it comes from.
 fn folder(input: &OutlineInput<'_>) -> Option<String> {
+    telling_folder(input).filter(|name| name.contains(' '))
+}
+
+/// The lowest folder with a name of its own.
+pub fn telling_folder(input: &OutlineInput<'_>) -> Option<String> {
     let path = input.path?;
     let mut parts = path.rsplit(['/', '\\']).filter(|part| !part.is_empty());
     parts.next();

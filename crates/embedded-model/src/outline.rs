@@ -77,24 +77,29 @@ pub fn outline(input: &OutlineInput<'_>) -> SourceOutline {
 }
 
 /// A source of few chunks shares its upper categories with similar ones; its title, if it has one,
-/// names the leaf.
+/// may name the leaf.
 fn brief(input: &OutlineInput<'_>, title: Option<&title::Title>) -> Vec<Vec<Option<String>>> {
     let words = input.text.split_whitespace().take(BRIEF_WORDS).count();
     let titled = title.is_some_and(|title| title.is_written);
-    if input.depth < 2 || words < BRIEF_WORDS && !titled {
+    let telling = title.is_some_and(|title| collection::is_telling(&title.text));
+    if input.depth < 2 || words < BRIEF_WORDS && !titled && !telling {
         return Vec::new();
     }
 
     let mut path = vec![None; input.depth.min(3) as usize];
     let name = title.map_or("", |title| title.text.as_str());
-    path[0] = Some(collection::of(input, name));
-    if titled && path.len() > 2 {
+    (path[0], path[1]) = collection::of_brief(input, name);
+    // The number of a scan or a year names no leaf.
+    let is_name = telling && !name.contains(|c: char| c.is_ascii_digit());
+    if (titled || is_name) && path.len() > 2 {
         path[2] = Some(name.to_owned());
     }
 
     // The same for all chunks, so that a source of two chunks stays together.
-    if path.len() > 1 && input.chunks.len() > 1 {
-        path[1] = collection::subject_below(input, path[0].as_deref().unwrap_or_default());
+    if path[1].is_none() && input.chunks.len() > 1 {
+        path[1] = path[0]
+            .as_deref()
+            .and_then(|domain| collection::subject_below(input, domain));
     }
 
     let same = |above: Option<&String>, name: &String| above.is_some_and(|a| names::same(a, name));

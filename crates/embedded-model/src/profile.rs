@@ -11,6 +11,11 @@ use super::words::{self, Kind};
 /// Words of a person who asks for something or describes their own case.
 const ASKING: [&str; 8] = ["i", "my", "me", "mine", "please", "you", "your", "help"];
 
+/// Beside a number, a price: whatever has one is not about money.
+const CURRENCIES: [&str; 9] = [
+    "euro", "euros", "eur", "dollar", "dollars", "usd", "pounds", "gbp", "cents",
+];
+
 /// The result of one pass over a text.
 #[derive(Debug, Clone)]
 pub struct Profile {
@@ -93,6 +98,7 @@ struct Building {
     known: usize,
     symbols: usize,
     enquiry: bool,
+    after_number: bool,
     cues: Vec<usize>,
 }
 
@@ -105,6 +111,7 @@ impl Default for Building {
             known: 0,
             symbols: 0,
             enquiry: false,
+            after_number: false,
             cues: Vec::new(),
         }
     }
@@ -133,8 +140,10 @@ impl Building {
         self.enquiry |= ASKING.contains(&word);
         self.known += usize::from(ids.len() == 1 && ids[0] != tokens::UNKNOWN);
 
+        let is_price = self.after_number && CURRENCIES.contains(&word);
+        self.after_number = word.ends_with(|c: char| c.is_ascii_digit());
         for &id in ids {
-            if id != tokens::UNKNOWN && words::kind(id) != Kind::Stop {
+            if id != tokens::UNKNOWN && words::kind(id) != Kind::Stop && !is_price {
                 table::add_row(&mut self.sum, id, 1.0);
             }
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::aspects;
 use super::meaning::Choice;
 use super::names;
 use super::phrases;
@@ -10,7 +11,7 @@ use super::rank::Terms;
 use super::table;
 use super::{NewName, RenameInput};
 
-/// Texts below which nothing can be said about a category.
+/// Texts below which a name must be about all of them, and counts by its words alone.
 const MIN_TEXTS: usize = 4;
 /// Texts below which only the words of a name count: a small category often has the title of its first
 /// text, and similarity in meaning to the others says little.
@@ -36,7 +37,7 @@ struct Candidate {
 
 /// A name that fits most texts of a category, if its own does not.
 pub fn better_name(input: &RenameInput<'_>) -> Option<NewName> {
-    if input.texts.len() < MIN_TEXTS || is_of_few_sources(input) {
+    if is_of_few_sources(input) || aspects::is_one(input.parents, input.name) {
         return None;
     }
 
@@ -47,20 +48,34 @@ pub fn better_name(input: &RenameInput<'_>) -> Option<NewName> {
         .collect();
     let fitting = fitting(input.name, &texts);
     let all = texts.len();
-    if share(fitting, all) >= MIN_FITTING {
+    let needed = if all < MIN_TEXTS { 1.0 } else { MIN_FITTING };
+    if share(fitting, all) >= needed {
         return None;
     }
 
-    let candidates = candidates(input, &texts);
-    let (name, holding) = most_held(&candidates, all)?;
-    let name = names::tidy(&name)?;
-    if share(holding, all) < share(fitting, all) + BETTER || is_used(&name, input) {
-        return None;
-    }
+    let by_noun = || {
+        let candidates = candidates(input, &texts);
+        let (name, holding) = most_held(&candidates, all)?;
+        let name = names::tidy(&name)?;
+        let reason =
+            format!("the former name fitted {fitting} of {all} chunks, the new one fits {holding}");
+        let is_better = share(holding, all) >= share(fitting, all) + BETTER;
+        (is_better && !is_used(&name, input)).then_some(NewName { name, reason })
+    };
+    by_noun().or_else(|| by_aspect(input, fitting))
+}
 
+/// What all the texts are about, for texts that have no noun in common.
+fn by_aspect(input: &RenameInput<'_>, fitting: usize) -> Option<NewName> {
+    let texts: Vec<&str> = input.texts.iter().map(|(_, text)| *text).collect();
+    let name = aspects::of_texts(input.parents, &texts)?;
+    let all = texts.len();
     let reason =
-        format!("the former name fitted {fitting} of {all} chunks, the new one fits {holding}");
-    Some(NewName { name, reason })
+        format!("the former name fitted {fitting} of {all} chunks, the new one is their subject");
+    (!is_used(name, input)).then(|| NewName {
+        name: name.to_owned(),
+        reason,
+    })
 }
 
 /// Names for a category of these texts, best first: nouns that several of them contain, phrases of
@@ -84,8 +99,9 @@ fn is_of_few_sources(input: &RenameInput<'_>) -> bool {
         *sources.entry(source).or_default() += 1;
     }
 
+    let texts = input.texts.len();
     let most = sources.values().copied().max().unwrap_or(0);
-    sources.len() < MIN_SOURCES || most * 2 > input.texts.len()
+    sources.len() < MIN_SOURCES.min(texts.max(2)) || most * 2 > texts
 }
 
 /// How many texts a name fits, by its words or by its meaning.
@@ -211,8 +227,36 @@ mod tests {
         let other = named("Wedding photographs", &["Home"], &["Radiators"], &texts);
         assert_ne!(other.as_deref(), Some("Radiator"));
         assert_eq!(
-            named("Wedding photographs", &["Home"], &[], &texts[..3]),
+            named("Wedding photographs", &["Home"], &[], &texts[..1]),
             None
+        );
+    }
+
+    #[test]
+    fn two_sources_have_the_name_of_what_they_have_in_common() {
+        let source = |at: usize, text: &str| (format!("source {at}"), text.to_owned());
+        let texts = [
+            source(1, "New winter tyres, the tread is 8 mm."),
+            source(
+                2,
+                "Had the wheels balanced, because the car shook above 100.",
+            ),
+        ];
+        let parents = ["Transport", "Cars"];
+        assert_eq!(
+            named("Winter tyres", &parents, &[], &texts).as_deref(),
+            Some("Tyres")
+        );
+        assert_eq!(
+            named("Tyres", &parents, &[], &texts),
+            None,
+            "a name of the inventory stays"
+        );
+        let cars = [source(1, "The car is red."), source(2, "The car is loud.")];
+        assert_eq!(
+            named("Red car", &parents, &[], &cars),
+            None,
+            "both have a word of it"
         );
     }
 

@@ -1,9 +1,10 @@
 //! The sections of a source, and the names of its leaves: one for each heading, short sections
 //! joined, and parts of a long text without headings named by the words that distinguish them.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
-use memoir_text::headings::Trail;
+use memoir_text::headings::{Heading, Trail};
 
 use super::distinctive_nouns::distinctive_nouns;
 use super::names;
@@ -46,14 +47,29 @@ pub fn find(input: &OutlineInput<'_>, title: Option<&str>) -> Vec<Section> {
         .filter(|heading| heading.level <= level)
         .collect();
 
+    let prefixed = heads_with_equal_names(&heads, level);
     let mut found: Vec<Section> = Vec::new();
+    let mut above: Option<&Heading> = None;
     for (at, heading) in heads.iter().enumerate() {
         let end = heads
             .get(at + 1)
             .map_or(input.text.len(), |next| next.start);
+        if heading.level < level {
+            above = Some(heading);
+            let below = heads.get(at + 1).is_some_and(|next| next.level == level);
+            let is_empty = input.text[heading.end.min(end)..end].trim().is_empty();
+            if below && is_empty {
+                continue;
+            }
+        }
+
         let named = section_name(&heading.text)
             .filter(|name| title.is_none_or(|title| !names::same(title, name)));
         let name = named.unwrap_or_else(|| BEFORE.to_owned());
+        let outer = above.filter(|_| prefixed && heading.level == level);
+        let name = outer
+            .and_then(|above| numbered_part(&above.text))
+            .map_or_else(|| name.clone(), |part| format!("{part}, {name}"));
         found.push(Section {
             range: heading.start..end,
             name,
@@ -61,7 +77,7 @@ pub fn find(input: &OutlineInput<'_>, title: Option<&str>) -> Vec<Section> {
     }
 
     let first = found.first().map_or(0, |section| section.range.start);
-    if !input.text[..first].trim().is_empty() {
+    if !input.text[..first].trim().is_empty() && heads.first().is_some_and(|head| head.start > 0) {
         found.insert(
             0,
             Section {
@@ -74,15 +90,48 @@ pub fn find(input: &OutlineInput<'_>, title: Option<&str>) -> Vec<Section> {
     found
 }
 
-/// The highest level with several headings that begins early in the text.
+/// The highest level with several headings that begins early in the text; below it, the next one if
+/// its sections are too long for a leaf, or if they are the acts of a play.
 fn dividing_level(input: &OutlineInput<'_>) -> Option<u8> {
-    (1..=6).find(|level| {
-        let mut of_level = input.headings.iter().filter(|h| h.level == *level);
-        let first = of_level.next().map(|heading| heading.start);
+    let of_level = |level: u8| input.headings.iter().filter(move |h| h.level == level);
+    let divides = |level: &u8| {
+        let mut heads = of_level(*level);
+        let first = heads.next().map(|heading| heading.start);
         let early =
             first.is_some_and(|start| start * 100 <= input.text.len() * EARLY || start < 3_000);
-        early && of_level.next().is_some()
+        early && heads.next().is_some()
+    };
+    let highest = (1..=6).find(divides)?;
+
+    let is_too_long = input.chunks.len() > LONG_SECTION * of_level(highest).count();
+    let is_act = |heading: &Heading| Numbered::of(&heading.text).is_some_and(|it| it.is_act());
+    if !is_too_long && !of_level(highest).all(is_act) {
+        return Some(highest);
+    }
+
+    // Only numbered parts have parts: a sign in capitals does not divide a chapter.
+    let is_part = |heading: &Heading| Numbered::of(&heading.text).is_some();
+    let parts = |level: &u8| of_level(*level).count() > 1 && of_level(*level).all(is_part);
+    let numbered = of_level(highest).any(is_part);
+    let deeper = (highest + 1..=6).filter(|_| numbered).find(parts);
+    deeper.or(Some(highest))
+}
+
+/// Whether sections on this level have equal names, as chapters that are counted in each volume.
+fn heads_with_equal_names(heads: &[&Heading], level: u8) -> bool {
+    let mut names = HashSet::new();
+    let mut of_level = heads.iter().filter(|heading| heading.level == level);
+    of_level.any(|heading| {
+        let number = Numbered::of(&heading.text).map(|it| (it.word, it.number));
+        number.is_some_and(|number| !names.insert(number))
     })
+}
+
+/// The part of a heading that names a volume, a book or an act: "Volume I".
+fn numbered_part(heading: &str) -> Option<String> {
+    let name = section_name(heading)?;
+    let numbered = Numbered::of(&name)?;
+    Some(format!("{} {}", numbered.word, numbered.number))
 }
 
 /// A heading as a name: capitals become title case, marks are removed.
@@ -102,7 +151,19 @@ pub fn section_name(heading: &str) -> Option<String> {
         _ => (String::new(), heading),
     };
 
-    names::title(&format!("{part} {rest}"))
+    names::title(&unbracketed(&format!("{part} {rest}")))
+}
+
+/// "[0.8.0] - 2024-03-01" without its brackets, which mark a link.
+fn unbracketed(heading: &str) -> String {
+    let version = heading
+        .trim()
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'));
+    match version {
+        Some((version, rest)) if !rest.starts_with('(') => format!("{version}{rest}"),
+        _ => heading.to_owned(),
+    }
 }
 
 fn capitalised(word: &str) -> String {
@@ -263,10 +324,19 @@ fn leaf_name(sections: &[Section]) -> String {
         return first.name.clone();
     }
 
-    if let (Some(from), Some(to)) = (numbered(&first.name), numbered(&last.name))
+    // "Volume I, Chapters I–III".
+    let outer = |name: &str| name.rsplit_once(", ").map(|(outer, _)| outer.to_owned());
+    let within = outer(&first.name).filter(|name| outer(&last.name).as_ref() == Some(name));
+    let part = |name: &'_ str| match &within {
+        Some(within) => name[within.len() + 2..].to_owned(),
+        None => name.to_owned(),
+    };
+    let (from, to) = (part(&first.name), part(&last.name));
+    if let (Some(from), Some(to)) = (Numbered::of(&from), Numbered::of(&to))
         && from.word.eq_ignore_ascii_case(to.word)
     {
         let range = format!("{}s {}–{}", from.word, from.number, to.number);
+        let range = within.map_or_else(|| range.clone(), |within| format!("{within}, {range}"));
         let named = !from.title.is_empty() && !to.title.is_empty();
         return if named {
             format!("{range}: {} – {}", from.title, to.title)
@@ -294,22 +364,31 @@ struct Numbered<'n> {
     title: &'n str,
 }
 
-/// "Chapter 3. The Lamp" in its parts.
-fn numbered(name: &str) -> Option<Numbered<'_>> {
-    let (word, rest) = name.split_once(' ')?;
-    let known = [
-        "Chapter", "Part", "Book", "Letter", "Canto", "Scene", "Act", "Section",
-    ];
-    let (number, title) = rest.split_once(' ').unwrap_or((rest, ""));
-    let number = number.trim_end_matches(['.', ':', ',']);
-    let counts = number
-        .chars()
-        .all(|c| c.is_ascii_digit() || "IVXLCDM".contains(c));
-    (known.contains(&word) && counts && !number.is_empty()).then_some(Numbered {
-        word,
-        number,
-        title,
-    })
+impl<'n> Numbered<'n> {
+    /// "Chapter 3. The Lamp" in its parts.
+    fn of(name: &'n str) -> Option<Self> {
+        const KNOWN: [&str; 13] = [
+            "volume", "book", "part", "chapter", "letter", "canto", "act", "actus", "scene",
+            "scena", "scaena", "scoena", "section",
+        ];
+        let (word, rest) = name.trim().split_once(' ')?;
+        let (number, title) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+        let number = number.trim_end_matches(['.', ':', ',']);
+        let counts = number
+            .chars()
+            .all(|c| c.is_ascii_digit() || "IVXLCDM".contains(c));
+        let is_known = KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known));
+        let in_words = || memoir_text::headings::is_number_in_words(number);
+        (is_known && !number.is_empty() && (counts || in_words())).then_some(Self {
+            word,
+            number,
+            title,
+        })
+    }
+
+    fn is_act(&self) -> bool {
+        self.word.eq_ignore_ascii_case("act") || self.word.eq_ignore_ascii_case("actus")
+    }
 }
 
 /// Parts of a long stretch without headings.
@@ -338,8 +417,8 @@ fn parts(input: &OutlineInput<'_>, chunks: Range<usize>, heading: &str) -> Vec<V
             ("", "") => format!("Part {number}"),
             ("", words) if ranges.len() == 1 => names::title(words).unwrap_or_default(),
             ("", words) => format!("Part {number}: {words}"),
-            (heading, "") => format!("{heading}, part {number}"),
-            (heading, words) => format!("{heading}: {words}"),
+            (heading, _) if number == 1 => heading.to_owned(),
+            (heading, _) => format!("{heading} ({number})"),
         };
         names.extend(range.clone().map(|_| vec![name.clone()]));
     }
@@ -401,6 +480,45 @@ mod tests {
             ]
         );
 
+        let volume = |n: &str| {
+            let chapters: String = ["I", "II"]
+                .iter()
+                .map(|chapter| format!("CHAPTER {chapter}\n\n\n{}\n\n", body.repeat(4)))
+                .collect();
+            format!("VOLUME {n}\n\n{chapters}")
+        };
+        let novel = format!("{}{}", volume("I"), volume("II"));
+        let chapters = [
+            "Volume I, Chapter I",
+            "Volume I, Chapter II",
+            "Volume II, Chapter I",
+            "Volume II, Chapter II",
+        ];
+        assert_eq!(leaves_of(&novel, 60, 8), chapters);
+        assert_eq!(
+            leaves_of(&novel, 60, 2),
+            ["Volume I, Chapters I–II", "Volume II, Chapters I–II"]
+        );
+
+        let play: String = [
+            "Actus Primus. Scoena Prima",
+            "Scena Secunda",
+            "Actus Secundus. Scena Prima",
+            "Scena Secunda",
+        ]
+        .iter()
+        .map(|scene| format!("{scene}.\n\n{body}\n\n"))
+        .collect();
+        assert_eq!(
+            leaves_of(&play, 300, 8),
+            [
+                "Actus Primus. Scoena Prima",
+                "Actus Primus, Scena Secunda",
+                "Actus Secundus. Scena Prima",
+                "Actus Secundus, Scena Secunda"
+            ]
+        );
+
         let short = format!("# The Sea\n\n## Keys\n\n{body}\n\n## Jobs\n\n{body}\n");
         assert_eq!(leaves_of(&short, short.len(), 8), ["Keys, Jobs"]);
     }
@@ -417,6 +535,7 @@ mod tests {
             ("CHAPTER XII", "Chapter XII"),
             ("`memoir ask`", "Memoir ask"),
             ("[Settings](#settings)", "Settings"),
+            ("[0.8.0] - 2024-03-01", "0.8.0 - 2024-03-01"),
         ] {
             assert_eq!(section_name(heading).as_deref(), Some(wanted));
         }

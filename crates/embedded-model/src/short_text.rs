@@ -2,7 +2,9 @@
 //! the same subject. Guarantees that the more siblings there are, the more readily a text joins one of
 //! them, so that a parent stays well below its limit.
 
+use super::aspects::{self, Fitting};
 use super::chunk_to_file::ChunkToFile;
+use super::cues;
 use super::frame::Reading;
 use super::meaning::Choice;
 use super::names;
@@ -37,8 +39,9 @@ fn lowered(usual: f32, siblings: usize, from: usize) -> f32 {
 }
 
 impl ChunkToFile<'_> {
-    /// Files a chunk in a leaf on the same subject, or else in a new one. Its title names a new leaf
-    /// only while there are few; later leaves are named by subject.
+    /// Files a chunk in a leaf on the same aspect of the subject, or on the same subject, or else in a new
+    /// one. Its title names a new leaf only if nothing that others may share does, and while there
+    /// are few.
     pub fn file_short_text(
         &self,
         title: Option<String>,
@@ -50,22 +53,39 @@ impl ChunkToFile<'_> {
             let short = title.split_whitespace().count() <= MAX_TITLE_WORDS;
             known(title).is_some() || short && choices.len() < WIDE
         };
+        let aspect = self.aspect(title.as_deref());
         let title = title.filter(names_a_leaf);
+        let likely = || Some(aspect.filter(|a| a.is_likely())?.name.to_owned());
         let Some(siblings) = siblings else {
-            return title.unwrap_or_else(|| self.file(choices, None));
+            let named = likely().or(title);
+            return named.unwrap_or_else(|| self.file(choices, None));
         };
 
         let read = siblings.read(&sketch(self.text));
         let name = match title {
             Some(title) if known(&title).is_some() => title,
-            title => self
-                .joined(choices, siblings, &read)
+            title => likely()
+                .or_else(|| self.joined(choices, siblings, &read))
                 .or(title)
                 .unwrap_or_else(|| self.subject_name(choices)),
         };
 
         siblings.lay(known(&name).unwrap_or(choices.len()), &read);
         name
+    }
+
+    /// The aspect of the subject above that the chunk is about, if it may name a leaf.
+    fn aspect(&self, title: Option<&str>) -> Option<Fitting> {
+        if !self.profile.is_readable() || !self.input.may_create {
+            return None;
+        }
+
+        let title = cues::words_of(title.unwrap_or_default());
+        aspects::of(
+            self.input.parent,
+            (&self.words, &title),
+            &self.profile.vector,
+        )
     }
 
     /// The leaf that a chunk joins.

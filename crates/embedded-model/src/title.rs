@@ -1,10 +1,12 @@
 //! The title of a source: as given, from its front matter or headers, its first heading or first
 //! line, or else its file name. Guarantees a name that can be shown.
 
+use super::collection;
 use super::headers::Headers;
 use super::helper::without_reply_marks;
 use super::names;
 use super::outline::OutlineInput;
+use super::project;
 
 /// Bytes of a text that may contain its title.
 const HEAD: usize = 4_000;
@@ -22,8 +24,23 @@ pub struct Title {
     pub is_written: bool,
 }
 
-/// The title of a source.
+/// The title of a source. What many projects have one of has the name of its project too, so that
+/// their changelogs are not taken for one.
 pub fn of(input: &OutlineInput<'_>) -> Option<Title> {
+    let title = written_or_given(input)?;
+    if input.title.is_some() || !collection::is_project_file(&title.text) {
+        return Some(title);
+    }
+
+    let of_project = project::name(input)
+        .and_then(|project| names::title(&format!("{project} {}", title.text.to_lowercase())));
+    Some(Title {
+        text: of_project.unwrap_or(title.text),
+        is_written: true,
+    })
+}
+
+fn written_or_given(input: &OutlineInput<'_>) -> Option<Title> {
     let written = |text: &str| {
         Some(Title {
             text: names::title(without_reply_marks(text))?,

@@ -1,19 +1,26 @@
-//! The built-in inventory of subjects: domains, subjects and narrower topics with descriptive words
-//! (`topics.txt`), and the matters that an enquiry may be about (`matters.txt`). Guarantees stable
-//! numbers, and a vector for every entry.
+//! The built-in inventory of subjects: domains and subjects with descriptive words, and the aspects that
+//! texts on a subject share (`topics.txt`), words of its field (`cues.txt`), and the matters that an enquiry may be about
+//! (`matters.txt`). Guarantees stable numbers, and a vector for every entry.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use super::cues::Cues;
 use super::profile;
 use super::table::{self, Vector};
 use super::tokens;
 use super::words;
 
 static TOPICS: &str = include_str!("topics.txt");
+static CUES: &str = include_str!("cues.txt");
 static MATTERS: &str = include_str!("matters.txt");
 
-/// A subject or a narrower topic.
+/// How much a word that indicates an aspect says about the subject.
+const OF_ASPECT: f32 = 0.4;
+/// How much a word of its field (`cues.txt`) says about it.
+const OF_FIELD: f32 = 0.8;
+
+/// A subject.
 #[derive(Debug, Clone)]
 pub struct Topic {
     pub name: &'static str,
@@ -21,6 +28,14 @@ pub struct Topic {
     pub stem: String,
     pub domain: usize,
     /// Number of the subject it belongs to; its own number for a subject.
+    pub subject: usize,
+    pub vector: Vector,
+}
+
+/// What texts on a subject may have in common, such as "Vet visits": the name of a leaf.
+#[derive(Debug, Clone)]
+pub struct Aspect {
+    pub name: &'static str,
     pub subject: usize,
     pub vector: Vector,
 }
@@ -37,7 +52,11 @@ pub struct Entry {
 pub struct Inventory {
     pub domains: Vec<Entry>,
     pub topics: Vec<Topic>,
+    pub aspects: Vec<Aspect>,
     pub matters: Vec<Entry>,
+    /// The words that indicate a subject, and those that indicate an aspect.
+    pub subject_cues: Cues,
+    pub aspect_cues: Cues,
     overlaps: Vec<f32>,
     cues: HashMap<u16, usize>,
     by_name: HashMap<String, Place>,
@@ -64,6 +83,9 @@ impl Inventory {
         let mut all = Self {
             domains: Vec::new(),
             topics: Vec::new(),
+            aspects: Vec::new(),
+            subject_cues: Cues::default(),
+            aspect_cues: Cues::default(),
             matters: Vec::new(),
             overlaps: Vec::new(),
             cues: HashMap::new(),
@@ -82,10 +104,11 @@ impl Inventory {
                 subject = all.topics.len();
                 all.add_topic(entry, subject);
             } else if let Some(entry) = line.strip_prefix("- ") {
-                all.add_topic(entry, subject);
+                all.add_aspect(entry, subject);
             }
         }
 
+        all.add_cues();
         all.add_matters();
         all.name_everything();
         all
@@ -93,6 +116,8 @@ impl Inventory {
 
     fn add_topic(&mut self, entry: &'static str, subject: usize) {
         let (heading, about) = entry.split_once(':').unwrap_or((entry, ""));
+        // Further words indicate the subject, but would blur its vector.
+        let (about, further) = about.split_once('|').unwrap_or((about, ""));
         let (name, stem) = match heading.split_once(" (") {
             Some((name, stem)) => (name, stem.trim_end_matches(')').to_string()),
             None => (heading, compound(heading)),
@@ -104,6 +129,10 @@ impl Inventory {
             table::add(&mut domain.vector, &vector, 1.0);
         }
 
+        for words in [name, about, further] {
+            self.subject_cues.add(self.topics.len(), words, 1.0);
+        }
+
         self.topics.push(Topic {
             name,
             stem,
@@ -111,6 +140,29 @@ impl Inventory {
             subject,
             vector,
         });
+    }
+
+    fn add_aspect(&mut self, entry: &'static str, subject: usize) {
+        let (name, about) = entry.split_once(':').unwrap_or((entry, ""));
+        for words in [name, about] {
+            self.aspect_cues.add(self.aspects.len(), words, 1.0);
+            self.subject_cues.add(subject, words, OF_ASPECT);
+        }
+
+        self.aspects.push(Aspect {
+            name,
+            subject,
+            vector: profile::vector_of(&format!("{name} {about}")),
+        });
+    }
+
+    /// Adds words of the field of each subject.
+    fn add_cues(&mut self) {
+        for (name, words) in CUES.lines().filter_map(|line| line.split_once(':')) {
+            if let Some(subject) = self.topics.iter().position(|topic| topic.name == name) {
+                self.subject_cues.add(subject, words, OF_FIELD);
+            }
+        }
     }
 
     fn add_matters(&mut self) {
@@ -145,6 +197,12 @@ impl Inventory {
             self.by_name
                 .insert(domain.name.to_lowercase(), Place::Domain(number));
         }
+    }
+
+    /// The aspects of a subject, with their numbers.
+    pub fn aspects_of(&self, subject: usize) -> impl Iterator<Item = (usize, &Aspect)> {
+        let all = self.aspects.iter().enumerate();
+        all.filter(move |(_, aspect)| aspect.subject == subject)
     }
 
     /// The matter that a word is a cue for.
@@ -223,6 +281,36 @@ mod tests {
         }
 
         assert!(all.domains.len() >= 15 && all.topics.len() >= 100);
+    }
+
+    #[test]
+    fn every_line_of_words_is_of_a_subject() {
+        let all = inventory();
+        for line in CUES.lines() {
+            let name = line.split_once(':').map(|(name, _)| name);
+            let known = name.is_some_and(|name| all.topics.iter().any(|topic| topic.name == name));
+            assert!(known, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_subject_has_aspects_with_names_of_their_own() {
+        let all = inventory();
+        for (number, topic) in all.topics.iter().enumerate() {
+            let mut names: Vec<&str> = all.aspects_of(number).map(|(_, a)| a.name).collect();
+            assert!(!names.is_empty(), "{}", topic.name);
+            for name in &names {
+                assert!(
+                    name.split(' ').count() <= 4 && *name != topic.name,
+                    "{name}"
+                );
+            }
+
+            let number = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), number, "{}", topic.name);
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 mod data;
 mod lines;
 
+pub use lines::is_number_in_words;
+
 use lines::{Form, Line};
 
 use super::text::{char_count, one_line};
@@ -66,7 +68,14 @@ pub fn headings(text: &str) -> Vec<Heading> {
 
         let before = at.checked_sub(2).map_or("", |before| lines[before].bare);
         let after = lines.get(at).map_or("", |after| after.bare);
-        let Some((form, level)) = line.heading(before, after, marked) else {
+        if line.bare.is_empty() {
+            continue;
+        }
+
+        let next = lines[at..].iter().find(|line| !line.bare.is_empty());
+        let precedes_verses = next.is_some_and(|next| lines::is_first_verse(next.bare));
+        let around = (before, after);
+        let Some((form, level)) = line.heading(around, marked, precedes_verses) else {
             continue;
         };
 
@@ -244,6 +253,14 @@ mod tests {
             (
                 "I. The Absence\n\nText goes on.\n\nII. The Duel of Dr Hirsch\n\nText.\n",
                 vec!["I. The Absence", "II. The Duel of Dr Hirsch"],
+            ),
+            (
+                "Actus Primus. Scoena Prima.\n\nEnter two.\n\nScena Secunda.\n\nExit one.\n",
+                vec!["Actus Primus. Scoena Prima.", "Scena Secunda."],
+            ),
+            (
+                "The Book of Ruth\n\n\n1:1 Now it came to pass.\n\n1:2 And so.\n\nEzra\n\n1:1 Now.\n",
+                vec!["The Book of Ruth", "Ezra"],
             ),
             (
                 "1 Introduction\n\nText.\n\n2.1 Methods used\n\nText.\n",

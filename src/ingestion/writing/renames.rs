@@ -1,8 +1,8 @@
 //! Renames leaves that have grown beyond their names.
 //!
 //! Only the embedded model does this, and only where it gave the name itself. A leaf is looked at
-//! when its number of chunks passes 4, 8, 16 and so on: the counts are known from the write anyway, so
-//! that usual filing pays nothing, and a leaf of a thousand chunks has been looked at eight times.
+//! when its number of chunks passes 2, 4, 8 and so on: the counts are known from the write anyway, so
+//! that usual filing pays nothing, and a leaf of a thousand chunks has been looked at nine times.
 
 use memoir_embedded_model::{EmbeddedModel, NewName, RenameInput};
 
@@ -13,7 +13,7 @@ use crate::model::category::{LeafGrowth, NamedBy, Rename};
 use crate::store::Tx;
 
 /// The first number of chunks at which a leaf is looked at.
-const FIRST: i64 = 4;
+const FIRST: i64 = 2;
 /// Maximum leaves that are looked at with one source: other writers wait meanwhile.
 const MAX_LEAVES: usize = 4;
 /// Texts of a leaf that are compared with its name, and characters of each.
@@ -104,7 +104,8 @@ impl Writer<'_> {
     }
 }
 
-/// Whether the number of chunks passed a power of two. A new leaf has the name of its own chunks.
+/// Whether the number of chunks passed a power of two. A new leaf has the name of its own chunks, which
+/// may be the title of the only text in it.
 fn is_due(leaf: &LeafGrowth) -> bool {
     let passed = leaf.after.max(1).ilog2() > leaf.before.max(1).ilog2();
     leaf.before > 0 && leaf.after >= FIRST && passed
@@ -126,7 +127,7 @@ mod tests {
         };
 
         let due: Vec<i64> = (1..70).filter(|n| is_due(&leaf(n - 1, *n))).collect();
-        assert_eq!(due, [4, 8, 16, 32, 64]);
+        assert_eq!(due, [2, 4, 8, 16, 32, 64]);
         assert!(is_due(&leaf(5, 40)));
         assert!(!is_due(&leaf(0, 40)) && !is_due(&leaf(9, 12)) && !is_due(&leaf(16, 9)));
     }

@@ -7,11 +7,12 @@ const MAX_TITLE_WORDS: usize = 12;
 const MAX_TITLE_CHARS: usize = 80;
 
 /// Words that begin the heading of a numbered part, and their level.
-const PARTS: [(&str, u8); 12] = [
+const PARTS: [(&str, u8); 16] = [
     ("volume", 1),
     ("book", 1),
     ("part", 1),
     ("act", 1),
+    ("actus", 1),
     ("chapter", 2),
     ("letter", 2),
     ("canto", 2),
@@ -19,6 +20,9 @@ const PARTS: [(&str, u8); 12] = [
     ("chapitre", 2),
     ("section", 3),
     ("scene", 3),
+    ("scena", 3),
+    ("scaena", 3),
+    ("scoena", 3),
     ("appendix", 2),
 ];
 
@@ -26,6 +30,11 @@ const PARTS: [(&str, u8); 12] = [
 const NUMBERS: [&str; 12] = [
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
+];
+
+/// Numbers in Latin, as old plays have; the endings vary.
+const LATIN: [&str; 10] = [
+    "prim", "secund", "terti", "quart", "quint", "sext", "septim", "octav", "non", "decim",
 ];
 
 /// How a heading is recognised.
@@ -36,6 +45,8 @@ pub enum Form {
     Underlined,
     /// `CHAPTER IV`.
     Part,
+    /// The name of a book that is divided into verses.
+    Book,
     /// `IV. The Lamp`, `2.1 Methods`.
     Numbered,
     Capitals,
@@ -105,8 +116,13 @@ impl Line<'_> {
     }
 
     /// The form and the level, if the line is a heading between these two. In a text with marks,
-    /// a numbered line is an item of a list.
-    pub fn heading(&self, before: &str, after: &str, marked: bool) -> Option<(Form, u8)> {
+    /// a numbered line is an item of a list. What stands before the verse 1:1 is the name of a book.
+    pub fn heading(
+        &self,
+        (before, after): (&str, &str),
+        marked: bool,
+        precedes_verses: bool,
+    ) -> Option<(Form, u8)> {
         let line = self.bare;
         if let Some(marks) = marks(line) {
             return Some((Form::Marked, marks));
@@ -123,6 +139,10 @@ impl Line<'_> {
 
         if let Some((level, _)) = part(line) {
             return Some((Form::Part, level));
+        }
+
+        if precedes_verses {
+            return Some((Form::Book, 1));
         }
 
         if !after.is_empty() {
@@ -159,9 +179,27 @@ fn part(line: &str) -> Option<(u8, &str)> {
     let counts = !bare.is_empty()
         && (bare.chars().all(|c| c.is_ascii_digit())
             || bare.chars().all(roman)
-            || NUMBERS.iter().any(|name| bare.eq_ignore_ascii_case(name)));
+            || is_number_in_words(bare));
 
     (counts && char_count(line) <= 120).then_some((*level, title.trim()))
+}
+
+/// `One`, `Primus`, `Secunda`.
+#[must_use]
+pub fn is_number_in_words(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    if NUMBERS.contains(&lower.as_str()) {
+        return true;
+    }
+
+    let stem = lower.strip_suffix("us").or_else(|| lower.strip_suffix('a'));
+    stem.is_some_and(|stem| LATIN.contains(&stem))
+}
+
+/// Whether a verse is the first of a book.
+pub fn is_first_verse(line: &str) -> bool {
+    line.strip_prefix("1:1")
+        .is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// The level of `IV. The Lamp` (2) or `2.1 Methods` (3).
