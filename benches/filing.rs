@@ -146,7 +146,7 @@ impl Filing {
             return Vec::new();
         }
         let mut moved = Vec::new();
-        for place in turns(when as u64, 1, pool.len()) {
+        for place in turns(when as u64, 1, pool.len(), leaves.len()) {
             let (text, home) = pool[place];
             let name = self.ask(parent, DEPTH, &self.filed[&leaves[home]][&text], Some(home));
             let leaf = self.tree.choose(parent, &name).expect("a sibling");

@@ -99,8 +99,8 @@ fn plan(tree: &Tree, new: &[Node], samples: &Samples, write: u64) -> Vec<Look> {
     let mut left = MAX_TURNS;
     let mut looks = Vec::new();
     for (parent, new) in parents {
-        let look = look_below(tree, parent, samples, |pool| {
-            let mut places = turns(write, new, pool);
+        let look = look_below(tree, parent, samples, |pool, children| {
+            let mut places = turns(write, new, pool, children);
             places.truncate(left);
             places
         });
@@ -117,7 +117,7 @@ fn look_below(
     tree: &Tree,
     parent: Node,
     samples: &Samples,
-    turns: impl FnOnce(usize) -> Vec<usize>,
+    turns: impl FnOnce(usize, usize) -> Vec<usize>,
 ) -> Option<Look> {
     let offered = tree.offered(parent).zip(tree.options(parent));
     let stored = offered.filter_map(|(node, name)| Some((tree.stored(node)?, name)));
@@ -143,7 +143,7 @@ fn look_below(
         })
         .collect();
 
-    let chosen: Vec<(usize, &Sample)> = turns(pool.len())
+    let chosen: Vec<(usize, &Sample)> = turns(pool.len(), leaves.len())
         .into_iter()
         .map(|place| pool[place])
         .collect();

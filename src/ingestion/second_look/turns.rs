@@ -5,8 +5,12 @@
 //! all available chunks (`samples`: the first and the latest of each leaf) a turn about equally
 //! often.
 
-/// Chunks re-examined for each new one.
+/// Chunks re-examined for each new one, below a parent with few children. Each is compared with the
+/// samples of up to `MANY` of them, so fewer are re-examined where there are more: the cost of a text
+/// does not grow with the hierarchy.
 const FOR_EACH: usize = 8;
+const FEW: usize = 8;
+const MANY: usize = 24;
 /// Maximum re-examined for one source.
 pub const MAX_TURNS: usize = 200;
 /// Minimum chunks below a parent before any of them is re-examined.
@@ -16,10 +20,12 @@ pub const ENOUGH: usize = 50;
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The distinct indexes of the next chunks to re-examine, out of this many, for the space's
-/// `write`-th source with `new` chunks.
-pub fn turns(write: u64, new: usize, out_of: usize) -> Vec<usize> {
+/// `write`-th source with `new` chunks, below a parent with so many children.
+pub fn turns(write: u64, new: usize, out_of: usize, children: usize) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
-    for turn in 0..new.saturating_mul(FOR_EACH).min(MAX_TURNS).min(out_of) {
+    let all = new.saturating_mul(FOR_EACH * FEW);
+    let all = all.div_ceil(children.clamp(FEW, MANY));
+    for turn in 0..all.min(MAX_TURNS).min(out_of) {
         let at = write
             .wrapping_mul(MAX_TURNS as u64)
             .wrapping_add(turn as u64)
@@ -44,7 +50,7 @@ mod tests {
         for out_of in [1, 7, 100, 2_310] {
             let mut seen = vec![0; out_of];
             for write in 0..out_of as u64 {
-                for place in turns(write, 1, out_of) {
+                for place in turns(write, 1, out_of, 1) {
                     seen[place] += 1;
                 }
             }
@@ -59,8 +65,14 @@ mod tests {
 
     #[test]
     fn a_large_source_examines_a_limited_number_of_chunks() {
-        assert_eq!(turns(3, 1_000_000, 100_000).len(), MAX_TURNS);
-        assert!(turns(3, 1_000, 5).len() <= 5);
-        assert!(turns(3, 1, 0).is_empty() && turns(3, 0, 5).is_empty());
+        assert_eq!(turns(3, 1_000_000, 100_000, 1).len(), MAX_TURNS);
+        assert!(turns(3, 1_000, 5, 1).len() <= 5);
+        assert!(turns(3, 1, 0, 1).is_empty() && turns(3, 0, 5, 1).is_empty());
+    }
+
+    #[test]
+    fn fewer_are_examined_where_there_are_many_categories() {
+        let examined = |children| turns(3, 1, 1_000, children).len();
+        assert_eq!([1, 8, 16, 24, 200].map(examined), [8, 8, 4, 3, 3]);
     }
 }
