@@ -76,6 +76,12 @@ pub fn outline(input: &OutlineInput<'_>) -> SourceOutline {
     }
 }
 
+/// Whether a title is rather the number of a scan or an order.
+fn is_number(title: &str) -> bool {
+    let count = |is: fn(char) -> bool| title.chars().filter(|c| is(*c)).count();
+    count(char::is_numeric) > count(char::is_alphabetic)
+}
+
 /// A source of few chunks shares its upper categories with similar ones; its title, if it has one,
 /// may name the leaf.
 fn brief(input: &OutlineInput<'_>, title: Option<&title::Title>) -> Vec<Vec<Option<String>>> {
@@ -89,8 +95,7 @@ fn brief(input: &OutlineInput<'_>, title: Option<&title::Title>) -> Vec<Vec<Opti
     let mut path = vec![None; input.depth.min(3) as usize];
     let name = title.map_or("", |title| title.text.as_str());
     (path[0], path[1]) = collection::of_brief(input, name);
-    // The number of a scan or a year names no leaf.
-    let is_name = telling && !name.contains(|c: char| c.is_ascii_digit());
+    let is_name = telling && !is_number(name);
     if (titled || is_name) && path.len() > 2 {
         path[2] = Some(name.to_owned());
     }

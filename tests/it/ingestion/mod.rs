@@ -10,6 +10,7 @@ mod filing;
 mod helpers;
 mod kills;
 mod limits;
+mod names;
 mod renames;
 mod second_look;
 mod server_files;
