@@ -181,6 +181,7 @@ async fn door(model: &ScriptedModel) {
         helpers: Vec::new(),
         contextual_helper: None,
         is_title: false,
+        free_names: false,
         level: 1,
         depth: 3,
         parent: [].into(),

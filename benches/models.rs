@@ -67,6 +67,7 @@ fn classify(categories: &[&str], may_create: bool) -> Classify {
         helpers: Vec::new(),
         contextual_helper: None,
         is_title: false,
+        free_names: false,
         level: 1,
         depth: 3,
         parent: [].into(),

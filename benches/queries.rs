@@ -302,7 +302,8 @@ async fn fill(store: &Store, size: usize) {
         let chunks: Vec<NewChunk<'_>> = (0..count)
             .map(|at| NewChunk {
                 tokenizer: counter.name(),
-                heading: None,
+                subject: None,
+heading: None,
                 ordinal: i64::try_from(at).unwrap() + 1,
                 text: &texts[(written + at) % texts.len()],
                 token_count: tokens[(written + at) % texts.len()],

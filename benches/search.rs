@@ -272,7 +272,8 @@ async fn fill(
             .zip(&texts)
             .map(|(ordinal, text)| NewChunk {
                 tokenizer: "",
-                heading: None,
+                subject: None,
+heading: None,
                 ordinal,
                 text,
                 token_count: 150,

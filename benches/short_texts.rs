@@ -13,7 +13,6 @@
 #![expect(clippy::cast_precision_loss, reason = "figures for readers")]
 
 mod environment;
-mod measure;
 mod service;
 mod settings;
 
@@ -24,7 +23,6 @@ use memoir::scripted_model::{Reply, ScriptedModel, Seen};
 use serde_json::{Value, json};
 
 use environment::variable;
-use measure::{Random, load};
 use service::Service;
 use settings::settings;
 
@@ -68,14 +66,15 @@ fn main() {
 
 /// Twice as many texts as are counted at once, each with a number by which the model knows it.
 fn labelled(file: &str) -> Vec<Labelled> {
-    let texts = load(file);
-    let order = Random(1).order(texts.len());
-    let some = order.into_iter().take(2 * TEXTS).enumerate();
-    some.map(|(number, at)| {
-        let text: String = texts[at].text.chars().take(CHARS).collect();
+    let lines = std::fs::read_to_string(file).unwrap();
+    let some = lines.lines().take(2 * TEXTS).enumerate();
+    some.map(|(number, line)| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text: String = line["text"].as_str().unwrap().chars().take(CHARS).collect();
+        let path: Vec<String> = serde_json::from_value(line["path"].clone()).unwrap();
         Labelled {
             text: format!("{text}\nRef. n{number}."),
-            path: three_levels(&texts[at].path),
+            path: three_levels(&path),
         }
     })
     .collect()

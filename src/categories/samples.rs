@@ -23,6 +23,9 @@ pub const CHARS: usize = 600;
 /// Chunks of each leaf that are read, and maximum chunks of a category shown for a query.
 pub const READ: usize = 28;
 const SPREAD: usize = 64;
+/// Subjects kept of a category, and characters of a text that stand for one.
+const TOLD: usize = 8;
+const TOLD_CHARS: usize = 120;
 /// In a larger space only names are used, because reading would take too long.
 const MAX_CHUNKS: i64 = 200_000;
 /// Maximum cached spaces.
@@ -34,6 +37,8 @@ const SHARE: u32 = 20;
 #[derive(Debug, Default)]
 pub struct Samples {
     contents: HashMap<i64, CategoryContents>,
+    /// What chunks below a category are about, if the model that filed them said so.
+    subjects: HashMap<i64, Vec<Arc<str>>>,
     /// Only of leaves.
     filed: HashMap<i64, Vec<Sample>>,
     /// By chunk, so that what is known about a text outlives the next reading.
@@ -43,6 +48,17 @@ pub struct Samples {
 impl Samples {
     pub fn get(&self, category: i64) -> Option<&CategoryContents> {
         self.contents.get(&category)
+    }
+
+    /// What chunks below a category are about: their subjects, or how they begin.
+    pub fn told(&self, category: i64) -> Vec<Arc<str>> {
+        if let Some(subjects) = self.subjects.get(&category) {
+            return subjects.clone();
+        }
+
+        let samples = self.get(category).map(|contents| &contents.samples);
+        let begun = samples.into_iter().flatten().take(TOLD);
+        begun.map(|text| beginning(text)).collect()
     }
 
     /// What each of these categories contains, in order.
@@ -184,6 +200,7 @@ fn gather(categories: &[Category], samples: Vec<Sample>, known: &Samples) -> Sam
 
     Samples {
         contents: contents.collect(),
+        subjects: subjects(categories, &samples),
         filed: filed(samples),
         texts,
     }
@@ -218,6 +235,37 @@ fn below(
     }
 
     below
+}
+
+/// The first subjects below each category, on whatever level.
+fn subjects(categories: &[Category], samples: &[Sample]) -> HashMap<i64, Vec<Arc<str>>> {
+    let parents: HashMap<i64, Option<i64>> = categories
+        .iter()
+        .map(|category| (category.id, category.parent_id))
+        .collect();
+
+    let mut subjects: HashMap<i64, Vec<Arc<str>>> = HashMap::new();
+    for sample in samples {
+        let Some(subject) = &sample.subject else {
+            continue;
+        };
+
+        let mut category = Some(sample.category_id);
+        while let Some(id) = category {
+            let told = subjects.entry(id).or_default();
+            if told.len() < TOLD {
+                told.push(Arc::clone(subject));
+            }
+            category = parents.get(&id).copied().flatten();
+        }
+    }
+
+    subjects
+}
+
+fn beginning(text: &str) -> Arc<str> {
+    let end = text.char_indices().nth(TOLD_CHARS);
+    text[..end.map_or(text.len(), |(at, _)| at)].into()
 }
 
 /// The samples of each leaf that are known whole, oldest first.

@@ -170,6 +170,11 @@ impl Tree {
         path
     }
 
+    /// The name of a node; nothing for the root.
+    pub fn name(&self, node: Node) -> &str {
+        &self.entries[node.0].name
+    }
+
     /// The level of a node; 0 for the root.
     pub fn level(&self, node: Node) -> i64 {
         self.entries[node.0].level

@@ -103,6 +103,7 @@ pub struct Provider {
     pub model: String,
     pub structured_output: StructuredOutput,
     pub supports_temperature: Supports,
+    pub free_naming: Supports,
     pub max_concurrency: u64,
     pub requests_per_minute: u64,
     pub tokens_per_minute: u64,
@@ -154,7 +155,7 @@ pub enum StructuredOutput {
     Prompted,
 }
 
-/// Whether models accept a parameter.
+/// Whether something holds for models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supports {

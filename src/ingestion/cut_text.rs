@@ -245,7 +245,8 @@ fn rows<'t>(
             start_char: count(chunk.start_char),
             end_char: count(chunk.end_char),
             tokenizer,
-            heading: trail.as_deref(),
+            subject: None,
+heading: trail.as_deref(),
             category_id: 0,
         });
     }

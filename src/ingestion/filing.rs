@@ -8,7 +8,11 @@
 //! closed list.
 
 mod classifying;
+mod folding;
+mod free_naming;
 mod shortlist;
+
+pub use free_naming::FreeNaming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -49,6 +53,8 @@ pub struct Filing<'a> {
     pub saver: &'a Saver<'a>,
     pub clock: &'a dyn Clock,
     pub taxonomy: &'a Taxonomy,
+    /// If the model names categories without a list.
+    pub free: Option<FreeNaming>,
     /// For a short text that one call may file.
     pub nearest: Option<NearestLeaves<'a>>,
     pub source: FiledText<'a>,
@@ -250,6 +256,7 @@ impl Filing<'_> {
         let mut again: BTreeSet<usize> = BTreeSet::new();
         let mut layer = 0;
         while let Some(saved) = self.saver.saved(&layer_name(&call.step, layer)) {
+            self.note_subjects(&saved);
             for (ordinal, name) in read_layer(&saved) {
                 if decided.insert(ordinal, name).is_some() {
                     again.insert(ordinal);
@@ -301,7 +308,7 @@ impl Filing<'_> {
         for ordinal in call.ordinals {
             let node = decided
                 .get(ordinal)
-                .and_then(|name| tree.choose(call.parent, name));
+                .and_then(|name| self.choose(&mut tree, call.parent, name, *ordinal));
             match node {
                 Some(node) => filed.push((*ordinal, node)),
                 None => left.push(*ordinal),
@@ -310,6 +317,25 @@ impl Filing<'_> {
 
         *made |= tree.len() > before;
         (filed, left)
+    }
+
+    /// The category that a name means below a parent, created if the limits leave room for it.
+    fn choose(&self, tree: &mut Tree, parent: Node, name: &str, chunk: usize) -> Option<Node> {
+        match &self.free {
+            Some(free) => free.choose(tree, parent, name, chunk),
+            None => tree.choose(parent, name),
+        }
+    }
+
+    fn note_subjects(&self, saved: &Value) {
+        if let Some(free) = &self.free {
+            free.note_saved(saved);
+        }
+    }
+
+    /// What a chunk is about, if the model said so.
+    pub fn subject(&self, ordinal: usize) -> Option<Arc<str>> {
+        self.free.as_ref()?.subject(ordinal)
     }
 
     /// Counts the chunks that could take only an existing category, unless that is the one which the
@@ -376,10 +402,17 @@ fn layer_name(step: &str, layer: usize) -> String {
 }
 
 /// An answer as it is saved; the number keeps the order of the log when the job runs again.
-fn write_layer(seq: i64, answers: &BTreeMap<usize, String>) -> Value {
+fn write_layer(
+    seq: i64,
+    answers: &BTreeMap<usize, String>,
+    subject: impl Fn(usize) -> Option<Arc<str>>,
+) -> Value {
     let chunks: Vec<Value> = answers
         .iter()
-        .map(|(ordinal, name)| json!([ordinal, name]))
+        .map(|(ordinal, name)| match subject(*ordinal) {
+            Some(subject) => json!([ordinal, name, &*subject]),
+            None => json!([ordinal, name]),
+        })
         .collect();
     json!({"seq": seq, "chunks": chunks})
 }

@@ -156,6 +156,7 @@ fn look_below(
     let task = Classify {
         contextual_helper: None,
         is_title: false,
+        free_names: false,
         helpers: Vec::new(),
         level: depth,
         depth,

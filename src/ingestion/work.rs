@@ -173,6 +173,7 @@ impl IngestionWork {
                 .map_or_else(String::new, |helper| helper.text.clone()),
             chunks: document.chunks(&order.text),
             paths: Vec::new(),
+            subjects: Vec::new(),
             moves: Vec::new(),
             helper: helper.clone().filter(|_| store_helper),
             searched,

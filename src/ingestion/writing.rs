@@ -13,6 +13,7 @@ mod words;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -51,6 +52,8 @@ pub struct Draft<'d> {
     pub chunks: Vec<NewChunk<'d>>,
     /// The names from level 1 to the leaf of each planned chunk.
     pub paths: Vec<Vec<String>>,
+    /// What each planned chunk is about, if the model said so.
+    pub subjects: Vec<Option<Arc<str>>>,
     /// Chunks of other sources that move to another category.
     pub moves: Vec<Move>,
     /// A helper that is not stored yet.

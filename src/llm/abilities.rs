@@ -1,7 +1,8 @@
 //! What the model of a stage can do besides answering a prompt, asked by what a caller wants to know.
-//! At present only the embedded model can do any of it; no other module has to know that.
+//! At present only the embedded model can do most of it; no other module has to know that.
 
 use super::provider::Capabilities;
+use super::send::Target;
 use super::tasks::classify::Classify;
 use super::tasks::helper::Helper;
 use super::tasks::select::Select;
@@ -13,6 +14,16 @@ impl Llm {
     /// the outline of their source. Other models need only names.
     pub fn files_by_samples(&self, session: &Session) -> bool {
         self.capabilities(Classify::STAGE, session).samples
+    }
+
+    /// Whether the model that files chunks names categories without a list of them.
+    pub fn names_freely(&self, session: &Session) -> bool {
+        self.is_small(Classify::STAGE, session)
+    }
+
+    /// Whether the model that selects categories should see only a few options.
+    pub fn selects_from_few(&self, session: &Session) -> bool {
+        self.is_small(Select::STAGE, session)
     }
 
     /// Whether filing costs nothing but time, so that its answers may be computed again.
@@ -68,14 +79,24 @@ impl Llm {
         self.capabilities(Select::STAGE, session).samples
     }
 
+    /// Whether the model of a stage names better than it chooses.
+    fn is_small(&self, stage: &str, session: &Session) -> bool {
+        self.target_of(stage, session)
+            .is_some_and(|target| target.profile.names_freely(&target.model))
+    }
+
     /// The capabilities of the model that a session uses in this stage.
     fn capabilities(&self, stage: &str, session: &Session) -> Capabilities {
+        self.target_of(stage, session)
+            .map(|target| target.capabilities())
+            .unwrap_or_default()
+    }
+
+    fn target_of(&self, stage: &str, session: &Session) -> Option<Target> {
         let model = session
             .model
             .as_deref()
             .unwrap_or_else(|| self.model_of(stage));
-        self.target(model)
-            .map(|target| target.capabilities())
-            .unwrap_or_default()
+        self.target(model).ok()
     }
 }

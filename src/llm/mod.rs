@@ -36,6 +36,7 @@ mod schema;
 mod scoring;
 mod send;
 mod session;
+mod small_models;
 mod spans;
 mod task;
 pub mod tasks;

@@ -11,6 +11,7 @@ use super::pause::Pauses;
 use super::provider::{Capabilities, Mode, Provider, Usage};
 use super::provider_error::ProviderError;
 use super::providers;
+use super::small_models::is_small;
 use crate::config;
 use crate::config::Secret;
 use crate::config::llm::{Kind, StructuredOutput, Supports};
@@ -193,6 +194,15 @@ impl Profile {
             + precise(usage.cached) * cached
             + precise(usage.completion) * price.output;
         Some(sum / 1e6)
+    }
+
+    /// Whether a model names categories without a list.
+    pub fn names_freely(&self, model: &str) -> bool {
+        match self.settings.free_naming {
+            Supports::Yes => !self.capabilities.in_process,
+            Supports::No => false,
+            Supports::Auto => is_small(model),
+        }
     }
 
     /// What the name shows: reasoning models accept no temperature, and Anthropic's protocol has no

@@ -138,6 +138,8 @@ pub struct NewChunk<'t> {
     pub tokenizer: &'t str,
     /// The headings above it, highest first.
     pub heading: Option<&'t str>,
+    /// What it is about, in the words of the model that filed it without a list of categories.
+    pub subject: Option<&'t str>,
     /// 0 for a chunk that is not filed.
     pub category_id: i64,
 }

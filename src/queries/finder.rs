@@ -249,6 +249,11 @@ impl Live<'_> {
     pub fn language_model_selects(&self) -> bool {
         !self.inner.llm.selects_by_contents(self.session)
     }
+
+    /// Whether the model that selects should see only a few options.
+    pub fn selects_from_few(&self) -> bool {
+        self.inner.llm.selects_from_few(self.session)
+    }
 }
 
 impl Record<'_> {

@@ -1,5 +1,5 @@
-//! What is known of the contents of categories when a model selects among them. Only the embedded
-//! model uses it; other models see the names.
+//! What is known of the contents of categories when a model selects among them: the embedded model
+//! uses it, a small language model sees the names that fit best, others see all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use crate::model::category::CategoryPath;
 /// How much the second best chunk of a category counts: the scores of a search are close together.
 const SECOND_SHARE: f64 = 0.01;
 
+/// Options that a small language model sees.
+const MAX_SHOWN: usize = 8;
 /// Results of the search that tell where to walk.
 const MAX_RESULTS: usize = 60;
 
@@ -25,13 +27,25 @@ pub enum Hints {
     Samples(Arc<Samples>),
     /// Where a search found the query.
     Matches(Matches),
+    /// Only the names that a search finds most relevant are shown.
+    Best(Matches),
 }
 
 impl Hints {
+    /// Options in the order in which they are shown, without those that are not.
+    pub fn shown<T>(&self, mut options: Vec<T>, id: impl Fn(&T) -> i64) -> Vec<T> {
+        if let Self::Best(matches) = self {
+            let score = |option: &T| matches.of(id(option));
+            options.sort_by(|one, other| score(other).total_cmp(&score(one)));
+            options.truncate(MAX_SHOWN);
+        }
+        options
+    }
+
     /// The hint for a selection among these categories.
     pub fn of(&self, categories: &[i64]) -> Hint {
         match self {
-            Self::Nothing => Hint::default(),
+            Self::Nothing | Self::Best(_) => Hint::default(),
             Self::Samples(samples) => Hint::samples(samples.of_each(categories)),
             Self::Matches(matches) => Hint::found(matches.of_each(categories)),
         }
@@ -41,7 +55,8 @@ impl Hints {
 /// What categories contain, if the embedded model selects: where a search finds the query, or, if it
 /// finds nothing or fails, samples.
 pub async fn of(live: &Live<'_>) -> Result<Hints, QueryError> {
-    if live.language_model_selects() {
+    let few = live.selects_from_few();
+    if live.language_model_selects() && !few {
         return Ok(Hints::Nothing);
     }
 
@@ -50,6 +65,8 @@ pub async fn of(live: &Live<'_>) -> Result<Hints, QueryError> {
         .await
         .inspect_err(|error| tracing::warn!(%error, "cannot search for categories to walk to"));
     match matches {
+        Ok(matches) if few => Ok(Hints::Best(matches)),
+        Err(_) if few => Ok(Hints::Best(Matches::default())),
         Ok(matches) if !matches.is_empty() => Ok(Hints::Matches(matches)),
         _ => Ok(Hints::Samples(live.inner.samples.of(live.space).await?)),
     }
@@ -71,6 +88,7 @@ async fn search(live: &Live<'_>) -> Result<Matches, QueryError> {
 }
 
 /// By category, on whatever level: how well the best chunks below it match the query, 0 to 1.
+#[derive(Default)]
 pub struct Matches {
     scores: HashMap<i64, f32>,
 }
@@ -103,8 +121,11 @@ impl Matches {
     }
 
     fn of_each(&self, categories: &[i64]) -> Arc<[f32]> {
-        let of = |category| self.scores.get(category).copied().unwrap_or(0.0);
-        categories.iter().map(of).collect()
+        categories.iter().map(|category| self.of(*category)).collect()
+    }
+
+    fn of(&self, category: i64) -> f32 {
+        self.scores.get(&category).copied().unwrap_or(0.0)
     }
 }
 

@@ -185,7 +185,7 @@ pub struct CategoryView {
     pub hierarchy: Hierarchy,
     /// The helpers of the sources to which the query is limited.
     pub contextual_helper: Option<Arc<str>>,
-    /// What categories contain, if the embedded model selects.
+    /// What categories contain, unless a large language model selects.
     pub hints: Hints,
 }
 
@@ -259,6 +259,7 @@ impl Walker<'_> {
             .iter()
             .flat_map(|(path, family)| family.iter().map(|child| (*path, *child)))
             .collect();
+        let options = self.view.hints.shown(options, |(_, child)| child.id);
 
         if options.is_empty() {
             return Ok(Vec::new());

@@ -8,6 +8,7 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use super::categories::{NAMES, select_named};
+use super::dialect::BindAll as _;
 use super::rows::{Stored as _, get, row, to_json};
 use super::{Store, StoreError, Tx, row_limit};
 use crate::base::clock::Timestamp;
@@ -18,6 +19,27 @@ use crate::model::category::{
 };
 
 impl Store {
+    /// Former names below parents, by their keys, with the categories that had them; 0 stands for the
+    /// root.
+    pub async fn list_aliases_below(
+        &self,
+        space: &Space,
+        parents: &[i64],
+    ) -> Result<Vec<((i64, String), i64)>, StoreError> {
+        let sql = "SELECT parent_key, name_key, category_id FROM category_aliases WHERE space = ? AND parent_key IN (??)";
+        let mut found = Vec::new();
+        for some in parents.chunks(NAMES) {
+            let rows = self.read_all::<(i64, String, i64)>("list_aliases_below", || {
+                let query = self.dialect().query_list(sql, some.len());
+                query.bind(space.as_str()).bind_all(some.iter().copied())
+            });
+            let rows = rows.await?.into_iter();
+            found.extend(rows.map(|(parent, key, id)| ((parent, key), id)));
+        }
+
+        Ok(found)
+    }
+
     /// Changes of the hierarchy, or of one category, newest first, before the given one.
     pub async fn list_category_changes(
         &self,

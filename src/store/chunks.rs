@@ -43,6 +43,8 @@ pub struct Sample {
     pub created_at: Timestamp,
     pub id: i64,
     pub text: Arc<str>,
+    /// What it is about, if the model that filed it said so.
+    pub subject: Option<Arc<str>>,
 }
 
 /// Which chunks of a category.
@@ -208,7 +210,7 @@ impl Store {
         latest: i64,
         chars: i64,
     ) -> Result<Vec<Sample>, StoreError> {
-        let sql = "SELECT c.category_id, c.created_at, c.id, SUBSTR(c.text_content, 1, ?) AS beginning FROM (SELECT id, \
+        let sql = "SELECT c.category_id, c.created_at, c.id, c.subject, SUBSTR(c.text_content, 1, ?) AS beginning FROM (SELECT id, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at, id) AS place, \
                    ROW_NUMBER() OVER (PARTITION BY category_id ORDER BY created_at DESC, id DESC) AS from_end \
                    FROM (SELECT p.id, p.category_id, p.created_at FROM chunks p JOIN sources s ON s.space = p.space \
@@ -230,6 +232,7 @@ impl Store {
                     created_at: Timestamp::from_micros(row.try_get("created_at")?),
                     id: row.try_get("id")?,
                     text: row.try_get::<String, _>("beginning")?.into(),
+                    subject: row.try_get::<Option<String>, _>("subject")?.map(Into::into),
                 })
             };
 
@@ -302,7 +305,8 @@ impl Tx {
                     .bind(Some(chunk.category_id).filter(|id| *id != 0))
                     .bind(now.as_micros())
                     .bind(chunk.tokenizer.to_owned())
-                    .bind(chunk.heading.map(str::to_owned));
+                    .bind(chunk.heading.map(str::to_owned))
+                    .bind(chunk.subject.map(str::to_owned));
             }
 
             self.execute(insert).await?;
@@ -313,10 +317,10 @@ impl Tx {
 
     /// Only the statement for a full batch is worth keeping prepared.
     fn insert_chunks(&self, rows: usize) -> Statement {
-        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
         let sql = format!(
             "INSERT INTO chunks (space, source_id, version_id, profile, ordinal, text_content, token_count, char_count, \
-             start_char, end_char, category_id, created_at, tokenizer, heading) VALUES {values}"
+             start_char, end_char, category_id, created_at, tokenizer, heading, subject) VALUES {values}"
         );
 
         self.composed(&sql)

@@ -57,6 +57,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     12 "0012_erasures",
     13 "0013_user_topics",
     14 "0014_care",
+    16 "0016_subjects",
 ];
 
 /// The schema version of this binary.

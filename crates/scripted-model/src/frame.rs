@@ -93,7 +93,7 @@ impl<'a> Frame<'a> {
     /// The stage of this prompt, for requests that do not name it.
     pub(super) fn stage(&self) -> &'static str {
         let has = |label: &str| self.lines.iter().any(|line| line.starts_with(label));
-        if has("new categories:") {
+        if has("new categories:") || (has("parent:") && has("level:")) {
             "classify"
         } else if has("select: at most") {
             "select"

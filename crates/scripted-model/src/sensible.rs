@@ -32,6 +32,10 @@ fn reply(prompt: &str) -> Value {
 
 fn classify(frame: &Frame<'_>, kinds: u64) -> Value {
     let level = frame.value("level:").and_then(first_number).unwrap_or(1);
+    if frame.value("new categories:").is_none() {
+        return name_freely(frame, level, kinds);
+    }
+
     let listed = frame.list("categories:");
     let may_add = frame.value("new categories:") != Some("not allowed");
     let decide = |text: &str| match level {
@@ -42,6 +46,28 @@ fn classify(frame: &Frame<'_>, kinds: u64) -> Value {
         .chunks
         .iter()
         .map(|chunk| json!({"id": id(chunk), "category": decide(&chunk.text)}))
+        .collect();
+
+    json!({ "chunks": chunks })
+}
+
+/// Without a list: the subject is the beginning of the text; on level 0, all levels get a name.
+fn name_freely(frame: &Frame<'_>, level: u64, kinds: u64) -> Value {
+    let depth = frame.value("level:").and_then(|line| first_number(line.split_once("of")?.1));
+    let chunks: Vec<Value> = frame
+        .chunks
+        .iter()
+        .map(|chunk| {
+            let text = chunk.text.lines().find(|line| !line.starts_with("category"));
+            let subject = head(text.unwrap_or_default(), 40);
+            let name = |level| wished(&chunk.text, level, kinds);
+            let mut answer = json!({"id": id(chunk), "subject": subject, "category": name(level.max(1))});
+            if level == 0 {
+                let topics = 2..=depth.unwrap_or(1);
+                answer["topics"] = topics.map(name).collect::<Vec<_>>().into();
+            }
+            answer
+        })
         .collect();
 
     json!({ "chunks": chunks })

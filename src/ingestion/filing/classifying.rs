@@ -9,6 +9,7 @@ use crate::categories::tree::Tree;
 use crate::ingestion::saver::Saved;
 use crate::jobs::JobError;
 use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
+use crate::llm::tasks::free_names;
 use crate::llm::{Hint, LlmError};
 use crate::model::batch::Batch;
 
@@ -66,7 +67,11 @@ impl Filing<'_> {
         let answers: BTreeMap<usize, String> = answered
             .chunks
             .into_iter()
-            .filter_map(|chunk| Some((usize::try_from(chunk.id - 1).ok()?, chunk.category)))
+            .filter_map(|chunk| {
+                let ordinal = usize::try_from(chunk.id - 1).ok()?;
+                self.note_subject(ordinal, chunk.subject.as_deref());
+                Some((ordinal, free_names::entry(&chunk)))
+            })
             .collect();
 
         // Nothing was sent, so there is nothing to log, however often the job returns to a paused
@@ -100,7 +105,7 @@ impl Filing<'_> {
 
         // Also if some or all have no answer: the retry does not repeat valid ones, and its calls
         // follow this one in the log.
-        let step = (layer_name(&call.step, layer), write_layer(seq, &answers));
+        let step = (layer_name(&call.step, layer), write_layer(seq, &answers, |ordinal| self.subject(ordinal)));
         let saved = Saved {
             step,
             batch,
@@ -110,6 +115,12 @@ impl Filing<'_> {
         match answered.error {
             Some(error) => Err(error.into()),
             None => Ok(answers),
+        }
+    }
+
+    fn note_subject(&self, ordinal: usize, subject: Option<&str>) {
+        if let (Some(free), Some(subject)) = (&self.free, subject) {
+            free.note(ordinal, subject);
         }
     }
 
@@ -161,7 +172,14 @@ impl Filing<'_> {
         let level = |level: i64| u32::try_from(level).unwrap_or(u32::MAX);
         let (helper, title) = (&self.source.helper, &self.source.title);
         let options = call.shortlist.clone();
-        let may_create = options.is_none() && tree.may_create(call.parent);
+        let free_names = self.free.is_some();
+        let categories = match options {
+            Some(options) => options,
+            None if free_names => [].into(),
+            None => tree.options(call.parent).into(),
+        };
+        // Where a limit forbids a new one, memoir takes the nearest.
+        let is_open = call.shortlist.is_none() && tree.may_create(call.parent);
         let task = Classify {
             contextual_helper: helper.as_ref().or(title.as_ref()).cloned(),
             is_title: helper.is_none(),
@@ -169,8 +187,9 @@ impl Filing<'_> {
             level: level(call.level),
             depth: level(self.taxonomy.depth()),
             parent,
-            categories: options.unwrap_or_else(|| tree.options(call.parent).into()),
-            may_create,
+            categories,
+            may_create: free_names || is_open,
+            free_names,
             chunks: ordinals.iter().map(chunk).collect(),
             hint: self
                 .filed_so_far()

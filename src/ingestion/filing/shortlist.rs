@@ -1,6 +1,7 @@
 //! Where the filing of a short text begins: one call offers the leaves that are nearest to it, the
 //! categories of level 1, and neither. A chosen leaf ends the filing of a chunk; a category of level
-//! 1 and neither of them leave the rest to the levels.
+//! 1 and neither of them leave the rest to the levels. A model that names freely is offered nothing: it
+//! names all levels at once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,7 +34,7 @@ impl Filing<'_> {
             let step = format!("file/{}/{}/{index}", window.start, shortlist::LEVEL);
             for (ordinal, entry) in self.choose_entries(step, some).await? {
                 if let Some(start) = starts.get_mut(ordinal.wrapping_sub(window.start)) {
-                    *start = self.descend(&entry, load).await?;
+                    *start = self.descend(&entry, ordinal, load).await?;
                 }
             }
         }
@@ -50,6 +51,7 @@ impl Filing<'_> {
     ) -> Result<BTreeMap<usize, String>, JobError> {
         let (mut chosen, mut layer) = (BTreeMap::new(), 0);
         while let Some(saved) = self.saver.saved(&layer_name(&step, layer)) {
+            self.note_subjects(&saved);
             chosen.extend(read_layer(&saved));
             layer += 1;
         }
@@ -65,7 +67,7 @@ impl Filing<'_> {
         }
 
         let entries = self.entries(&left).await?;
-        if entries.is_empty() {
+        if entries.is_empty() && self.free.is_none() {
             return Ok(chosen);
         }
 
@@ -80,10 +82,11 @@ impl Filing<'_> {
         Ok(chosen)
     }
 
-    /// The shortlist for chunks; empty in a space without categories.
+    /// The shortlist for chunks; empty in a space without categories, and for a model that names freely.
     async fn entries(&self, ordinals: &[usize]) -> Result<Arc<[String]>, JobError> {
         let top = self.tree().options(ROOT);
-        let Some(nearest) = self.nearest.as_ref().filter(|_| !top.is_empty()) else {
+        let needs_none = top.is_empty() || self.free.is_some();
+        let Some(nearest) = self.nearest.as_ref().filter(|_| !needs_none) else {
             return Ok([].into());
         };
 
@@ -104,10 +107,12 @@ impl Filing<'_> {
         Ok(entries.into())
     }
 
-    /// Follows an entry down as far as its categories exist; others may have moved or removed some.
+    /// Follows an entry down as far as its categories exist, because others may have moved or removed
+    /// some; or, if the model names freely, as far as there is room.
     async fn descend<F>(
         &self,
         entry: &str,
+        chunk: usize,
         load: &impl Fn(Vec<Node>) -> F,
     ) -> Result<Node, JobError>
     where
@@ -116,9 +121,14 @@ impl Filing<'_> {
         let mut node = ROOT;
         for name in shortlist::names(entry) {
             load(vec![node]).await?;
-            let Some(child) = self.tree().choose_existing(node, name) else {
-                break;
+            let child = {
+                let mut tree = self.tree();
+                match &self.free {
+                    Some(free) => free.choose(&mut tree, node, name, chunk),
+                    None => tree.choose_existing(node, name),
+                }
             };
+            let Some(child) = child else { break };
             node = child;
         }
 

@@ -197,19 +197,22 @@ impl Level {
             return nothing();
         };
 
+        let free_names = joined.free_names;
         let offered: HashSet<String> = joined.categories.iter().cloned().collect();
         let Ok(answered) = llm.ask_partly(session, joined).await else {
             return nothing();
         };
 
-        let mut found: HashMap<i64, String> = HashMap::new();
+        let mut found: HashMap<i64, ClassifiedChunk> = HashMap::new();
         let chunks = answered.value.into_iter().flat_map(|output| output.chunks);
         for chunk in chunks {
-            found.insert(chunk.id, chunk.category);
+            found.insert(chunk.id, chunk);
         }
 
         let mut news: Vec<String> = Vec::new();
-        for name in found.values() {
+        // Whoever names freely sees no names.
+        let named = found.values().filter(|_| !free_names);
+        for name in named.map(|chunk| &chunk.category) {
             if !offered.contains(name) && !news.contains(name) {
                 news.push(name.clone());
             }
@@ -303,7 +306,7 @@ fn join_helpers(tasks: &[Classify]) -> Option<String> {
 /// Each text's own part of the answer, under its own numbers.
 fn split(
     tasks: &[Classify],
-    found: &HashMap<i64, String>,
+    found: &HashMap<i64, ClassifiedChunk>,
     calls: &[LlmCall],
     job: &JobId,
 ) -> Vec<Option<SharedAnswer>> {
@@ -313,8 +316,8 @@ fn split(
         let chunks: Vec<ClassifiedChunk> = own
             .zip(numbers.by_ref())
             .filter_map(|(id, number)| {
-                let category = found.get(&number)?.clone();
-                Some(ClassifiedChunk { id, category })
+                let chunk = found.get(&number)?.clone();
+                Some(ClassifiedChunk { id, ..chunk })
             })
             .collect();
 
@@ -338,6 +341,7 @@ mod tests {
         Classify {
             contextual_helper: helper.map(Into::into),
             is_title: false,
+            free_names: false,
             helpers: Vec::new(),
             level: 1,
             depth: 3,
@@ -390,7 +394,8 @@ mod tests {
 
         // Chunk 2 has no answer, so its text gets none.
         let found = [(1, "A"), (3, "C"), (4, "D")];
-        let found = found.map(|(id, name)| (id, name.to_owned())).into();
+        let chunk = |(id, name): (i64, &str)| (id, ClassifiedChunk::new(id, name.to_owned()));
+        let found = found.map(chunk).into();
         let job = JobId::from_stored("job".to_owned());
         let answers: Vec<Option<Vec<(i64, String)>>> = split(&tasks, &found, &[], &job)
             .into_iter()

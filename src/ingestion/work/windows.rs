@@ -14,7 +14,7 @@ use crate::categories::samples::Samples;
 use crate::categories::tree::{Node, Tree};
 use crate::ingestion::cut_text::{CutText, count};
 use crate::ingestion::filed_so_far::FiledSoFar;
-use crate::ingestion::filing::{Calls, FiledText, Filing};
+use crate::ingestion::filing::{Calls, FiledText, Filing, FreeNaming};
 use crate::ingestion::filing_permit::FilingPermit;
 use crate::ingestion::helper::title;
 use crate::ingestion::hierarchy::fullness;
@@ -55,6 +55,7 @@ impl IngestionWork {
             saver: &saver,
             clock: context.clock(),
             taxonomy: &self.settings.taxonomy,
+            free: None,
             nearest: by_one_call.then(|| self.nearest_leaves(context)),
             source: FiledText {
                 text: &draft.order.text,
@@ -82,6 +83,7 @@ impl IngestionWork {
             };
 
             draft.paths.clear();
+            draft.subjects.clear();
             saver.restart().await;
             let samples = self.reload(context, session, &mut filing).await?;
             let windows = Windows {
@@ -126,11 +128,17 @@ impl IngestionWork {
     ) -> Result<Option<Arc<Samples>>, JobError> {
         filing.tree = Mutex::new(self.load_tree(context).await?);
         filing.forced = Mutex::default();
-        if !self.llm.files_by_samples(session) {
+        let names_freely = self.llm.names_freely(session);
+        if !names_freely && !self.llm.files_by_samples(session) {
             return Ok(None);
         }
 
         let samples = self.samples.of(context.space()).await?;
+        if names_freely {
+            filing.free = Some(FreeNaming::new(samples));
+            return Ok(None);
+        }
+
         filing.filed_so_far = Some(Mutex::new(FiledSoFar::over(Arc::clone(&samples))));
         Ok(Some(samples))
     }
@@ -184,18 +192,32 @@ impl Windows<'_> {
         range: Range<usize>,
         draft: &mut Draft<'_>,
     ) -> Result<Vec<Node>, JobError> {
-        let load = |parents| {
-            self.work
-                .load_children(self.context, &self.filing.tree, parents)
-        };
-        let leaves = self.filing.file(range, load).await?;
+        let load = |parents: Vec<Node>| self.load(parents);
+        let leaves = self.filing.file(range.clone(), load).await?;
 
         let tree = self.tree();
         draft
             .paths
             .extend(leaves.iter().map(|leaf| tree.path(*leaf)));
         drop(tree);
+        let subjects = range.map(|ordinal| self.filing.subject(ordinal));
+        draft.subjects.extend(subjects);
         Ok(leaves)
+    }
+
+    /// Adds the children of parents to the tree; for a model that names freely, also their former
+    /// names.
+    async fn load(&self, parents: Vec<Node>) -> Result<(), JobError> {
+        let (work, context, tree) = (self.work, self.context, &self.filing.tree);
+        if let Some(free) = &self.filing.free {
+            let ids: Vec<i64> = {
+                let tree = self.tree();
+                parents.iter().filter_map(|one| tree.stored(*one)).collect()
+            };
+            free.note_former(work.store.list_aliases_below(context.space(), &ids).await?);
+        }
+
+        work.load_children(context, tree, parents).await
     }
 
     /// If no category is created, the next text need not wait to see its categories.

@@ -41,9 +41,11 @@ impl Writer<'_> {
         let (leaves, made) = self.resolve(tx, &paths, growth, call).await?;
         let mut chunks = Vec::with_capacity(range.len());
 
-        for (chunk, leaf) in draft.chunks[range].iter().zip(leaves) {
+        for (ordinal, leaf) in range.zip(leaves) {
+            let chunk = &draft.chunks[ordinal];
             chunks.push(NewChunk {
                 category_id: leaf,
+                subject: draft.subjects.get(ordinal).and_then(Option::as_deref),
                 ..*chunk
             });
         }

@@ -177,17 +177,14 @@ fn helper(task: &Helper) -> HelperOutput {
 /// As the fallback of a language model: a shortlist has no samples, by which this model compares, so
 /// it leaves the choice to the levels.
 fn level_by_level(task: &Classify) -> ClassifyOutput {
-    let none = |(id, _): &(i64, _)| ClassifiedChunk {
-        id: *id,
-        category: shortlist::NONE.to_owned(),
-    };
+    let none = |(id, _): &(i64, _)| ClassifiedChunk::new(*id, shortlist::NONE.to_owned());
     ClassifyOutput {
         chunks: task.chunks.iter().map(none).collect(),
     }
 }
 
 fn classify(task: &Classify) -> ClassifyOutput {
-    if task.is_shortlist() {
+    if task.is_shortlist() && !task.free_names {
         return level_by_level(task);
     }
 
@@ -217,7 +214,7 @@ fn classify(task: &Classify) -> ClassifyOutput {
         .collect();
     let filed = EmbeddedModel::classify(&ClassifyInput {
         contextual_helper: task.contextual_helper.as_deref(),
-        level: task.level,
+        level: task.level.max(1),
         depth: task.depth,
         parent: &parent,
         categories: &categories,
@@ -233,7 +230,7 @@ fn classify(task: &Classify) -> ClassifyOutput {
     ClassifyOutput {
         chunks: filed
             .into_iter()
-            .map(|(id, category)| ClassifiedChunk { id, category })
+            .map(|(id, category)| ClassifiedChunk::new(id, category))
             .collect(),
     }
 }

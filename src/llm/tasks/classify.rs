@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::category_names::{
     in_words, is_from_the_example, is_word_of_the_task, repeats_helper, without_parents,
 };
-use super::{framed, helper_line, shortlist};
+use super::{framed, free_names, helper_line, shortlist};
 use crate::llm::{Fault, Hint, Items, Task, schema};
 
 /// What small models write when they copy the example instead of filling it in; never a category
@@ -46,6 +46,8 @@ pub struct Classify {
     pub categories: Arc<[String]>,
     /// Whether new categories are allowed.
     pub may_create: bool,
+    /// Whether the model names categories without seeing any; those of the task are then empty.
+    pub free_names: bool,
     /// Ordinal and text, in the order of the source.
     pub chunks: Vec<(i64, Arc<str>)>,
     /// What each category contains, for a model that uses it. Not part of the prompt.
@@ -65,6 +67,25 @@ pub struct ClassifiedChunk {
     pub id: i64,
     /// The category it belongs to.
     pub category: String,
+    /// What it is about, from a model that names freely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub subject: Option<String>,
+    /// Topics below the category, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub topics: Option<Vec<String>>,
+}
+
+impl ClassifiedChunk {
+    pub fn new(id: i64, category: String) -> Self {
+        Self {
+            id,
+            category,
+            subject: None,
+            topics: None,
+        }
+    }
 }
 
 impl Task for Classify {
@@ -88,10 +109,12 @@ Answer for every chunk exactly once, with its number and its category, and nothi
     type Output = ClassifyOutput;
 
     fn instruction(&self) -> &'static str {
-        if self.is_shortlist() {
-            shortlist::SYSTEM
-        } else {
-            Self::SYSTEM
+        match (self.free_names, self.is_shortlist()) {
+            (true, true) => free_names::PATH,
+            (true, false) if self.level == 1 => free_names::FIELD,
+            (true, false) => free_names::TOPIC,
+            (false, true) => shortlist::SYSTEM,
+            (false, false) => Self::SYSTEM,
         }
     }
 
@@ -105,23 +128,13 @@ Answer for every chunk exactly once, with its number and its category, and nothi
 
         let _ = write!(
             frame,
-            "level: {} of {}\nparent: {parent}\ncategories:\n",
+            "level: {} of {}\nparent: {parent}\n",
             self.level, self.depth
         );
 
-        if self.categories.is_empty() {
-            frame.push_str("(none yet)\n");
+        if !self.free_names {
+            self.write_options(&mut frame);
         }
-
-        for name in self.categories.iter() {
-            let _ = writeln!(frame, "- {name}");
-        }
-
-        frame.push_str(if self.may_create {
-            "new categories: allowed\n"
-        } else {
-            "new categories: not allowed\n"
-        });
 
         for (id, text) in &self.chunks {
             frame.push_str(&framed(&format!("Chunk {id}"), text));
@@ -129,6 +142,16 @@ Answer for every chunk exactly once, with its number and its category, and nothi
 
         frame.truncate(frame.trim_end_matches('\n').len());
         frame
+    }
+
+    fn own_schema(&self) -> Option<Value> {
+        self.free_names.then(|| free_names::schema(self))
+    }
+
+    fn complete(&self, answer: &mut Value) {
+        if self.free_names {
+            free_names::complete(self, answer);
+        }
     }
 
     fn narrow(&self, schema: &mut Value) {
@@ -149,7 +172,9 @@ Answer for every chunk exactly once, with its number and its category, and nothi
             &[("minItems", count), ("maxItems", count)],
         );
 
-        if self.may_create {
+        if self.free_names {
+            free_names::bound(self, schema);
+        } else if self.may_create {
             schema::limit(
                 schema,
                 "/properties/chunks/items/properties/category",
@@ -166,6 +191,10 @@ Answer for every chunk exactly once, with its number and its category, and nothi
             .collect();
 
         let settle = |chunk: ClassifiedChunk| {
+            if self.free_names {
+                return free_names::settle(self, chunk);
+            }
+
             // Small models copy the dash of the list along with the name, and the path of the parent.
             let given = chunk.category.trim().trim_start_matches("- ");
             let spelled = |name: &str| {
@@ -241,6 +270,28 @@ impl Classify {
     /// Whether the options are a shortlist instead of the children of a parent.
     pub fn is_shortlist(&self) -> bool {
         i64::from(self.level) == shortlist::LEVEL
+    }
+
+    /// Whether a chunk gets a name on every level at once.
+    pub fn names_topics(&self) -> bool {
+        self.free_names && self.is_shortlist()
+    }
+
+    fn write_options(&self, frame: &mut String) {
+        frame.push_str("categories:\n");
+        if self.categories.is_empty() {
+            frame.push_str("(none yet)\n");
+        }
+
+        for name in self.categories.iter() {
+            let _ = writeln!(frame, "- {name}");
+        }
+
+        frame.push_str(if self.may_create {
+            "new categories: allowed\n"
+        } else {
+            "new categories: not allowed\n"
+        });
     }
 
     fn fault(&self, chunk: &ClassifiedChunk) -> Option<String> {
@@ -330,6 +381,7 @@ mod tests {
             parent: [String::from("Physics")].into(),
             categories: [String::from("Quantum"), String::from("Optics")].into(),
             may_create,
+            free_names: false,
             hint: Hint::default(),
             chunks: vec![(1, "First \"\"\" text".into()), (2, "Second\n".into())],
         }
@@ -410,10 +462,7 @@ mod tests {
         ] {
             let task = task(may_create);
             let given = ClassifyOutput {
-                chunks: vec![ClassifiedChunk {
-                    id: 1,
-                    category: given.to_owned(),
-                }],
+                chunks: vec![ClassifiedChunk::new(1, given.to_owned())],
             };
             let settled = task.settle(given);
             let accepted = task
@@ -443,10 +492,7 @@ mod tests {
             ("Garden", None),
         ] {
             let settled = task.settle(ClassifyOutput {
-                chunks: vec![ClassifiedChunk {
-                    id: 1,
-                    category: given.to_owned(),
-                }],
+                chunks: vec![ClassifiedChunk::new(1, given.to_owned())],
             });
             let accepted = task.check(&settled).is_empty();
             let accepted = accepted.then(|| settled.chunks[0].category.as_str());
@@ -463,10 +509,7 @@ mod tests {
                 ..task(true)
             };
             let given = ClassifyOutput {
-                chunks: vec![ClassifiedChunk {
-                    id: 1,
-                    category: "Insurance".to_owned(),
-                }],
+                chunks: vec![ClassifiedChunk::new(1, "Insurance".to_owned())],
             };
             !task.check(&given).is_empty()
         };
@@ -476,10 +519,7 @@ mod tests {
     #[test]
     fn a_weak_name_is_accepted_if_the_model_insists() {
         let given = |name: &str| ClassifyOutput {
-            chunks: vec![ClassifiedChunk {
-                id: 1,
-                category: name.to_owned(),
-            }],
+            chunks: vec![ClassifiedChunk::new(1, name.to_owned())],
         };
         let task = task(true);
         assert!(

@@ -7,6 +7,7 @@ pub mod classify;
 pub mod condense;
 pub mod enrich;
 pub mod extract;
+pub mod free_names;
 pub mod helper;
 pub mod helper_many;
 pub mod judge;

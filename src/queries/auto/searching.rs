@@ -60,7 +60,8 @@ pub async fn search(live: &Live<'_>, budget: i64) -> Result<SearchOutcome, Query
     let covered = rank::covered(&found.hits);
     let evidence = decide::limited(rank::evidence(&found.hits), covered);
     let evidence = decide::identified(evidence, found.identified);
-    let language_model = live.language_model_selects();
+    // A small one chooses worse than the search.
+    let language_model = live.language_model_selects() && !live.selects_from_few();
     // A model that picks categories may raise any of the results.
     let may_pick = evidence < decide::ENOUGH && language_model;
     let enough = if may_pick {

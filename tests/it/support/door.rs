@@ -149,6 +149,7 @@ pub fn chunks(texts: &[&str], categories: &[&str], may_create: bool) -> Classify
         helpers: Vec::new(),
         contextual_helper: None,
         is_title: false,
+        free_names: false,
         level: 1,
         depth: 3,
         parent: [].into(),

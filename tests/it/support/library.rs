@@ -151,7 +151,8 @@ impl Library {
 
             rows.push(NewChunk {
                 tokenizer,
-                heading: None,
+                subject: None,
+heading: None,
                 ordinal,
                 text,
                 token_count,
