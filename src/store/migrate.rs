@@ -57,7 +57,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     12 "0012_erasures",
     13 "0013_user_topics",
     14 "0014_care",
-    16 "0016_subjects",
+    15 "0015_subjects",
 ];
 
 /// The schema version of this binary.
