@@ -494,9 +494,9 @@ mod tests {
             "Volume II, Chapter I",
             "Volume II, Chapter II",
         ];
-        assert_eq!(leaves_of(&novel, 60, 8), chapters);
+        assert_eq!(leaves_of(&novel, 70, 8), chapters);
         assert_eq!(
-            leaves_of(&novel, 60, 2),
+            leaves_of(&novel, 70, 2),
             ["Volume I, Chapters I–II", "Volume II, Chapters I–II"]
         );
 

@@ -187,8 +187,13 @@ mod tests {
     const CHESS: &str =
         "Lost both games of chess. The king stayed in the middle and the rook was trapped.";
 
-    /// The leaf of a text with a title, next to a leaf about the boiler and `others` without texts.
+    /// The leaf of a text with a title, next to a leaf about the boiler and `others` without texts, below
+    /// a category that the inventory does not know.
     fn leaf(title: &str, text: &str, others: usize) -> String {
+        leaf_below("Our cottage", title, text, others)
+    }
+
+    fn leaf_below(parent: &str, title: &str, text: &str, others: usize) -> String {
         let names: Vec<String> = (0..others).map(|n| format!("Other {n}")).collect();
         let mut categories = vec!["Boiler service"];
         categories.extend(names.iter().map(String::as_str));
@@ -199,7 +204,7 @@ mod tests {
             contextual_helper: None,
             level: 3,
             depth: 3,
-            parent: &["Home", "Heating"],
+            parent: &["Home", parent],
             categories: &categories,
             samples: &samples,
             counts: &[],
@@ -216,6 +221,12 @@ mod tests {
     fn a_short_text_joins_a_leaf_on_its_subject_whatever_its_title() {
         assert_eq!(leaf("Cold radiators", RADIATORS, 0), "Boiler service");
         assert_eq!(leaf("Chess evening", CHESS, 0), "Chess evening");
+    }
+
+    #[test]
+    fn an_aspect_of_the_subject_names_a_leaf_before_a_title_does() {
+        let leaf = leaf_below("Heating", "Cold radiators", RADIATORS, 0);
+        assert_eq!(leaf, "Radiators");
     }
 
     #[test]
