@@ -16,7 +16,10 @@ export async function show(main, route, signal) {
   put(main, head("Status", null, h("a.button", { href: "docs" }, "API reference"), h("a.button", { href: "openapi.json" }, "OpenAPI document")),
     h("div.status", h("div", service, models), h("div", spend, spaces, settings)));
   const info = get("/v1/info", { signal });
-  const ready = get("/health/ready", { signal }).then(() => null, (error) => error);
+  const ready = get("/health/ready", { signal }).then(() => null, (error) => {
+    if (error.name === "AbortError") throw error;
+    return error;
+  });
   await Promise.all([
     load(service, Promise.all([info, ready]), ([about, trouble]) => [
       h("h2", "Service"),
