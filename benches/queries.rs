@@ -303,7 +303,7 @@ async fn fill(store: &Store, size: usize) {
             .map(|at| NewChunk {
                 tokenizer: counter.name(),
                 subject: None,
-heading: None,
+                heading: None,
                 ordinal: i64::try_from(at).unwrap() + 1,
                 text: &texts[(written + at) % texts.len()],
                 token_count: tokens[(written + at) % texts.len()],

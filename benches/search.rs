@@ -273,7 +273,7 @@ async fn fill(
             .map(|(ordinal, text)| NewChunk {
                 tokenizer: "",
                 subject: None,
-heading: None,
+                heading: None,
                 ordinal,
                 text,
                 token_count: 150,

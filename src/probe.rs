@@ -178,7 +178,7 @@ impl Probe {
             let task = Classify {
                 contextual_helper: None,
                 is_title: false,
-        free_names: false,
+                free_names: false,
                 helpers: Vec::new(),
                 level: 1,
                 depth: 3,

@@ -246,7 +246,7 @@ fn rows<'t>(
             end_char: count(chunk.end_char),
             tokenizer,
             subject: None,
-heading: trail.as_deref(),
+            heading: trail.as_deref(),
             category_id: 0,
         });
     }

@@ -121,7 +121,10 @@ impl Matches {
     }
 
     fn of_each(&self, categories: &[i64]) -> Arc<[f32]> {
-        categories.iter().map(|category| self.of(*category)).collect()
+        categories
+            .iter()
+            .map(|category| self.of(*category))
+            .collect()
     }
 
     fn of(&self, category: i64) -> f32 {

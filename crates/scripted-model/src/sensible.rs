@@ -53,15 +53,21 @@ fn classify(frame: &Frame<'_>, kinds: u64) -> Value {
 
 /// Without a list: the subject is the beginning of the text; on level 0, all levels get a name.
 fn name_freely(frame: &Frame<'_>, level: u64, kinds: u64) -> Value {
-    let depth = frame.value("level:").and_then(|line| first_number(line.split_once("of")?.1));
+    let depth = frame
+        .value("level:")
+        .and_then(|line| first_number(line.split_once("of")?.1));
     let chunks: Vec<Value> = frame
         .chunks
         .iter()
         .map(|chunk| {
-            let text = chunk.text.lines().find(|line| !line.starts_with("category"));
+            let text = chunk
+                .text
+                .lines()
+                .find(|line| !line.starts_with("category"));
             let subject = head(text.unwrap_or_default(), 40);
             let name = |level| wished(&chunk.text, level, kinds);
-            let mut answer = json!({"id": id(chunk), "subject": subject, "category": name(level.max(1))});
+            let mut answer =
+                json!({"id": id(chunk), "subject": subject, "category": name(level.max(1))});
             if level == 0 {
                 let topics = 2..=depth.unwrap_or(1);
                 answer["topics"] = topics.map(name).collect::<Vec<_>>().into();

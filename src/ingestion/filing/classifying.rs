@@ -105,7 +105,10 @@ impl Filing<'_> {
 
         // Also if some or all have no answer: the retry does not repeat valid ones, and its calls
         // follow this one in the log.
-        let step = (layer_name(&call.step, layer), write_layer(seq, &answers, |ordinal| self.subject(ordinal)));
+        let step = (
+            layer_name(&call.step, layer),
+            write_layer(seq, &answers, |ordinal| self.subject(ordinal)),
+        );
         let saved = Saved {
             step,
             batch,

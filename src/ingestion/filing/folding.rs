@@ -30,7 +30,11 @@ pub struct Candidate {
 pub fn fold(given: &GivenName<'_>, candidates: &[Candidate], must_fit: bool) -> Option<usize> {
     let name = EmbeddedModel::embed(given.name);
     let subject = given.subject.map(EmbeddedModel::embed);
-    let least = if given.level <= 1 { SAME_FIELD } else { SAME_TOPIC };
+    let least = if given.level <= 1 {
+        SAME_FIELD
+    } else {
+        SAME_TOPIC
+    };
     let scored = candidates.iter().enumerate().map(|(at, candidate)| {
         let alike = cosine(&name, &EmbeddedModel::embed(&candidate.name));
         let near = nearness(subject.as_deref(), &candidate.told);

@@ -96,7 +96,9 @@ impl FreeNaming {
     fn formerly(&self, tree: &mut Tree, parent: Node, name: &str) -> Option<Node> {
         let key = (tree.stored(parent)?, name_key(name));
         let id = self.said().former.get(&key).copied()?;
-        let present = tree.offered(parent).find(|node| tree.stored(*node) == Some(id))?;
+        let present = tree
+            .offered(parent)
+            .find(|node| tree.stored(*node) == Some(id))?;
         let present = tree.name(present).to_owned();
         tree.choose(parent, &present)
     }

@@ -69,7 +69,11 @@ pub fn bound(task: &Classify, schema: &mut Value) {
     let topics = usize::try_from(task.depth).unwrap_or(1).saturating_sub(1);
     let list = [("minItems", topics), ("maxItems", topics)];
     limit(schema, &format!("{chunk}/topics"), &list);
-    limit(schema, &format!("{chunk}/topics/items"), &[("maxLength", MAX_NAME_CHARS)]);
+    limit(
+        schema,
+        &format!("{chunk}/topics/items"),
+        &[("maxLength", MAX_NAME_CHARS)],
+    );
 }
 
 /// Adds what a model left out that does not use the schema: only the category is needed.
@@ -107,7 +111,9 @@ pub fn settle(task: &Classify, mut chunk: ClassifiedChunk) -> ClassifiedChunk {
         let above = || path[..at].iter().map(|name| name_key(name));
         name_fault(name).is_none() && !above().any(|above| above == name_key(name))
     };
-    let valid = (1..path.len()).take_while(|at| is_new(*at, &path[*at])).count();
+    let valid = (1..path.len())
+        .take_while(|at| is_new(*at, &path[*at]))
+        .count();
     chunk.topics = Some(path[1..].iter().take(valid).cloned().collect());
     chunk.category = path.swap_remove(0);
     chunk
@@ -121,7 +127,10 @@ fn cleaned(name: &str) -> String {
 /// The path that a chunk was given, as an entry of a shortlist.
 pub fn entry(chunk: &ClassifiedChunk) -> String {
     let topics = chunk.topics.iter().flatten();
-    let path: Vec<String> = std::iter::once(&chunk.category).chain(topics).cloned().collect();
+    let path: Vec<String> = std::iter::once(&chunk.category)
+        .chain(topics)
+        .cloned()
+        .collect();
     shortlist::entry(&path)
 }
 
@@ -168,14 +177,21 @@ mod tests {
             let schema = task.own_schema().unwrap();
             schema["properties"]["chunks"]["items"]["required"].clone()
         };
-        assert_eq!(fields(&task(2, &["Home"])), json!(["id", "subject", "category"]));
+        assert_eq!(
+            fields(&task(2, &["Home"])),
+            json!(["id", "subject", "category"])
+        );
         let all = json!(["id", "subject", "category", "topics"]);
         assert_eq!(fields(&task(0, &[])), all);
     }
 
     #[test]
     fn an_answer_is_cut_to_the_levels_that_it_names() {
-        let chunk = settled(&task(0, &[]), "Home.", &["heating_system", "Boiler", "Burner"]);
+        let chunk = settled(
+            &task(0, &[]),
+            "Home.",
+            &["heating_system", "Boiler", "Burner"],
+        );
         assert_eq!(entry(&chunk), "Home / Heating system / Boiler");
         let subject = chunk.subject.as_deref();
         assert_eq!(subject, Some("The yearly service of the old boiler in"));

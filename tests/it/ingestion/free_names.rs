@@ -41,8 +41,10 @@ fn shows_no_options(seen: &Seen) -> bool {
 async fn one_call_names_all_levels_of_a_short_text_and_shows_no_options() {
     for database in TestDatabase::each().await {
         let ingest = Ingest::on(database, FREE).await;
-        let boiler = note("Home/Heating/Boiler", "The boiler was serviced in May.");
-        for words in ["The boiler was serviced in May.", "The boiler lost pressure."] {
+        for words in [
+            "The boiler was serviced in May.",
+            "The boiler lost pressure.",
+        ] {
             let (job, path) = filed(&ingest, &note("Home/Heating/Boiler", words)).await;
             assert_eq!(path, json!(["Home", "Heating", "Boiler"]));
             assert_eq!(job["batches"][0]["level"], 0);
@@ -62,7 +64,6 @@ async fn one_call_names_all_levels_of_a_short_text_and_shows_no_options() {
         assert_eq!(ingest.count(told).await, 1);
         let told = "chunks WHERE subject IS NOT NULL AND profile <> 'taxonomy'";
         assert_eq!(ingest.count(told).await, 0);
-        assert_eq!(boiler["text"].as_str().unwrap().matches("boiler").count(), 1);
         ingest.app.finish().await;
     }
 }
@@ -70,7 +71,11 @@ async fn one_call_names_all_levels_of_a_short_text_and_shows_no_options() {
 #[tokio::test]
 async fn a_name_that_means_an_existing_category_is_folded_onto_it() {
     let ingest = Ingest::with(FREE).await;
-    filed(&ingest, &note("Automotive/Repairs/Brakes", "New brakes for the car.")).await;
+    filed(
+        &ingest,
+        &note("Automotive/Repairs/Brakes", "New brakes for the car."),
+    )
+    .await;
     let (_, path) = filed(&ingest, &note("Vehicle/Repair/Brake", "The brakes squeak.")).await;
     assert_eq!(path, json!(["Automotive", "Repairs", "Brakes"]));
     let (_, path) = filed(&ingest, &note("Music/Piano/Lessons", "A sonata.")).await;
@@ -93,7 +98,11 @@ async fn a_name_that_means_an_existing_category_is_folded_onto_it() {
 async fn where_a_limit_forbids_a_new_category_the_nearest_is_taken() {
     let settings = [FREE, &[("TAXONOMY__MAX_CHILDREN", "2")]].concat();
     let ingest = Ingest::with(&settings).await;
-    filed(&ingest, &note("Cooking/Cakes/Pancakes", "Pancakes need eggs.")).await;
+    filed(
+        &ingest,
+        &note("Cooking/Cakes/Pancakes", "Pancakes need eggs."),
+    )
+    .await;
     filed(&ingest, &note("Finance/Taxes/Income", "The tax return.")).await;
     let (job, path) = filed(&ingest, &note("Baking/Bread/Rye", "A rye bread.")).await;
     assert_eq!(path[0], "Cooking");
@@ -107,8 +116,16 @@ async fn where_a_limit_forbids_a_new_category_the_nearest_is_taken() {
 #[tokio::test]
 async fn a_longer_text_is_named_level_by_level() {
     let ingest = Ingest::with(FREE).await;
-    let paths = ["Home/Heating/Boiler", "Home/Garden/Hedge", "Music/Piano/Lessons"];
-    let text: String = paths.iter().zip(1..).map(|(path, at)| chunk(path, at)).collect();
+    let paths = [
+        "Home/Heating/Boiler",
+        "Home/Garden/Hedge",
+        "Music/Piano/Lessons",
+    ];
+    let text: String = paths
+        .iter()
+        .zip(1..)
+        .map(|(path, at)| chunk(path, at))
+        .collect();
     let job = ingest.succeed(&request(&text, &json!({}))).await;
     let chunks = ingest.chunks(&job).await;
     let found: Vec<String> = chunks
@@ -162,7 +179,11 @@ async fn a_small_model_selects_from_the_eight_best_options() {
         ("Music", "The piano lessons begin on Monday."),
     ];
     for (field, words) in fields {
-        filed(&ingest, &note(&format!("{field}/{field} things/{field} notes"), words)).await;
+        filed(
+            &ingest,
+            &note(&format!("{field}/{field} things/{field} notes"), words),
+        )
+        .await;
     }
     assert_eq!(ingest.names(1).await.len(), fields.len());
 
@@ -181,13 +202,16 @@ async fn a_small_model_selects_from_the_eight_best_options() {
 
     let id = reply.json()["id"].as_str().unwrap().to_owned();
     let replay = format!("/v1/queries/{id}/replay");
-    let replayed = ingest.app.post(&replay, &json!({"mode": "recorded"})).await;
+    let replayed = ingest.app.post(&replay, &json!({})).await;
     assert_eq!(replayed.status, 200, "{}", replayed.text);
     assert_eq!(replayed.json()["identical"], true, "{}", replayed.text);
 
     // By default the search and the embedded model decide.
     ingest.model.clear();
-    let reply = ingest.app.post("/v1/queries", &json!({"query": question})).await;
+    let reply = ingest
+        .app
+        .post("/v1/queries", &json!({"query": question}))
+        .await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     assert_eq!(ingest.asked("select").len(), 0);
     assert_eq!(reply.json()["found"], true);

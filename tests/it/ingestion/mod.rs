@@ -7,6 +7,7 @@ mod command;
 mod concurrency;
 mod faults;
 mod filing;
+mod free_names;
 mod helpers;
 mod kills;
 mod limits;

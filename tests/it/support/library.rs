@@ -152,7 +152,7 @@ impl Library {
             rows.push(NewChunk {
                 tokenizer,
                 subject: None,
-heading: None,
+                heading: None,
                 ordinal,
                 text,
                 token_count,
