@@ -124,7 +124,7 @@ impl BalanceWork {
             for imbalance in &left {
                 match self.correct(context, *imbalance).await? {
                     Made::Corrected => {
-                        context.report("balancing", self.result(context, &passed));
+                        context.report("balancing", Self::result(context, &passed));
                         if matches!(imbalance, Imbalance::Parent(_)) {
                             passed.full.clear();
                         }
@@ -170,10 +170,10 @@ impl BalanceWork {
         for order in planned.orders() {
             match self.write(context, (&planned, order)).await {
                 Ok(true) => return Ok(Made::Corrected),
-                Ok(false) => {}
                 Err(BalanceError::Category(CategoryError::Full { .. })) => made = Made::Full,
                 // Something has changed since it was planned.
-                Err(BalanceError::Category(
+                Ok(false)
+                | Err(BalanceError::Category(
                     CategoryError::NotFound(_)
                     | CategoryError::Invalid(_)
                     | CategoryError::Exists { .. },
@@ -222,7 +222,7 @@ impl BalanceWork {
 
     /// Ends the job, unless something has grown meanwhile.
     async fn end(&self, context: &JobContext, passed: &Passed) -> Result<bool, JobError> {
-        let result = self.result(context, passed);
+        let result = Self::result(context, passed);
         let ending = context.ending().await;
         let ended = self
             .store
@@ -258,7 +258,7 @@ impl BalanceWork {
     }
 
     /// What all runs of the job have done so far, and what they could not.
-    fn result(&self, context: &JobContext, passed: &Passed) -> Value {
+    fn result(context: &JobContext, passed: &Passed) -> Value {
         let done = context.read_saved(|step, value| {
             step.strip_prefix(CORRECTED)?;
             Some((

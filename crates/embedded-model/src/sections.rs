@@ -481,11 +481,8 @@ mod tests {
         );
 
         let volume = |n: &str| {
-            let chapters: String = ["I", "II"]
-                .iter()
-                .map(|chapter| format!("CHAPTER {chapter}\n\n\n{}\n\n", body.repeat(4)))
-                .collect();
-            format!("VOLUME {n}\n\n{chapters}")
+            let chapter = |of: &str| format!("CHAPTER {of}\n\n\n{}\n\n", body.repeat(4));
+            format!("VOLUME {n}\n\n{}{}", chapter("I"), chapter("II"))
         };
         let novel = format!("{}{}", volume("I"), volume("II"));
         let chapters = [
@@ -500,15 +497,14 @@ mod tests {
             ["Volume I, Chapters I–II", "Volume II, Chapters I–II"]
         );
 
-        let play: String = [
+        let play = [
             "Actus Primus. Scoena Prima",
             "Scena Secunda",
             "Actus Secundus. Scena Prima",
             "Scena Secunda",
         ]
-        .iter()
         .map(|scene| format!("{scene}.\n\n{body}\n\n"))
-        .collect();
+        .concat();
         assert_eq!(
             leaves_of(&play, 300, 8),
             [

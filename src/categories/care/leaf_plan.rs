@@ -42,31 +42,27 @@ impl LeafToSplit {
             return by_position(&self.name, &ids, self.target, &mut self.names);
         }
 
-        let mut parts = by_subject(&movable, self.target, &mut self.names);
-        let left: HashSet<i64> = parts.iter().flat_map(|part| part.members.clone()).collect();
-        let staying: Vec<i64> = movable.iter().map(|chunk| chunk.id).collect();
-        let staying: Vec<i64> = staying
-            .into_iter()
-            .filter(|id| !left.contains(id))
-            .collect();
-        // Otherwise many splits would each take a few.
-        if staying.len() > too_many && staying.len() * 4 > movable.len() * 3 {
-            parts.extend(by_position(
-                &self.name,
-                &staying,
-                self.target,
-                &mut self.names,
-            ));
+        let groups = movable.len().div_ceil(self.target).max(2);
+        // Groups that are found first may be few texts that are unlike all others.
+        for groups in [groups, 2 * groups] {
+            let mut names = self.names.clone();
+            let parts = by_subject(&movable, groups, &mut names);
+            let leaving: usize = parts.iter().map(|part| part.members.len()).sum();
+            // Otherwise many splits would each take a few.
+            let staying = movable.len() - leaving;
+            if movable.len() <= too_many || staying * 4 <= movable.len() * 3 {
+                return parts;
+            }
         }
 
-        parts
+        let ids: Vec<i64> = movable.iter().map(|chunk| chunk.id).collect();
+        by_position(&self.name, &ids, self.target, &mut self.names)
     }
 }
 
-fn by_subject(chunks: &[&Chunk], target: usize, names: &mut FreeNames) -> Vec<SplitPart> {
+fn by_subject(chunks: &[&Chunk], groups: usize, names: &mut FreeNames) -> Vec<SplitPart> {
     let texts: Vec<String> = chunks.iter().map(|chunk| beginning(chunk)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let groups = texts.len().div_ceil(target).max(2);
     let mut parts = Vec::new();
     for group in leaving(&texts, groups) {
         let own: Vec<&str> = group.iter().map(|at| texts[*at]).collect();

@@ -52,7 +52,7 @@ impl ParentToSplit {
             .filter(|id| !left.contains(id))
             .collect();
         // Otherwise many splits would each take a few.
-        if staying.len() > 2 * self.target && staying.len() * 4 > count * 3 {
+        if staying.len() * 4 > count * 3 {
             parts.extend(by_position(
                 &self.name,
                 &staying,

@@ -160,11 +160,10 @@ async fn execute(url: &str, sql: &str) {
     connection.close().await.unwrap();
 }
 
+/// Also new if another test had a process with the same number before.
 fn fresh_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!(
-        "t{}_{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::SeqCst)
-    )
+    let count = COUNT.fetch_add(1, Ordering::SeqCst);
+    let begun = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    format!("t{}_{begun}_{count}", std::process::id())
 }

@@ -158,7 +158,7 @@ async fn a_model_that_only_sends_nul_gives_no_answer() {
 #[tokio::test]
 async fn no_stage_stores_nul() {
     for database in TestDatabase::each().await {
-        let desk = Desk::on(database, &[]).await;
+        let desk = Desk::on(database, &[("INGESTION__FILING", "levels")]).await;
         let spoilt = spoil_first_answers(&desk);
         let job = |id: &Value| format!("/v1/jobs/{}?wait=60", id.as_str().unwrap());
 
