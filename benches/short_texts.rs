@@ -138,9 +138,8 @@ fn told(seen: &Seen, texts: &[Labelled]) -> Seen {
         let end = part.find('.').unwrap_or(0);
         let number: usize = part[..end].parse().unwrap();
         let [one, two, three] = &texts[number].path;
-        user.push_str(&format!(
-            "\ncategory1: {one}\ncategory2: {two}\ncategory3: {three}\nRef. n{part}"
-        ));
+        let lines = format!("\ncategory1: {one}\ncategory2: {two}\ncategory3: {three}");
+        user.extend([lines.as_str(), "\nRef. n", part]);
     }
 
     told.user = user;

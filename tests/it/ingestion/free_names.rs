@@ -17,9 +17,10 @@ const FREE: &[(&str, &str)] = &[
 /// A text whose names the scripted model takes from its first lines.
 fn note(path: &str, words: &str) -> Value {
     let labels = path.split('/').zip(1..);
-    let labels: String = labels
+    let labels: Vec<String> = labels
         .map(|(name, level)| format!("category{level}: {name}\n"))
         .collect();
+    let labels = labels.concat();
     json!({"text": format!("{labels}{words}")})
 }
 
@@ -201,8 +202,8 @@ async fn a_small_model_selects_from_the_eight_best_options() {
     assert_eq!((options.len(), options[0]), (8, "Music"), "{options:?}");
 
     let id = reply.json()["id"].as_str().unwrap().to_owned();
-    let replay = format!("/v1/queries/{id}/replay");
-    let replayed = ingest.app.post(&replay, &json!({})).await;
+    let path = format!("/v1/queries/{id}/replay");
+    let replayed = ingest.app.post(&path, &json!({})).await;
     assert_eq!(replayed.status, 200, "{}", replayed.text);
     assert_eq!(replayed.json()["identical"], true, "{}", replayed.text);
 

@@ -17,9 +17,10 @@ const AUTO: &[(&str, &str)] = &[("INGESTION__FILING", "auto"), ("INGESTION__LING
 /// A short text whose categories the scripted model takes from its first lines.
 fn note(path: &str, words: &str) -> Value {
     let labels = path.split('/').zip(1..);
-    let labels: String = labels
+    let labels: Vec<String> = labels
         .map(|(name, level)| format!("category{level}: {name}\n"))
         .collect();
+    let labels = labels.concat();
     json!({"text": format!("{labels}{words}")})
 }
 
