@@ -117,6 +117,11 @@ fn dividing_level(input: &OutlineInput<'_>) -> Option<u8> {
     deeper.or(Some(highest))
 }
 
+/// Whether a line is the heading of a volume, a chapter or a scene.
+pub fn is_numbered_part(line: &str) -> bool {
+    Numbered::of(line).is_some()
+}
+
 /// Whether sections on this level have equal names, as chapters that are counted in each volume.
 fn heads_with_equal_names(heads: &[&Heading], level: u8) -> bool {
     let mut names = HashSet::new();

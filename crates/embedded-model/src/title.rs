@@ -7,6 +7,7 @@ use super::helper::without_reply_marks;
 use super::names;
 use super::outline::OutlineInput;
 use super::project;
+use super::sections;
 
 /// Bytes of a text that may contain its title.
 const HEAD: usize = 4_000;
@@ -143,9 +144,12 @@ fn first_line(head: &str) -> Option<&str> {
         && !first.to_lowercase().starts_with("dear ")
         && first.starts_with(|c: char| c.is_alphabetic());
 
+    // A text without a title begins with its first part.
+    let is_part = sections::is_numbered_part(first);
+
     // A letter's first line is longer than its title only by chance; a blank line is no chance.
     let set_off = next.is_empty() || next.chars().all(|c| matches!(c, '=' | '-'));
-    (short && plain && set_off).then_some(first)
+    (short && plain && set_off && !is_part).then_some(first)
 }
 
 /// "2024-05-03_boiler-service.md" as "Boiler service".
@@ -239,6 +243,11 @@ mod tests {
                 "Boiler service",
             ),
             ("CHANGELOG.md", "Nothing.\n", "Changelog"),
+            (
+                "the-sea.txt",
+                "VOLUME I\n\nCHAPTER I\n\nIt rained.\n",
+                "The sea",
+            ),
             ("x.txt", "Dear Anna,\n\nit rains.\n", "Letter to Anna"),
         ] {
             assert_eq!(title(filename, text).as_deref(), Some(wanted), "{text}");
