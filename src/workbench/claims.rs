@@ -85,11 +85,12 @@ impl Claims {
     }
 }
 
-/// The sentences of a text that claim something: questions do not.
+/// The sentences of a text that claim something, each once: questions do not.
 fn claims_of(text: &str) -> impl Iterator<Item = Claim> + '_ {
+    let mut seen = HashSet::new();
     let lines = text.lines().flat_map(sentences).map(str::trim);
-    lines.filter_map(|sentence| {
-        if sentence.ends_with(['?', '？']) {
+    lines.filter_map(move |sentence| {
+        if sentence.ends_with(['?', '？']) || !seen.insert(sentence) {
             return None;
         }
 

@@ -217,6 +217,17 @@ pub async fn count(database: &TestDatabase, sql: &str) -> i64 {
     row.get(0)
 }
 
+/// The numbers in the first column that a statement reads.
+pub async fn numbers(database: &TestDatabase, sql: &str) -> Vec<i64> {
+    let mut connection = database.connect().await;
+    let rows = sqlx::query(AssertSqlSafe(sql.to_owned()))
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
 /// The source of a job.
 pub fn source(job: &Value) -> &str {
     job["source_id"].as_str().unwrap()
