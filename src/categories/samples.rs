@@ -30,6 +30,8 @@ const TOLD_CHARS: usize = 120;
 const MAX_CHUNKS: i64 = 200_000;
 /// Maximum cached spaces.
 const MAX_SPACES: usize = 16;
+/// Spaces whose samples are read at the same time.
+const READERS: usize = 8;
 /// Reading takes at most this share of the time.
 const SHARE: u32 = 20;
 
@@ -95,6 +97,8 @@ impl Samples {
 pub struct SampleCache {
     store: Store,
     cached: Arc<Mutex<LruCache<Space, CachedSamples>>>,
+    /// Held while the samples of a space are read, so that many jobs read them once.
+    reading: Arc<[tokio::sync::Mutex<()>; READERS]>,
 }
 
 #[derive(Clone)]
@@ -106,28 +110,41 @@ struct CachedSamples {
     took: Duration,
 }
 
+impl CachedSamples {
+    /// Whether they are current, or were read just now for their size.
+    fn will_do(&self, writes: i64) -> bool {
+        self.writes == writes || self.read.elapsed() < self.took * SHARE
+    }
+}
+
+/// Which lock stands for a space.
+fn reader(space: &Space) -> usize {
+    let bytes = space.as_str().bytes().map(usize::from);
+    bytes.fold(0, |sum: usize, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte)
+    }) % READERS
+}
+
 impl SampleCache {
     pub fn new(store: Store) -> Self {
         Self {
             store,
             cached: Arc::new(Mutex::new(LruCache::new(MAX_SPACES))),
+            reading: Arc::default(),
         }
     }
 
     /// The samples of a space, current or slightly outdated.
     pub async fn of(&self, space: &Space) -> Result<Arc<Samples>, StoreError> {
         let writes = self.store.find_chunk_writes(space).await?;
-        let known = self
-            .cached
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(space)
-            .cloned();
+        if let Some(cached) = self.known(space).filter(|cached| cached.will_do(writes)) {
+            return Ok(cached.samples);
+        }
 
-        if let Some(cached) = &known
-            && (cached.writes == writes || cached.read.elapsed() < cached.took * SHARE)
-        {
-            return Ok(Arc::clone(&cached.samples));
+        let _reading = self.reading[reader(space)].lock().await;
+        let known = self.known(space);
+        if let Some(cached) = known.clone().filter(|cached| cached.will_do(writes)) {
+            return Ok(cached.samples);
         }
 
         let began = Instant::now();
@@ -150,6 +167,11 @@ impl SampleCache {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(space.clone(), fresh);
         Ok(samples)
+    }
+
+    fn known(&self, space: &Space) -> Option<CachedSamples> {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.get(space).cloned()
     }
 
     async fn read(&self, space: &Space, known: &Samples) -> Result<Samples, StoreError> {

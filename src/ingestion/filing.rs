@@ -8,7 +8,7 @@
 //! closed list.
 
 mod classifying;
-mod folding;
+pub(super) mod folding;
 mod free_naming;
 mod shortlist;
 

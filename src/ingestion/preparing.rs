@@ -11,7 +11,7 @@ use super::request::{self, NewIngestion, Order};
 use super::{Ingestion, IngestionError, KIND};
 use crate::base::ids::{SourceId, new_uuid};
 use crate::model::call::CallContext;
-use crate::model::job::{Lane, NewJob, SHARES_CALLS};
+use crate::model::job::{LINGERS, Lane, NewJob, SHARES_CALLS};
 use crate::model::source::Source;
 use crate::sources::{NewSource, SourceError};
 use crate::store::StoreError;
@@ -103,11 +103,14 @@ impl Ingestion {
         let mut order = request::check(new, identity, &self.settings)?;
         let (is_short, is_free) = (order.text.len() <= SMALL, self.is_free(&order));
         order.together = together.filter(|_| is_short && !is_free).cloned();
-        let shares = order.together.is_some() || order.may_linger(&self.settings.ingestion);
-        let group_size = match (is_free, shares) {
-            (true, _) if is_short => TOGETHER_HERE,
-            (false, true) => SHARES_CALLS,
-            _ => 1,
+        let group_size = if is_free {
+            if is_short { TOGETHER_HERE } else { 1 }
+        } else if order.together.is_some() {
+            SHARES_CALLS
+        } else if order.may_linger(&self.settings.ingestion) {
+            LINGERS
+        } else {
+            1
         };
 
         let request = order

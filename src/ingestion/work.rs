@@ -360,8 +360,8 @@ impl IngestionWork {
         order.filing == FilingMode::Auto && !self.llm.files_for_free(session)
     }
 
-    /// Where a text may share model calls: with others of its request, or with those of its space,
-    /// user and key that come while it lingers.
+    /// Where a text may share model calls: with others of its request and user, or with those of its
+    /// space, user and key that come while it lingers.
     fn batch(&self, context: &JobContext, order: &Order) -> Option<Arc<RequestBatch>> {
         let gains = self.llm.gains_from_shared_calls(order.model.as_deref());
         if !order.is_filed() || !gains {
@@ -371,11 +371,14 @@ impl IngestionWork {
         let (calls, most) = (&self.shared_calls, self.settings.max_concurrency);
         let model = order.model.as_deref().unwrap_or_default();
         if let Some(name) = &order.together {
-            return Some(calls.batch(&format!("{name} {model}"), None, most));
+            let name = json!([name, order.user_id, model]);
+            return Some(calls.batch(&name.to_string(), None, most));
         }
 
         let linger = Duration::from_millis(self.settings.ingestion.linger);
-        order.may_linger(&self.settings.ingestion).then(|| {
+        let may_linger =
+            order.may_linger(&self.settings.ingestion) && self.llm.may_pay_for_others();
+        may_linger.then(|| {
             let key = context.call_now().budget.map(|budget| budget.key_id);
             let name = json!([context.space().as_str(), order.user_id, key, model]);
             calls.batch(&name.to_string(), Some(linger), most)

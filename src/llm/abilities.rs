@@ -58,6 +58,12 @@ impl Llm {
         !is_free(Classify::STAGE) && !is_free(Helper::STAGE)
     }
 
+    /// Whether a job may pay for calls that it shares with those of other requests: no cap of its own
+    /// may be reached because it did.
+    pub fn may_pay_for_others(&self) -> bool {
+        self.settings().caps.job.is_open()
+    }
+
     fn is_free(&self, model: Option<&str>, stage: &str) -> bool {
         let model = model.unwrap_or_else(|| self.model_of(stage));
         self.target(model)

@@ -31,6 +31,8 @@ pub const ERASED: &str = "erased";
 /// The group size of short texts of one request that share model calls: the more of them meet, the
 /// fewer calls they need, and they mostly wait.
 pub const SHARES_CALLS: i64 = 200;
+/// The group size of short texts that come one by one and may share calls while they linger.
+pub const LINGERS: i64 = 40;
 
 /// The state of a job. `succeeded`, `failed` and `cancelled` are final. In `awaiting_helper` the
 /// job waits for a user to confirm a helper.

@@ -395,6 +395,8 @@ impl Backend {
 
     pub async fn close(&self) {
         self.reader.close().await;
+        // SQLite does so too as its last connection closes, but not if another one closes just then.
+        let _ = self.truncate_log().await;
         self.writer.close().await;
     }
 }

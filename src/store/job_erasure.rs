@@ -16,7 +16,7 @@ use super::{Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{JobId, Space};
 use crate::model::erasure::RowCounts;
-use crate::model::job::{ERASED, Job, SHARES_CALLS};
+use crate::model::job::{ERASED, Job};
 
 /// Jobs in one statement.
 const PART: usize = 50;
@@ -375,45 +375,6 @@ impl Tx {
         count(counts, "llm_calls", calls);
         let update = "UPDATE jobs SET progress_json = NULL, warnings_json = NULL WHERE space = ? AND id IN (??)";
         self.change_jobs(update, space, &id).await.map(|_| ())
-    }
-
-    /// Removes the outputs of calls that short texts shared with these jobs: those of one request, and
-    /// those that came alone and were recorded with others.
-    pub async fn clear_shared_calls(
-        &mut self,
-        space: &Space,
-        ids: &[JobId],
-        counts: &mut RowCounts,
-    ) -> Result<(), StoreError> {
-        let mut moments: BTreeSet<i64> = BTreeSet::new();
-        for some in ids.chunks(PART) {
-            let sql = "SELECT DISTINCT paid_by FROM job_batches WHERE space = ? AND paid_by IS NOT NULL AND job_id IN (??)";
-            let query = self.dialect().query_list(sql, some.len());
-            let query = query
-                .bind(space.as_str())
-                .bind_all(some.iter().map(|id| id.as_str().to_owned()));
-            let payers: Vec<String> = self.read_values(query).await?;
-            let cleared = self.clear_outputs(space, "job", &payers).await?;
-            count(counts, "llm_calls", cleared);
-            let sql = "SELECT DISTINCT created_at FROM jobs WHERE space = ? AND group_size = ? AND id IN (??)";
-            let query = self.dialect().query_list(sql, some.len());
-            let query = query
-                .bind(space.as_str())
-                .bind(SHARES_CALLS)
-                .bind_all(some.iter().map(|id| id.as_str().to_owned()));
-            moments.extend(self.read_values::<i64>(query).await?);
-        }
-
-        for moment in moments {
-            let sql = "SELECT id FROM jobs WHERE space = ? AND created_at = ? AND group_size = ?";
-            let query = self.sql(sql).bind(space.as_str());
-            let query = query.bind(moment).bind(SHARES_CALLS);
-            let others: Vec<String> = self.read_values(query).await?;
-            let cleared = self.clear_outputs(space, "job", &others).await?;
-            count(counts, "llm_calls", cleared);
-        }
-
-        Ok(())
     }
 
     /// Runs a statement about a space and some jobs.

@@ -73,6 +73,7 @@ mod rows;
 mod search;
 mod search_changes;
 mod search_entries;
+mod shared_call_erasure;
 mod source_chunks;
 mod source_erasure;
 mod source_lists;

@@ -67,6 +67,7 @@ impl ChunkToFile<'_> {
             title => likely()
                 .or_else(|| self.joined(choices, siblings, &read))
                 .or(title)
+                .or_else(|| self.nearest_aspect(aspect))
                 .unwrap_or_else(|| self.subject_name(choices)),
         };
 
@@ -86,6 +87,14 @@ impl ChunkToFile<'_> {
             (&self.words, &title),
             &self.profile.vector,
         )
+    }
+
+    /// The aspect that is nearest, for a chunk that names no matter: a word that it happens to contain is no
+    /// name that other texts may share.
+    fn nearest_aspect(&self, aspect: Option<Fitting>) -> Option<String> {
+        let is_leaf = self.input.level == self.input.depth;
+        let aspect = aspect.filter(|_| is_leaf && self.wanted().is_none())?;
+        Some(aspect.name.to_owned())
     }
 
     /// The leaf that a chunk joins.

@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memoir_text::text::name_key;
 use serde_json::Value;
 
-use super::folding::{Candidate, GivenName, fold};
+use super::folding::{Candidate, GivenName, Vectors, fold};
 use crate::categories::samples::Samples;
 use crate::categories::tree::{Node, Tree};
+
+/// Subjects of this text that are kept of a category.
+const MAX_FILED: usize = 8;
 
 pub struct FreeNaming {
     samples: Arc<Samples>,
@@ -24,6 +27,7 @@ struct Said {
     filed: HashMap<Node, Vec<Arc<str>>>,
     /// Former names of stored categories, below the parents that were read.
     former: HashMap<(i64, String), i64>,
+    vectors: Vectors,
 }
 
 impl FreeNaming {
@@ -65,7 +69,10 @@ impl FreeNaming {
         let node = self.meant(tree, parent, name, chunk)?;
         let mut said = self.said();
         if let Some(subject) = said.subjects.get(&chunk).cloned() {
-            said.filed.entry(node).or_default().push(subject);
+            let filed = said.filed.entry(node).or_default();
+            if filed.len() < MAX_FILED {
+                filed.push(subject);
+            }
         }
 
         Some(node)
@@ -86,7 +93,9 @@ impl FreeNaming {
         let offered: Vec<Node> = tree.offered(parent).collect();
         let candidates = offered.iter().map(|node| self.candidate(tree, *node));
         let candidates: Vec<Candidate> = candidates.collect();
-        match fold(&given, &candidates, !tree.may_create(parent)) {
+        let must_fit = !tree.may_create(parent);
+        let meant = fold(&given, &candidates, must_fit, &mut self.said().vectors);
+        match meant {
             Some(at) => tree.choose(parent, &candidates[at].name),
             None => tree.choose(parent, name),
         }

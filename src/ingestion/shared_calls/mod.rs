@@ -1,6 +1,6 @@
-//! Short texts of one request share model calls: the chunks of several texts are classified in one
-//! call, level by level, and one call writes several helpers. Short texts that come one by one share
-//! the calls that classify, if they come while others of their space, user and key linger.
+//! Short texts of one request and user share model calls: the chunks of several texts are classified
+//! in one call, level by level, and one call writes several helpers. Short texts that come one by one
+//! share the calls that classify, if they come while others of their space, user and key linger.
 //!
 //! Each job keeps its own steps, retries and fence. A shared call is paid by one of the jobs; the
 //! batches of the others name it. A text that a shared call leaves without an answer gets a call of
@@ -18,6 +18,7 @@ use gatherer::{CallAnswers, Gatherer};
 use memoir_text::text::{name_key, one_line};
 use stages::{Member, Stages};
 
+use super::filing::folding::{Candidate, GivenName, fold_together};
 use crate::base::ids::JobId;
 use crate::contextual_helpers::{ContextualHelpers, SourceHead};
 use crate::llm::tasks::classify::{ClassifiedChunk, Classify};
@@ -60,6 +61,8 @@ struct Level {
     gatherer: Gatherer<Classify, SharedAnswer>,
     /// Names that earlier calls have given to new categories.
     made: Mutex<Vec<String>>,
+    /// Names that a model gave without seeing the others.
+    given: Mutex<Vec<Candidate>>,
 }
 
 /// What a shared call decided about the chunks of one text.
@@ -118,6 +121,7 @@ impl RequestBatch {
             Arc::new(Level {
                 gatherer: Gatherer::new(stage, most, self.concurrency),
                 made: Mutex::default(),
+                given: Mutex::default(),
             })
         });
 
@@ -197,7 +201,7 @@ impl Level {
             return nothing();
         };
 
-        let free_names = joined.free_names;
+        let (free_names, level) = (joined.free_names, i64::from(joined.level).max(1));
         let offered: HashSet<String> = joined.categories.iter().cloned().collect();
         let Ok(answered) = llm.ask_partly(session, joined).await else {
             return nothing();
@@ -207,6 +211,10 @@ impl Level {
         let chunks = answered.value.into_iter().flat_map(|output| output.chunks);
         for chunk in chunks {
             found.insert(chunk.id, chunk);
+        }
+
+        if free_names {
+            self.fold(level, &mut found);
         }
 
         let mut news: Vec<String> = Vec::new();
@@ -229,6 +237,29 @@ impl Level {
         CallAnswers {
             answers: split(tasks, &found, &answered.calls, job),
             news: is_new,
+        }
+    }
+}
+
+impl Level {
+    /// Makes one of the names that mean the same: no text of this call sees what the others were given.
+    fn fold(&self, level: i64, found: &mut HashMap<i64, ClassifiedChunk>) {
+        let mut chunks: Vec<&mut ClassifiedChunk> = found.values_mut().collect();
+        chunks.sort_by_key(|chunk| chunk.id);
+        let given: Vec<GivenName<'_>> = chunks
+            .iter()
+            .map(|chunk| GivenName {
+                name: &chunk.category,
+                subject: chunk.subject.as_deref(),
+                level,
+            })
+            .collect();
+        let names = {
+            let mut known = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            fold_together(&given, &mut known)
+        };
+        for (chunk, name) in chunks.into_iter().zip(names) {
+            chunk.category = name;
         }
     }
 }

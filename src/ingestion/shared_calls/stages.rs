@@ -24,6 +24,8 @@ pub struct Stages {
     moved: Notify,
     /// Until when texts that come one by one may come in.
     open_until: Option<Instant>,
+    /// How long those wait for each other; the texts of one request wait as long as it takes.
+    linger: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -44,6 +46,7 @@ impl Stages {
     pub fn new(linger: Option<Duration>) -> Self {
         Self {
             open_until: linger.map(|linger| Instant::now() + linger),
+            linger,
             ..Self::default()
         }
     }
@@ -80,7 +83,8 @@ impl Stages {
 
     /// How long a text may wait for others.
     pub fn patience(&self) -> Duration {
-        MOMENT + self.state().slowest_call * CALLS
+        let as_long_as_it_takes = || MOMENT + self.state().slowest_call * CALLS;
+        self.linger.unwrap_or_else(as_long_as_it_takes)
     }
 
     /// Notes how long a call took.
@@ -172,5 +176,13 @@ mod tests {
         stages.note_call(Duration::from_secs(2));
         stages.note_call(Duration::from_millis(50));
         assert_eq!(stages.patience(), before + Duration::from_secs(20));
+    }
+
+    #[test]
+    fn texts_that_come_one_by_one_wait_no_longer_than_they_may() {
+        let linger = Duration::from_millis(150);
+        let stages = Stages::new(Some(linger));
+        stages.note_call(Duration::from_mins(1));
+        assert_eq!(stages.patience(), linger);
     }
 }

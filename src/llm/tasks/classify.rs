@@ -224,8 +224,17 @@ Answer for every chunk exactly once, with its number and its category, and nothi
             .collect()
     }
 
-    /// A model that insists on a weak name gets its way: the name is valid.
-    fn last_resort(&self, output: ClassifyOutput) -> Option<ClassifyOutput> {
+    /// A model that insists on a weak name gets its way: the name is valid. One that insists on what is
+    /// not in the shortlist has said that no entry is right; the levels follow.
+    fn last_resort(&self, mut output: ClassifyOutput) -> Option<ClassifyOutput> {
+        if self.is_shortlist() && !self.free_names {
+            for chunk in &mut output.chunks {
+                if self.fault(chunk).is_some() {
+                    shortlist::NONE.clone_into(&mut chunk.category);
+                }
+            }
+        }
+
         let valid = output
             .chunks
             .iter()
@@ -363,7 +372,7 @@ impl Classify {
 }
 
 /// Whether this is copied from the example.
-fn is_echo(name: &str) -> bool {
+pub(super) fn is_echo(name: &str) -> bool {
     ECHOES.contains(&name_key(name).as_str())
 }
 
@@ -514,6 +523,25 @@ mod tests {
             !task.check(&given).is_empty()
         };
         assert!(repeats(false) && !repeats(true));
+    }
+
+    #[test]
+    fn an_entry_that_is_not_in_the_shortlist_is_none_of_it() {
+        let list = ["Home / Heating", "Home", shortlist::NONE].map(str::to_owned);
+        let task = Classify {
+            level: 0,
+            parent: [].into(),
+            categories: list.into(),
+            may_create: false,
+            ..task(false)
+        };
+        let given = |name: &str| ClassifyOutput {
+            chunks: vec![ClassifiedChunk::new(1, name.to_owned())],
+        };
+        for (name, wanted) in [("Heating", shortlist::NONE), ("Home", "Home")] {
+            let settled = task.last_resort(given(name)).unwrap();
+            assert_eq!(settled.chunks[0].category, wanted);
+        }
     }
 
     #[test]

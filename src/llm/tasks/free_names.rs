@@ -4,8 +4,8 @@
 use memoir_text::text::{MAX_NAME_CHARS, category_name, name_fault, name_key, one_line};
 use serde_json::{Value, json};
 
-use super::category_names::{in_words, without_parents};
-use super::classify::{ClassifiedChunk, Classify};
+use super::category_names::{in_words, is_word_of_the_task, without_parents};
+use super::classify::{ClassifiedChunk, Classify, is_echo};
 use super::shortlist;
 use crate::llm::schema::limit;
 
@@ -109,7 +109,9 @@ pub fn settle(task: &Classify, mut chunk: ClassifiedChunk) -> ClassifiedChunk {
 
     let is_new = |at: usize, name: &String| {
         let above = || path[..at].iter().map(|name| name_key(name));
-        name_fault(name).is_none() && !above().any(|above| above == name_key(name))
+        let says_something = !is_echo(name) && !is_word_of_the_task(&name_key(name));
+        let is_valid = name_fault(name).is_none() && says_something;
+        is_valid && !above().any(|above| above == name_key(name))
     };
     let valid = (1..path.len())
         .take_while(|at| is_new(*at, &path[*at]))
@@ -200,6 +202,10 @@ mod tests {
         assert_eq!(entry(&chunk), "Home / Heating");
         let chunk = settled(&task(0, &[]), "Home", &["Heating", "home", "Boiler"]);
         assert_eq!(entry(&chunk), "Home / Heating", "the rest repeats a name");
+        let chunk = settled(&task(0, &[]), "Home", &["Heating", "None of these"]);
+        assert_eq!(entry(&chunk), "Home / Heating", "the rest says nothing");
+        let chunk = settled(&task(0, &[]), "Home", &["Category", "Boiler"]);
+        assert_eq!(entry(&chunk), "Home");
         let chunk = settled(&task(2, &["Home"]), "Home / Heating", &["Boiler"]);
         assert_eq!(entry(&chunk), "Heating");
     }

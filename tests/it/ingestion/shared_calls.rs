@@ -218,3 +218,24 @@ async fn a_single_text_shares_nothing() {
 
     ingest.app.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_two_users_in_one_batch_never_share_a_call() {
+    let ingest = Ingest::with(&[("INGESTION__FILING", "levels")]).await;
+    let text = |n: usize| {
+        let user = ["ann", "ben"][n % 2];
+        json!({"text": format!("For {user}, number {n}."), "user_id": user})
+    };
+    let items: Vec<Value> = (0..6).map(text).collect();
+    assert_succeeded(&batch(&ingest, &items).await);
+    for seen in ingest.model.requests() {
+        let told = ["For ann", "For ben"].map(|name| seen.user.contains(name));
+        assert_eq!(
+            told.iter().filter(|told| **told).count(),
+            1,
+            "{}",
+            seen.user
+        );
+    }
+    ingest.app.finish().await;
+}
