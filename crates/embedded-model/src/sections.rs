@@ -117,9 +117,9 @@ fn dividing_level(input: &OutlineInput<'_>) -> Option<u8> {
     deeper.or(Some(highest))
 }
 
-/// Whether a line is the heading of a volume, a chapter or a scene.
-pub fn is_numbered_part(line: &str) -> bool {
-    Numbered::of(line).is_some()
+/// Whether a line is no more than the number of a volume, a chapter or a scene.
+pub fn is_part_number(line: &str) -> bool {
+    Numbered::of(line).is_some_and(|part| part.title.is_empty())
 }
 
 /// Whether sections on this level have equal names, as chapters that are counted in each volume.

@@ -40,8 +40,8 @@ fn lowered(usual: f32, siblings: usize, from: usize) -> f32 {
 
 impl ChunkToFile<'_> {
     /// Files a chunk in a leaf on the same aspect of the subject, or on the same subject, or else in a new
-    /// one. Its title names a new leaf only if nothing that others may share does, and while there
-    /// are few.
+    /// one. Its title names a new leaf only if nothing that others may share does, below a subject that
+    /// the inventory does not have, and while there are few.
     pub fn file_short_text(
         &self,
         title: Option<String>,
@@ -66,8 +66,8 @@ impl ChunkToFile<'_> {
             Some(title) if known(&title).is_some() => title,
             title => likely()
                 .or_else(|| self.joined(choices, siblings, &read))
-                .or(title)
                 .or_else(|| self.nearest_aspect(aspect))
+                .or(title)
                 .unwrap_or_else(|| self.subject_name(choices)),
         };
 
@@ -89,11 +89,11 @@ impl ChunkToFile<'_> {
         )
     }
 
-    /// The aspect that is nearest, for a chunk that names no matter: a word that it happens to contain is no
-    /// name that other texts may share.
+    /// The aspect that is nearest, for a chunk that names no matter: its title, or a word that it happens
+    /// to contain, is no name that other texts share.
     fn nearest_aspect(&self, aspect: Option<Fitting>) -> Option<String> {
         let is_leaf = self.input.level == self.input.depth;
-        let aspect = aspect.filter(|_| is_leaf && self.wanted().is_none())?;
+        let aspect = aspect.filter(|_| is_leaf && self.matters.is_empty())?;
         Some(aspect.name.to_owned())
     }
 

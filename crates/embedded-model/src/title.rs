@@ -119,7 +119,8 @@ fn first_heading<'a>(input: &OutlineInput<'a>, head: &str) -> Option<&'a str> {
         || input.headings[1..]
             .iter()
             .all(|other| other.level > first.level);
-    (above <= ABOVE && alone && !is_data(head)).then_some(first.text.as_str())
+    let says_something = !is_data(head) && !sections::is_part_number(&first.text);
+    (above <= ABOVE && alone && says_something).then_some(first.text.as_str())
 }
 
 /// "Dear Anna," as "Letter to Anna".
@@ -145,7 +146,7 @@ fn first_line(head: &str) -> Option<&str> {
         && first.starts_with(|c: char| c.is_alphabetic());
 
     // A text without a title begins with its first part.
-    let is_part = sections::is_numbered_part(first);
+    let is_part = sections::is_part_number(first);
 
     // A letter's first line is longer than its title only by chance; a blank line is no chance.
     let set_off = next.is_empty() || next.chars().all(|c| matches!(c, '=' | '-'));
