@@ -180,37 +180,69 @@ impl Erasures {
             beginnings: Vec::new(),
             sources: HashSet::new(),
         };
-        for leaf in self.leaves_below(call, id).await? {
-            let mut after = 0;
-            loop {
-                let texts = self
-                    .store
-                    .list_filed_texts(&call.space, leaf, after)
-                    .await?;
-                let Some((last, ..)) = texts.last() else {
-                    break;
-                };
-                after = *last;
-                for (_, source, text) in &texts {
-                    remaining.add(text);
-                    if remaining.sources.insert(source.clone()) {
-                        for text in self
-                            .store
-                            .list_source_descriptions(&call.space, source)
-                            .await?
-                        {
-                            remove_stems(&mut remaining.unexplained, &text);
-                        }
-                    }
-                }
+        let present = self.leaves_below(call, id).await?;
+        for leaf in &present {
+            self.read_texts(call, (*leaf, false), &mut remaining)
+                .await?;
+        }
 
-                if remaining.unexplained.is_empty() {
-                    return Ok(remaining);
+        // A closed category has only texts that were there before, and `as_of` shows its name with them.
+        if !remaining.unexplained.is_empty() {
+            for leaf in self.leaves_ever_below(call, id).await? {
+                self.read_texts(call, (leaf, true), &mut remaining).await?;
+                if !present.contains(&leaf) {
+                    self.read_texts(call, (leaf, false), &mut remaining).await?;
                 }
             }
         }
 
         Ok(remaining)
+    }
+
+    /// Reads the texts that are in a leaf, or that were, as long as a stem is unexplained.
+    async fn read_texts(
+        &self,
+        call: &CallContext,
+        (leaf, were): (i64, bool),
+        remaining: &mut Remaining,
+    ) -> Result<(), StoreError> {
+        let (store, space) = (&self.store, &call.space);
+        let mut after = 0;
+        while !remaining.unexplained.is_empty() {
+            let texts = if were {
+                store.list_former_texts(space, leaf, after).await?
+            } else {
+                store.list_filed_texts(space, leaf, after).await?
+            };
+            let Some((last, ..)) = texts.last() else {
+                break;
+            };
+            after = *last;
+            for (_, source, text) in &texts {
+                remaining.add(text);
+                if remaining.sources.insert(source.clone()) {
+                    for text in store.list_source_descriptions(space, source).await? {
+                        remove_stems(&mut remaining.unexplained, &text);
+                    }
+                }
+            }
+        }
+
+        Ok(())
+    }
+
+    /// The leaves that are or were below a category, level by level; only a closed one may be none.
+    async fn leaves_ever_below(&self, call: &CallContext, id: i64) -> Result<Vec<i64>, StoreError> {
+        let (mut leaves, mut level) = (Vec::new(), vec![id]);
+        while !level.is_empty() {
+            let below = self.store.list_ever_below(&call.space, &level).await?;
+            let parents: HashSet<i64> = below.iter().map(|(_, parent)| *parent).collect();
+            leaves.extend(level.iter().filter(|id| !parents.contains(id)));
+            let below: BTreeSet<i64> = below.into_iter().map(|(id, _)| id).collect();
+            level = below.into_iter().collect();
+        }
+
+        Ok(leaves)
     }
 
     async fn leaves_below(&self, call: &CallContext, id: i64) -> Result<Vec<i64>, StoreError> {
@@ -248,10 +280,9 @@ impl Erasures {
                 tx.lock_chunks(&call.space).await?;
                 self.forget_terms(&mut tx, call, category, remaining)
                     .await?;
-                let place = (category.id, category.parent_id);
                 for name in &candidates {
                     if tx
-                        .replace_name(&call.space, place, name, &mut counts)
+                        .replace_name(&call.space, category.id, name, &mut counts)
                         .await?
                     {
                         break;

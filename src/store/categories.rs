@@ -187,7 +187,7 @@ impl Tx {
         Ok(found)
     }
 
-    /// The categories with these names below these parents; 0 stands for the root.
+    /// The open categories with these names below these parents; 0 stands for the root.
     pub async fn list_categories_named(
         &mut self,
         space: &Space,
@@ -196,7 +196,7 @@ impl Tx {
         let named: Vec<&(i64, String)> = named.iter().collect();
         let mut found = HashMap::with_capacity(named.len());
         for some in named.chunks(NAMES) {
-            let sql = "SELECT c.id, c.parent_key, c.name_key FROM categories c";
+            let sql = "SELECT c.id, c.parent_key, c.name_key FROM categories c WHERE c.closed_at IS NULL AND";
             let query = select_named(self.dialect(), sql, "c", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);
@@ -367,7 +367,7 @@ fn select_children(dialect: &Dialect, space: &Space, parents: &[i64]) -> Stateme
     query
 }
 
-/// `sql`, limited to rows of `table` with these names below these parents.
+/// `sql`, which ends in WHERE or AND, limited to rows of `table` with these names below these parents.
 pub(super) fn select_named(
     dialect: &Dialect,
     sql: &str,
@@ -378,7 +378,7 @@ pub(super) fn select_named(
     let one = format!("({table}.space = ? AND {table}.parent_key = ? AND {table}.name_key = ?)");
     let any = vec![one; named.len()].join(" OR ");
     let mut query = dialect
-        .assembled(&format!("{sql} WHERE {any}"))
+        .assembled(&format!("{sql} ({any})"))
         .persistent(named.len() == 1);
 
     for (parent, name) in named {

@@ -251,7 +251,8 @@ impl Tx {
         let named: Vec<&(i64, String)> = named.iter().collect();
         let mut found = HashMap::new();
         for some in named.chunks(NAMES) {
-            let sql = "SELECT a.parent_key, a.name_key, a.category_id FROM category_aliases a";
+            let sql =
+                "SELECT a.parent_key, a.name_key, a.category_id FROM category_aliases a WHERE";
             let query = select_named(self.dialect(), sql, "a", space, some);
             for row in self.fetch_all(query).await? {
                 let key = (row.try_get("parent_key")?, row.try_get("name_key")?);

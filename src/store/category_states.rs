@@ -19,6 +19,15 @@ row! {
     from row "closed_at" { is_closed: get::<Option<i64>>(row, "closed_at")?.is_some() }
 }
 
+/// The key by which a category is found below its parent; that of a closed one is no name, so that
+/// another category can have its name.
+pub(super) fn name_key_of(state: &CategoryState) -> String {
+    match state.slot() {
+        Some((_, key)) => key,
+        None => format!("{JOINT}{}", state.id),
+    }
+}
+
 impl Tx {
     /// Categories by id, closed ones too; unknown ones are missing.
     pub async fn list_states(
@@ -96,6 +105,32 @@ impl Tx {
         Ok(found.into_values().find(|other| *other != id))
     }
 
+    /// Closes a category again that a change had created. An alias that another category has there
+    /// stays: it was there first.
+    pub async fn close_again(
+        &mut self,
+        space: &Space,
+        before: &CategoryState,
+        after: &CategoryState,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.store_state(space, before, after, now).await?;
+        let Some((parent_id, key)) = before.slot() else {
+            return Ok(());
+        };
+
+        let select = "SELECT category_id FROM category_aliases WHERE space = ? AND parent_key = ? AND name_key = ?";
+        let select = self.sql(select).bind(space.as_str());
+        let former = self
+            .read_value::<i64>(select.bind(parent_id).bind(key))
+            .await?;
+        if former.is_none_or(|id| id == before.id) {
+            self.leave_alias(space, before, after).await?;
+        }
+
+        Ok(())
+    }
+
     /// Changes a category to another state. Where it can no longer be found by its name, an alias leads
     /// to it. The name must be free, and the caller holds the space's lock.
     pub async fn change_state(
@@ -105,11 +140,22 @@ impl Tx {
         after: &CategoryState,
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        self.store_state(space, before, after, now).await?;
+        if before.slot() != after.slot() {
+            self.leave_alias(space, before, after).await?;
+        }
+
+        Ok(())
+    }
+
+    async fn store_state(
+        &mut self,
+        space: &Space,
+        before: &CategoryState,
+        after: &CategoryState,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         self.add_state(space, before, now).await?;
-        let name_key = match after.slot() {
-            Some((_, key)) => key,
-            None => format!("{JOINT}{}", after.id),
-        };
         let update = self
             .sql(
                 "UPDATE categories SET parent_id = ?, parent_key = ?, name = ?, name_key = ?, named_by = ?, \
@@ -118,19 +164,13 @@ impl Tx {
             .bind(Some(after.parent_id).filter(|id| *id != 0))
             .bind(after.parent_id)
             .bind(after.name.clone())
-            .bind(name_key)
+            .bind(name_key_of(after))
             .bind(after.named_by.into_str())
             .bind(after.is_closed.then_some(now.as_micros()))
             .bind(after.merged_into)
             .bind(space.as_str())
             .bind(after.id);
-        self.execute(update).await?;
-
-        if before.slot() != after.slot() {
-            self.leave_alias(space, before, after).await?;
-        }
-
-        Ok(())
+        self.execute(update).await.map(|_| ())
     }
 
     /// Clocks may differ between processes: the states of a category end in the order of the changes.

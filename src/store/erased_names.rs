@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use memoir_text::text::name_key;
 
+use super::category_states::name_key_of;
 use super::text_uses::count;
 use super::{StoreError, Tx};
 use crate::base::ids::Space;
-use crate::model::category::{ChangeKind, NamedBy};
+use crate::model::category::{CategoryState, ChangeKind, NamedBy};
 use crate::model::erasure::RowCounts;
 
 impl Tx {
@@ -77,16 +78,27 @@ impl Tx {
         Ok(())
     }
 
-    /// Gives a category another name without keeping the present one; `false` if the name is taken under
-    /// its parent. The caller holds the space's lock.
+    /// Gives a category another name without keeping the present one, unless a person has named it
+    /// meanwhile; `false` if the name is taken under its parent. A closed category cannot be found by
+    /// its name, before and after. The caller holds the space's lock.
     pub async fn replace_name(
         &mut self,
         space: &Space,
-        (id, parent_id): (i64, i64),
+        id: i64,
         name: &str,
         counts: &mut RowCounts,
     ) -> Result<bool, StoreError> {
-        let wanted = BTreeSet::from([(parent_id, name_key(name))]);
+        // It may have been moved, closed or renamed since its texts were read.
+        let found = self.find_state(space, id).await?;
+        let Some(before) = found.filter(|state| state.named_by != NamedBy::User) else {
+            return Ok(true);
+        };
+        let after = CategoryState {
+            name: name.to_owned(),
+            named_by: NamedBy::Embedded,
+            ..before
+        };
+        let wanted = BTreeSet::from([(after.parent_id, name_key(name))]);
         let taken = self.list_categories_named(space, &wanted).await?;
         let former = self.list_aliases(space, &wanted).await?;
         if taken.values().any(|other| *other != id) || former.values().any(|of| *of != id) {
@@ -94,19 +106,22 @@ impl Tx {
         }
 
         // A name that a category has again is no alias any more.
-        let delete = self
-            .sql("DELETE FROM category_aliases WHERE space = ? AND parent_key = ? AND name_key = ?")
-            .bind(space.as_str())
-            .bind(parent_id)
-            .bind(name_key(name));
-        count(counts, "category_aliases", self.execute(delete).await?);
+        if let Some((parent_id, key)) = after.slot() {
+            let delete = self
+                .sql("DELETE FROM category_aliases WHERE space = ? AND parent_key = ? AND name_key = ?")
+                .bind(space.as_str())
+                .bind(parent_id)
+                .bind(key);
+            count(counts, "category_aliases", self.execute(delete).await?);
+        }
+
         let update =
             "UPDATE categories SET name = ?, name_key = ?, named_by = ? WHERE space = ? AND id = ?";
         let update = self
             .sql(update)
-            .bind(name.to_owned())
-            .bind(name_key(name))
-            .bind(NamedBy::Embedded.into_str())
+            .bind(after.name.clone())
+            .bind(name_key_of(&after))
+            .bind(after.named_by.into_str())
             .bind(space.as_str())
             .bind(id);
         count(counts, "categories", self.execute(update).await?);

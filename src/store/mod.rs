@@ -34,6 +34,7 @@ mod dialect;
 #[cfg(test)]
 mod durability_tests;
 mod embeddings;
+mod empty_categories;
 mod erased_names;
 mod erasures;
 mod error;

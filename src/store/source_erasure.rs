@@ -1,5 +1,4 @@
-//! Erases a source: its rows, and the categories that it leaves empty; and reads the texts that
-//! explain the names of categories.
+//! Erases the rows of a source, and reads the texts that explain the names of categories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -257,6 +256,28 @@ impl Store {
             .collect())
     }
 
+    /// The next chunks that were in a leaf before, as [`Store::list_filed_texts`] lists those that are.
+    pub async fn list_former_texts(
+        &self,
+        space: &Space,
+        leaf: i64,
+        after: i64,
+    ) -> Result<Vec<(i64, SourceId, String)>, StoreError> {
+        let sql = format!(
+            "SELECT c.id, c.source_id, c.heading, c.text_content FROM (SELECT DISTINCT p.chunk_id FROM chunk_placements p \
+             WHERE p.space = ? AND p.category_id = ? AND p.chunk_id > ? ORDER BY p.chunk_id LIMIT {TEXTS}) f \
+             JOIN chunks c ON c.id = f.chunk_id ORDER BY c.id"
+        );
+        let texts = self.read_all("list_former_texts", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(leaf).bind(after)
+        });
+        let texts = texts.await?.into_iter();
+        Ok(texts
+            .map(|(id, source, heading, text)| (id, source, with_heading(heading, text)))
+            .collect())
+    }
+
     /// Whether a category of the space has this name.
     pub async fn has_category_named(&self, space: &Space, name: &str) -> Result<bool, StoreError> {
         let sql = "SELECT id FROM categories WHERE space = ? AND name = ? LIMIT 1";
@@ -277,7 +298,7 @@ fn select_leaves(dialect: &Dialect, space: &Space, id: &SourceId) -> Statement {
 }
 
 /// The parents of categories, also former ones.
-fn select_above(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
+pub(super) fn select_above(dialect: &Dialect, space: &Space, ids: &[i64]) -> Statement {
     let marks = vec!["?"; ids.len()].join(",");
     let sql = format!(
         "SELECT k.parent_id FROM categories k WHERE COALESCE(k.space, '') = ? AND k.parent_id IS NOT NULL \
@@ -338,51 +359,6 @@ impl Tx {
     ) -> Result<Vec<i64>, StoreError> {
         let query = select_leaves(self.dialect(), space, id);
         self.read_values(query).await
-    }
-
-    /// Deletes those of these leaves that have no chunk of any version, and then those above them
-    /// that have become empty, also those that were above them, with their changes and aliases. A
-    /// closed category goes even if chunks of other sources were in it. Returns their ids. The caller
-    /// holds the space's lock.
-    pub async fn remove_empty_categories(
-        &mut self,
-        space: &Space,
-        leaves: &[i64],
-        counts: &mut RowCounts,
-    ) -> Result<Vec<i64>, StoreError> {
-        let mut removed = Vec::new();
-        let mut level: BTreeSet<i64> = leaves.iter().copied().collect();
-        while !level.is_empty() {
-            let ids: Vec<i64> = level.iter().copied().collect();
-            let mut above = BTreeSet::new();
-            for some in ids.chunks(AT_ONCE) {
-                let query = select_above(self.dialect(), space, some);
-                above.extend(self.read_values::<i64>(query).await?);
-            }
-
-            for id in level {
-                if self.has_chunks_in(space, &[id]).await?
-                    || !self.list_children(space, &[id]).await?.is_empty()
-                {
-                    continue;
-                }
-
-                for id in self.list_closed_below(space, id).await? {
-                    self.forget_category(space, id, counts).await?;
-                    count(counts, "categories", 1);
-                    self.remove_categories(space, &[id]).await?;
-                    removed.push(id);
-                }
-            }
-
-            level = above;
-        }
-
-        if !removed.is_empty() {
-            self.count_category_removal(space).await?;
-        }
-
-        Ok(removed)
     }
 
     /// The entries with the words about a source, of all versions.

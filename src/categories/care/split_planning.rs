@@ -1,7 +1,7 @@
 //! Finds the parts into which a category is split, before any transaction is open: what is read and
 //! computed here may take a second.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OwnedMutexGuard;
@@ -13,7 +13,7 @@ use super::split::SplitPart;
 use crate::base::ids::Space;
 use crate::categories::{Categories, CategoryError};
 use crate::model::call::CallContext;
-use crate::model::category::Category;
+use crate::model::category::{Category, CategoryState};
 use crate::store::{ChunkScope, StoreError};
 
 /// Maximum chunks of a leaf that are read.
@@ -83,12 +83,13 @@ impl Categories {
         };
 
         let siblings = self.siblings(call, &leaf).await?;
+        let former = self.former_names(call, &leaf).await?;
         // A leaf that is empty by now may get chunks again.
         let taken = siblings
             .iter()
             .filter(|one| one.chunk_count > 0 || one.id == leaf.id);
         Ok(LeafToSplit {
-            names: FreeNames::beside(taken.map(|one| one.name.as_str())),
+            names: FreeNames::beside(names_of(taken).chain(former.iter().map(String::as_str))),
             name: leaf.name,
             chunks,
             movable: movable.into_iter().map(|(id, _)| id).collect(),
@@ -112,8 +113,10 @@ impl Categories {
         };
 
         let siblings = self.siblings(call, &parent).await?;
+        let former = self.former_names(call, &parent).await?;
+        let siblings = names_of(siblings.iter());
         Ok(ParentToSplit {
-            names: FreeNames::beside(siblings.iter().map(|one| one.name.as_str())),
+            names: FreeNames::beside(siblings.chain(former.iter().map(String::as_str))),
             name: parent.name,
             children,
             texts: texts.into_iter().collect(),
@@ -131,6 +134,36 @@ impl Categories {
         let parent = category.parent_id.unwrap_or(0);
         Ok(self.store.list_children(&call.space, &[parent]).await?)
     }
+
+    /// Former names below the same parent, under which texts are still filed elsewhere; without those
+    /// that an undone split of this category left.
+    async fn former_names(
+        &self,
+        call: &CallContext,
+        category: &Category,
+    ) -> Result<Vec<String>, CategoryError> {
+        let parent = category.parent_id.unwrap_or(0);
+        let parents = [parent];
+        let aliases = self.store.list_aliases_below(&call.space, &parents);
+        let aliases = aliases.await?;
+        let ids: BTreeSet<i64> = aliases.iter().map(|(_, id)| *id).collect();
+        let ids: Vec<i64> = ids.into_iter().collect();
+        let states = {
+            let mut tx = self.store.begin().await?;
+            tx.list_states(&call.space, &ids).await?
+        };
+
+        let leads_elsewhere = |id: i64| {
+            let successor = states.get(&id).and_then(CategoryState::successor);
+            successor != Some(category.id)
+        };
+        let names = aliases.into_iter().filter(|(_, id)| leads_elsewhere(*id));
+        Ok(names.map(|((_, key), _)| key).collect())
+    }
+}
+
+fn names_of<'c>(categories: impl Iterator<Item = &'c Category>) -> impl Iterator<Item = &'c str> {
+    categories.map(|one| one.name.as_str())
 }
 
 async fn compute(

@@ -21,9 +21,14 @@ pub(super) async fn undo(care: &mut Care<'_>, id: i64) -> Result<CareOutcome, Ca
         effects.push(take_back_name(care, &change).await?);
     }
 
+    let ids: Vec<i64> = change.after.states.iter().map(|after| after.id).collect();
+    let present = care.tx.list_states(space, &ids).await?;
     let pairs = change.before.states.iter().zip(&change.after.states);
     for (before, after) in pairs.rev() {
-        effects.push(take_back(care, id, before, after).await?);
+        // What only a deleted source had filled is gone; the others can still be put back.
+        if after.id == change.category_id || present.contains_key(&after.id) {
+            effects.push(take_back(care, id, before, after).await?);
+        }
     }
 
     let chunks = return_chunks(care, &change).await?;
@@ -158,7 +163,11 @@ async fn put_back(
     }
 
     let now = care.call.now;
-    care.tx.change_state(space, present, former, now).await?;
+    if former.is_closed {
+        care.tx.close_again(space, present, former, now).await?;
+    } else {
+        care.tx.change_state(space, present, former, now).await?;
+    }
     Ok(())
 }
 

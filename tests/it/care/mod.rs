@@ -6,6 +6,7 @@ mod balancing;
 mod balancing_kills;
 mod changing;
 mod dry_runs;
+mod erasing;
 mod filing;
 mod reviewing;
 mod undoing;

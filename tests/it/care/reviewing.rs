@@ -221,3 +221,46 @@ async fn the_review_looks_at_a_limited_number_of_leaves() {
         assert!(!items.is_empty(), "{engine:?}");
     }
 }
+
+#[tokio::test]
+async fn a_split_leaves_the_former_name_of_another_category_alone() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let setup = Setup::on(database).await;
+        fill(&setup, 12).await;
+        let (leaf, roof) = (setup.id("Everything").await, setup.id("Roof").await);
+        let path = format!("/v1/categories/{leaf}/split");
+        let would = assert_done(&setup.post(&path, &json!({"dry_run": true})).await);
+        let name = would["categories"][0]["name"].as_str().unwrap();
+        for name in [name, "Tiles"] {
+            assert_done(&setup.rename(roof, name).await);
+        }
+
+        let done = assert_done(&setup.post(&path, &json!({})).await);
+        for created in done["categories"].as_array().unwrap() {
+            assert_ne!(created["name"], name, "{engine:?}: {done}");
+        }
+
+        // A category that a change created closes again, and has the former name of another one.
+        let created = done["categories"][0]["id"].as_i64().unwrap();
+        let own = done["categories"][0]["name"].as_str().unwrap();
+        let database = &setup.ingest.app.database;
+        let key = own.to_lowercase();
+        let alias = format!(
+            "INSERT INTO category_aliases (space, parent_key, name_key, category_id) \
+             SELECT space, parent_key, '{key}', {roof} FROM categories WHERE id = {created}"
+        );
+        database.execute(&alias).await;
+        let change = done["change"]["id"].as_i64().unwrap();
+        assert_done(&setup.undo(change).await);
+        for (file, name) in [("/b.md", name), ("/c.md", own)] {
+            setup.ingest_file(file, &[&format!("Home/{name}")]).await;
+        }
+        let tiles = setup.paths("").await;
+        assert!(
+            tiles.contains(&"Home/Tiles 3".to_owned()),
+            "{engine:?}: {tiles:?}"
+        );
+        setup.assert_sound().await;
+    }
+}
