@@ -82,7 +82,7 @@ pub struct CategoryEffect {
     /// `moved`: it gets another parent; `merged`: another category takes its place; `removed`; `created`;
     /// or `reopened` and `renamed` when a change is undone.
     pub effect: String,
-    /// The new parent, or the category that takes its place.
+    /// The new parent, or the category that takes its place; null for what a `dry_run` would create.
     pub into_id: Option<i64>,
 }
 
@@ -180,8 +180,12 @@ impl Categories {
 impl CareOutcome {
     /// What would have changed; what would have been created has no number.
     fn unmade(mut self, dry_run: bool) -> Self {
-        for created in self.categories.iter_mut().filter(|one| one.is_created()) {
-            created.id = None;
+        let created = self.categories.iter().filter(|one| one.is_created());
+        let created: Vec<i64> = created.filter_map(|one| one.id).collect();
+        let is_unmade = |id: &mut i64| created.contains(id);
+        for effect in &mut self.categories {
+            effect.id.take_if(is_unmade);
+            effect.into_id.take_if(is_unmade);
         }
 
         Self {

@@ -8,6 +8,7 @@ use super::reviewing::fill;
 use super::{Setup, assert_done};
 use crate::support::app::{Reply, send};
 use crate::support::database::TestDatabase;
+use crate::support::library::Library;
 
 #[tokio::test]
 async fn a_dry_removal_says_what_would_change() {
@@ -125,6 +126,38 @@ async fn a_dry_undo_says_what_would_change_and_a_body_is_optional() {
             assert_done(&send(request.body(body)).await);
         }
         assert_eq!(setup.paths("").await, ["Home/Boiler 1", "Home/Roof 1"]);
+    }
+}
+
+#[tokio::test]
+async fn a_dry_split_of_a_parent_names_no_category_that_it_would_create() {
+    for database in TestDatabase::each().await {
+        let engine = database.engine;
+        let settings = [
+            ("TAXONOMY__HIERARCHY_DEPTH", "3"),
+            ("TAXONOMY__CHILDREN_TARGET", "5"),
+        ];
+        let setup = Setup::with(database, &settings).await;
+        let library = Library::at(&setup.ingest.app.database.url).await;
+        for at in 0..14 {
+            let about = ["Boiler repair", "Hotel booking"][at % 2];
+            let (leaf, text) = (format!("{about} {at}"), format!("About the {about} {at}."));
+            let path = ["Life", "Everything", leaf.as_str()];
+            library.add(&format!("/{at}.txt"), &[(&path, &text)]).await;
+        }
+        library.store.close().await;
+
+        let (life, parent) = (setup.id("Life").await, setup.id("Everything").await);
+        let path = format!("/v1/categories/{parent}/split");
+        let would = assert_done(&setup.post(&path, &json!({"dry_run": true})).await);
+        for effect in would["categories"].as_array().unwrap() {
+            let (id, into) = (&effect["id"], &effect["into_id"]);
+            let is_created = effect["effect"] == "created";
+            assert_eq!(id.is_null(), is_created, "{engine:?}: {effect}");
+            let wanted = if is_created { json!(life) } else { Value::Null };
+            assert_eq!(*into, wanted, "{engine:?}: {effect}");
+        }
+        assert!(would.to_string().contains("moved"), "{engine:?}: {would}");
     }
 }
 
