@@ -7,7 +7,7 @@ use memoir_embedded_model::{EmbeddedModel, RenameInput};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::review_balance::{crowded, over_full};
+use super::review_balance::{Decisions, crowded, over_full};
 use super::review_call::ReviewCall;
 use crate::categories::{Categories, CategoryError, Taxonomy};
 use crate::model::call::CallContext;
@@ -63,6 +63,7 @@ struct Evidence {
     single: Vec<(i64, String)>,
     /// Leaves with the sources and the beginnings of some of their texts.
     named: Vec<(i64, Vec<(String, String)>)>,
+    decisions: Decisions,
 }
 
 /// The hierarchy, by id and by parent.
@@ -112,6 +113,7 @@ impl Categories {
             leaves: leaves.iter().map(|leaf| leaf.id).collect(),
             single: single.await?,
             named: Vec::new(),
+            decisions: self.find_decisions(call, categories).await?,
         };
         let largest: Vec<i64> = found.leaves.iter().take(MAX_NAMED).copied().collect();
         let texts = self
@@ -133,7 +135,9 @@ impl Categories {
 /// All proposals, kind by kind.
 fn propose(categories: &[Category], found: &Evidence, taxonomy: &Taxonomy) -> Vec<ReviewItem> {
     let hierarchy = Hierarchy::of(categories);
+    let decisions = &found.decisions;
     let mut items = near_duplicates(&hierarchy);
+    items.retain(|item| !decisions.refuses_merge(item.category_id, item.other_id));
     items.truncate(MAX_OF_KIND);
 
     let single = found.single.iter();
@@ -142,9 +146,11 @@ fn propose(categories: &[Category], found: &Evidence, taxonomy: &Taxonomy) -> Ve
 
     let leaves = found.leaves.iter();
     let leaves = leaves.filter_map(|leaf| hierarchy.by_id.get(leaf));
+    let leaves = leaves.filter(|leaf| !decisions.refuses_split(leaf.id));
     let full = leaves.filter_map(|leaf| over_full(&hierarchy, taxonomy, leaf));
     items.extend(full.take(MAX_OF_KIND));
-    items.extend(crowded(&hierarchy, taxonomy).into_iter().take(MAX_OF_KIND));
+    let crowded = crowded(&hierarchy, taxonomy, decisions).into_iter();
+    items.extend(crowded.take(MAX_OF_KIND));
 
     let named = found.named.iter();
     items.extend(named.filter_map(|(leaf, texts)| hierarchy.unfitting_name(*leaf, texts)));
@@ -182,7 +188,7 @@ fn near_duplicates(hierarchy: &Hierarchy<'_>) -> Vec<ReviewItem> {
 }
 
 impl<'a> Hierarchy<'a> {
-    fn of(categories: &'a [Category]) -> Self {
+    pub(super) fn of(categories: &'a [Category]) -> Self {
         let mut children: BTreeMap<i64, Vec<&Category>> = BTreeMap::new();
         for category in categories {
             let parent = category.parent_id.unwrap_or(0);
