@@ -296,10 +296,10 @@ impl App {
             Arc::new(QueryWork {
                 queries: self.state.queries.clone(),
             }),
-            Arc::new(BalanceWork {
-                store: self.state.store.clone(),
-                categories: self.state.categories.clone(),
-            }),
+            Arc::new(BalanceWork::new(
+                self.state.store.clone(),
+                self.state.categories.clone(),
+            )),
             self.state.search.work(),
             self.state.search.reindex_work(),
         ];

@@ -4,7 +4,7 @@
 //! Each correction is planned with no transaction open, and made in one transaction that also checks
 //! that the job is still this process's. So an interrupted job leaves whole corrections, and the next
 //! run goes on with what it finds. What cannot be corrected now is left to the next job; it stays in
-//! the review. The job ends under the lock of the space, which ingestions hold while they queue it, so
+//! the review. A run makes a limited number of corrections. The job ends under the lock of the space, which ingestions hold while they queue it, so
 //! nothing that has grown is missed.
 
 use std::collections::HashSet;
@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::{Value, json};
 
+use super::tried_splits::{Refusal, TriedSplits};
 use crate::base::fail_point::fail_point;
 use crate::base::problems;
 use crate::categories::care::CareOrder;
@@ -25,12 +26,17 @@ use crate::store::{AsStoreError, Store, StoreError};
 pub const KIND: &str = "balance";
 /// The prefix of the steps, one for each correction.
 const CORRECTED: &str = "corrected/";
+/// Corrections that a run makes in any hierarchy, and besides for each of its categories. A sound run
+/// needs far fewer.
+const MAX_CORRECTIONS: i64 = 1000;
+const MAX_PER_CATEGORY: i64 = 4;
 
 /// Runs the job.
 #[derive(Clone)]
 pub struct BalanceWork {
-    pub store: Store,
-    pub categories: Categories,
+    store: Store,
+    categories: Categories,
+    tried: TriedSplits,
 }
 
 /// The job that balances a space.
@@ -96,8 +102,8 @@ impl From<BalanceError> for JobError {
 /// What came of an imbalance.
 enum Made {
     Corrected,
-    /// A limit forbids it for now.
-    Full,
+    Refused(Refusal),
+    /// What was planned was out of date.
     Nothing,
 }
 
@@ -107,41 +113,79 @@ struct Passed {
     hopeless: HashSet<Imbalance>,
     /// Where a limit forbids a correction, until a parent is split.
     full: HashSet<Imbalance>,
+    /// Imbalances for which the run may make no more corrections; `None`: it may.
+    unmade: Option<usize>,
 }
 
 impl Passed {
     fn has(&self, imbalance: Imbalance) -> bool {
         self.hopeless.contains(&imbalance) || self.full.contains(&imbalance)
     }
+
+    fn add(&mut self, imbalance: Imbalance, refusal: Refusal) {
+        match refusal {
+            Refusal::Full => self.full.insert(imbalance),
+            Refusal::Hopeless => self.hopeless.insert(imbalance),
+        };
+    }
 }
 
 impl BalanceWork {
+    pub fn new(store: Store, categories: Categories) -> Self {
+        Self {
+            store,
+            categories,
+            tried: TriedSplits::default(),
+        }
+    }
+
     async fn balance(&self, context: &JobContext) -> Result<Outcome, JobError> {
         let mut passed = Passed::default();
+        let mut allowed = self.max_corrections(context).await?;
         loop {
             let mut left = self.list(context).await?;
+            self.tried.keep(context.space(), &left);
             left.retain(|one| !passed.has(*one));
-            for imbalance in &left {
+            if allowed == 0 && !left.is_empty() {
+                let message = format!(
+                    "the job ends after too many corrections; {} remain",
+                    left.len()
+                );
+                tracing::warn!(job_id = %context.id(), "{message}");
+                context.warn("too_many_corrections", &message);
+                passed.unmade = Some(left.len());
+            }
+
+            for imbalance in left.iter().take(allowed) {
                 match self.correct(context, *imbalance).await? {
                     Made::Corrected => {
+                        allowed = allowed.saturating_sub(1);
                         context.report("balancing", Self::result(context, &passed));
                         if matches!(imbalance, Imbalance::Parent(_)) {
                             passed.full.clear();
                         }
                     }
-                    Made::Full => {
-                        passed.full.insert(*imbalance);
-                    }
-                    Made::Nothing => {
-                        passed.hopeless.insert(*imbalance);
-                    }
+                    Made::Refused(refusal) => passed.add(*imbalance, refusal),
+                    Made::Nothing => passed.add(*imbalance, Refusal::Hopeless),
                 }
             }
 
-            if left.is_empty() && self.end(context, &passed).await? {
+            let is_over = left.is_empty() || passed.unmade.is_some();
+            if is_over && self.end(context, &passed).await? {
                 return Ok(Outcome::Finished);
             }
         }
+    }
+
+    /// How many corrections a run may make: a backstop, so that two kinds of corrections that undo each
+    /// other do not run indefinitely.
+    async fn max_corrections(&self, context: &JobContext) -> Result<usize, JobError> {
+        let counts = self.store.count_categories(context.space(), None).await?;
+        let categories: i64 = counts.values().sum();
+        let most = categories
+            .saturating_mul(MAX_PER_CATEGORY)
+            .saturating_add(MAX_CORRECTIONS);
+        Ok(usize::try_from(most).unwrap_or(usize::MAX))
     }
 
     async fn list(&self, context: &JobContext) -> Result<Vec<Imbalance>, JobError> {
@@ -157,11 +201,30 @@ impl BalanceWork {
     /// Makes one correction, if there is one.
     async fn correct(&self, context: &JobContext, imbalance: Imbalance) -> Result<Made, JobError> {
         let call = context.call_now();
+        let space = context.space();
+        let size = self.categories.measure_split(&call, imbalance).await;
+        let size = size.map_err(BalanceError::from)?;
+        if let Some(size) = size {
+            if size.is_forbidden() {
+                return Ok(Made::Refused(Refusal::Full));
+            }
+            if let Some(refusal) = self.tried.find(space, imbalance, size) {
+                return Ok(Made::Refused(refusal));
+            }
+        }
+
+        let refuse = |refusal| {
+            if let Some(size) = size {
+                self.tried.note(space, imbalance, size, refusal);
+            }
+            Made::Refused(refusal)
+        };
         let planned = self.categories.plan_correction(&call, imbalance).await;
         let planned = match planned {
             Err(CategoryError::Store(error)) => return Err(error.into()),
             // It is gone.
-            Err(_) | Ok(None) => return Ok(Made::Nothing),
+            Err(_) => return Ok(Made::Nothing),
+            Ok(None) => return Ok(refuse(Refusal::Hopeless)),
             Ok(Some(planned)) => planned,
         };
 
@@ -170,7 +233,9 @@ impl BalanceWork {
         for order in planned.orders() {
             match self.write(context, (&planned, order)).await {
                 Ok(true) => return Ok(Made::Corrected),
-                Err(BalanceError::Category(CategoryError::Full { .. })) => made = Made::Full,
+                Err(BalanceError::Category(CategoryError::Full { .. })) => {
+                    made = refuse(Refusal::Full);
+                }
                 // Something has changed since it was planned.
                 Ok(false)
                 | Err(BalanceError::Category(
@@ -248,7 +313,7 @@ impl BalanceWork {
         let mut tx = self.store.begin().await?;
         tx.lock_chunks(context.space()).await?;
         let found = self.categories.list_imbalances(&mut tx, &call).await?;
-        if found.iter().any(|one| !passed.has(*one)) {
+        if passed.unmade.is_none() && found.iter().any(|one| !passed.has(*one)) {
             return Ok(false);
         }
 
@@ -270,7 +335,7 @@ impl BalanceWork {
         json!({
             "splits": of_kind("split"), "merges": of_kind("merge"),
             "chunks_moved": done.iter().map(|(_, chunks)| chunks).sum::<i64>(),
-            "left": passed.hopeless.len() + passed.full.len(),
+            "left": passed.hopeless.len() + passed.full.len() + passed.unmade.unwrap_or(0),
         })
     }
 }

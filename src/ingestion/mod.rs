@@ -24,6 +24,7 @@ mod result;
 mod saver;
 pub mod second_look;
 mod shared_calls;
+mod tried_splits;
 mod work;
 mod write_error;
 mod writing;

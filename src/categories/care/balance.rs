@@ -7,9 +7,10 @@ use super::similar::{Pair, domains, pairs};
 use super::split::SplitPart;
 use super::{CareOrder, CareOutcome};
 use crate::categories::{Categories, CategoryError};
+use crate::config::taxonomy::LimitScope;
 use crate::model::call::CallContext;
 use crate::model::category::{Category, ChangeActor, ChangeKind, NamedBy};
-use crate::store::{CategoryFilter, CategoryPage, Tx};
+use crate::store::{CategoryFilter, CategoryPage, StoreError, Tx};
 
 /// Where the hierarchy is out of balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +21,16 @@ pub enum Imbalance {
     Parent(i64),
     /// A leaf has too many chunks.
     Leaf(i64),
+}
+
+/// What a split would divide, and the room for its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitSize {
+    /// Chunks of a leaf, or children of another category.
+    pub members: i64,
+    /// Categories that the limits still allow beside it.
+    pub room: i64,
+    pub has_empty_leaf: bool,
 }
 
 /// What to do about an imbalance.
@@ -79,6 +90,8 @@ impl Categories {
             let level = states.get(&id).map_or(0, |state| state.level);
             match level {
                 _ if !is_crowded => {}
+                // Leaves on level 1 grow: merged, they would be split again, and merged again.
+                0 if taxonomy.depth() == 1 => {}
                 0 => found.push(Imbalance::Level1),
                 // It would become two categories of level 1, which never splits.
                 1 => {}
@@ -182,9 +195,18 @@ impl Categories {
         let children = |id: i64| children.remove(&id).unwrap_or_default();
         let domains = domains(&roots, children, named_by);
         let refused = undone.into_iter().map(|(id, into)| (id, into.unwrap_or(0)));
+        let refused: HashSet<(i64, i64)> = refused.collect();
         let few = self.taxonomy.max_children_of(1);
         let most = self.taxonomy.limit(2).max(few);
-        Ok(pairs(&domains, &refused.collect(), (few, most)))
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "computes for a second at most, and changes nothing"
+        )]
+        let compared = tokio::task::spawn_blocking(move || pairs(&domains, &refused, (few, most)));
+        let pairs = compared.await.map_err(|error| StoreError::Broken {
+            cause: format!("cannot compare categories: {error}"),
+        })?;
+        Ok(pairs)
     }
 
     /// Makes a correction inside the caller's transaction.
@@ -202,6 +224,57 @@ impl Categories {
             reason: Some(&correction.reason),
         };
         self.care_in(tx, call, order, actor).await
+    }
+}
+
+impl Categories {
+    /// How large is what a split would divide; nothing if it is gone, or not to be split.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn measure_split(
+        &self,
+        call: &CallContext,
+        imbalance: Imbalance,
+    ) -> Result<Option<SplitSize>, CategoryError> {
+        let Some(id) = imbalance.category() else {
+            return Ok(None);
+        };
+        let space = &call.space;
+        let mut tx = self.store.begin().await?;
+        let found = tx.find_state(space, id).await?;
+        let Some(category) = found.filter(|state| !state.is_closed) else {
+            return Ok(None);
+        };
+
+        let siblings = tx.list_children(space, &[category.parent_id]).await?;
+        let counted = match self.taxonomy.scope() {
+            LimitScope::Parent => i64::try_from(siblings.len()).unwrap_or(i64::MAX),
+            LimitScope::Level => {
+                let counts = tx.count_categories(space).await?;
+                counts.get(&category.level).copied().unwrap_or(0)
+            }
+        };
+        let is_leaf = category.level == self.taxonomy.depth();
+        let members = if is_leaf {
+            category.chunk_count
+        } else {
+            let children = tx.list_children(space, &[id]).await?;
+            i64::try_from(children.len()).unwrap_or(i64::MAX)
+        };
+
+        Ok(Some(SplitSize {
+            members,
+            room: self.taxonomy.limit(category.level).saturating_sub(counted),
+            has_empty_leaf: is_leaf && siblings.iter().any(|one| one.chunk_count == 0),
+        }))
+    }
+}
+
+impl SplitSize {
+    /// Whether a limit forbids every part. A leaf that an earlier version left empty needs no room.
+    pub fn is_forbidden(&self) -> bool {
+        self.room <= 0 && !self.has_empty_leaf
     }
 }
 

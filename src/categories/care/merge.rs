@@ -5,7 +5,7 @@ use memoir_text::field_error::FieldError;
 use super::change::Change;
 use super::{Care, CareOutcome};
 use crate::categories::CategoryError;
-use crate::model::category::{CategoryState, ChangeKind, NewChange};
+use crate::model::category::{CategoryState, ChangeKind, NamedBy, NewChange};
 
 /// # Errors
 /// [`CategoryError::NotFound`], [`CategoryError::Invalid`], [`CategoryError::Full`], or the store's.
@@ -58,6 +58,7 @@ async fn absorb(
     let mut emptied = Vec::new();
     while let Some((from, to)) = waiting.pop() {
         if from.level == change.care.taxonomy.depth() {
+            check_size(change, &from, &to)?;
             change.move_chunks(&from, to.id).await?;
         } else {
             waiting.extend(move_children(change, &from, &to).await?);
@@ -71,6 +72,28 @@ async fn absorb(
     }
 
     Ok(())
+}
+
+/// Only a person makes a leaf of two that the balance would split again.
+fn check_size(
+    change: &Change<'_, '_>,
+    from: &CategoryState,
+    to: &CategoryState,
+) -> Result<(), CategoryError> {
+    let most = change.care.taxonomy.max_leaf();
+    let is_small = from.chunk_count == 0 || to.chunk_count == 0;
+    if is_small
+        || change.care.actor.by == NamedBy::User
+        || from.chunk_count.saturating_add(to.chunk_count) <= most
+    {
+        return Ok(());
+    }
+
+    let rule = format!(
+        "categories {} and {} together have more than {most} chunks",
+        from.id, to.id
+    );
+    Err(CategoryError::Invalid(vec![FieldError::new("into", rule)]))
 }
 
 /// Moves the children whose names are free there; returns the others with their namesakes.

@@ -70,12 +70,21 @@ pub(super) fn pairs(
                 .map(|(a, b)| a * b)
                 .sum();
             found.push((together > few, similarity, pair));
+            // Thousands of categories have millions of pairs.
+            if found.len() >= 8 * MAX_PAIRS {
+                keep_best(&mut found);
+            }
         }
     }
 
+    keep_best(&mut found);
+    found.into_iter().map(|(.., pair)| pair).collect()
+}
+
+/// Those with few children first, then the most similar; of equals, the first.
+fn keep_best(found: &mut Vec<(bool, f32, Pair)>) {
     found.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     found.truncate(MAX_PAIRS);
-    found.into_iter().map(|(.., pair)| pair).collect()
 }
 
 /// The smaller one goes into the larger one, unless a person named the smaller one; what a person
@@ -133,6 +142,18 @@ mod tests {
         let next = pairs(&domains, &refused, (10, 20))[0];
         assert_ne!(next, first);
         assert!(pairs(&domains, &HashSet::new(), (-1, -1)).is_empty());
+    }
+
+    #[test]
+    fn the_best_of_many_pairs_are_kept() {
+        let mut domains: Vec<Domain> = (1..60)
+            .map(|id| domain(id, &format!("Number {id}"), NamedBy::Embedded))
+            .collect();
+        domains.push(domain(60, "Cooking at home", NamedBy::Embedded));
+        domains.push(domain(61, "Cooking at home", NamedBy::Embedded));
+        let found = pairs(&domains, &HashSet::new(), (10, 20));
+        assert_eq!(found.len(), MAX_PAIRS);
+        assert_eq!(found[0], Pair { from: 60, into: 61 });
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! The parts are found before the transaction (`split_planning`); a chunk or child that has moved or
 //! gone meanwhile is left out.
 
+use std::collections::HashSet;
+
 use memoir_text::text::name_key;
 
 use super::change::Change;
@@ -33,15 +35,27 @@ pub(super) async fn split(
         return Ok(CareOutcome::default());
     }
 
-    check_level(care, category.level, parts.len()).await?;
     let space = &care.call.space;
     let siblings = care.tx.list_children(space, &[category.parent_id]).await?;
+    let taken: HashSet<String> = siblings.iter().map(|one| name_key(&one.name)).collect();
+    // A part takes an empty leaf of its name, or is left out.
+    let new_parts = parts
+        .iter()
+        .filter(|part| !taken.contains(&name_key(&part.name)))
+        .count();
+    if new_parts > 0 {
+        check_level(care, category.level, new_parts).await?;
+    }
+
     let new = NewChange {
         from_id: Some(id),
         ..NewChange::of(ChangeKind::Split, id, care.actor)
     };
     let mut change = Change::begin(care, &new).await?;
-    change.check_room(category.level, siblings.len() + parts.len())?;
+    if new_parts > 0 {
+        change.check_room(category.level, siblings.len() + new_parts)?;
+    }
+
     let mut moved = false;
     for part in parts {
         moved |= move_part(&mut change, &category, part).await?;

@@ -12,14 +12,14 @@ use crate::support::ingest::{count, source};
 use crate::support::library::Library;
 
 /// Leaves of at most 16 chunks, with any model.
-const SMALL: [(&str, &str); 2] = [
+pub(super) const SMALL: [(&str, &str); 2] = [
     ("TAXONOMY__LEAF_TARGET", "8"),
     ("TAXONOMY__AUTO_CARE", "always"),
 ];
 
 impl Setup {
     /// The jobs that balanced the space, once none is left to do.
-    async fn balanced(&self) -> Vec<Value> {
+    pub(super) async fn balanced(&self) -> Vec<Value> {
         loop {
             let jobs = self.ingest.list("/v1/jobs?kind=balance").await;
             let is_over = |job: &Value| {
@@ -34,7 +34,7 @@ impl Setup {
     }
 
     /// The number of chunks in the largest leaf.
-    async fn largest(&self) -> i64 {
+    pub(super) async fn largest(&self) -> i64 {
         let sql = "SELECT MAX(chunk_count) FROM categories WHERE level = (SELECT MAX(level) FROM categories)";
         count(&self.ingest.app.database, sql).await
     }
@@ -55,7 +55,7 @@ impl Setup {
     }
 
     /// Undoes every change of the job, newest first.
-    async fn undo_all(&self) {
+    pub(super) async fn undo_all(&self) {
         for change in self.changes().await {
             if change["actor"] == "embedded" && change["undone_at"].is_null() {
                 assert_done(&self.undo(change["id"].as_i64().unwrap()).await);

@@ -8,6 +8,7 @@ mod changing;
 mod dry_runs;
 mod erasing;
 mod filing;
+mod limits;
 mod reviewing;
 mod undoing;
 

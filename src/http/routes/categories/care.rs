@@ -139,7 +139,8 @@ pub async fn move_category(
 /// The embedded model groups the chunks of a leaf, or the children of another category, by what they are
 /// about. The largest group stays, each other group gets a new category beside it. A large leaf of one
 /// source, or one whose chunks cannot be told apart, is split by position: "Chapter 1 (2)". Chunks that a
-/// person has moved stay, and so do those of earlier versions. Level 1 is never split.
+/// person has moved stay, and so do those of earlier versions. Level 1 is never split, unless
+/// it is the only level (`taxonomy.hierarchy_depth = 1`): its categories are split as leaves are.
 #[utoipa::path(
     post, path = "/v1/categories/{id}/split", tag = "categories", operation_id = "split_category",
     request_body = SplitCategoryRequest, params(("id" = String, Path, description = "The id of the category."),
