@@ -29,7 +29,7 @@ async fn a_single_level_is_split_and_not_merged() {
         let paths = ["Cooking", "Astronomy", "Law", "Music", "Everything"];
         setup.ingest_file("/a.md", &paths).await;
 
-        let jobs = tokio::time::timeout(Duration::from_secs(120), setup.balanced());
+        let jobs = tokio::time::timeout(Duration::from_mins(2), setup.balanced());
         let jobs = jobs.await.expect("the job ends");
         let result = &jobs[0]["result"];
         assert_eq!(result["merges"], 0, "{engine:?}: {jobs:#?}");
