@@ -29,7 +29,8 @@ async fn a_merge_is_still_shown_and_undone_for_other_sources() {
         let job = setup
             .ingest_file("/a.md", &["Home/Boiler", "Home/Roof"])
             .await;
-        setup.ingest_file("/b.md", &["Home/Boiler"]).await;
+        let both = ["Home/Boiler", "Home/Roof"];
+        setup.ingest_file("/b.md", &both).await;
         let time = format!("?as_of={}", setup.ingest.app.clock.now());
         let (boiler, roof) = (setup.id("Boiler").await, setup.id("Roof").await);
         assert_done(&setup.merge(boiler, roof).await);
@@ -37,13 +38,13 @@ async fn a_merge_is_still_shown_and_undone_for_other_sources() {
 
         erase(&setup, &job).await;
         let then = setup.paths(&time).await;
-        assert_eq!(then, ["Home/Boiler 1", "Home/Roof 0"], "{engine:?}");
+        assert_eq!(then, ["Home/Boiler 1", "Home/Roof 1"], "{engine:?}");
         setup.ingest_file("/c.md", &["Home/Boiler"]).await;
-        assert_eq!(setup.paths("").await, ["Home/Roof 2"], "{engine:?}");
+        assert_eq!(setup.paths("").await, ["Home/Roof 3"], "{engine:?}");
 
         assert_done(&setup.undo(merge).await);
         let now = setup.paths("").await;
-        assert_eq!(now, ["Home/Boiler 1", "Home/Roof 1"], "{engine:?}");
+        assert_eq!(now, ["Home/Boiler 1", "Home/Roof 2"], "{engine:?}");
         setup.assert_sound().await;
     }
 }
