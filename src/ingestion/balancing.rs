@@ -4,8 +4,8 @@
 //! Each correction is planned with no transaction open, and made in one transaction that also checks
 //! that the job is still this process's. So an interrupted job leaves whole corrections, and the next
 //! run goes on with what it finds. What cannot be corrected now is left to the next job; it stays in
-//! the review. A run makes a limited number of corrections. The job ends under the lock of the space, which ingestions hold while they queue it, so
-//! nothing that has grown is missed.
+//! the review. A run makes a limited number of corrections. The job ends under the lock of the space,
+//! which ingestions hold while they queue it, so nothing that has grown is missed.
 
 use std::collections::HashSet;
 
