@@ -186,6 +186,19 @@ uuid_id!(
     ThreadId
 );
 
+/// The namespace of the ids of threads with a name.
+const THREAD_NAMES: uuid::Uuid = uuid::uuid!("5c0f5c5e-0d2b-5b0a-9d53-6d656d6f6972");
+
+impl ThreadId {
+    /// The id of a thread with a name: the same in every process, without a lookup.
+    #[must_use]
+    pub fn of_name(space: &Space, user_id: &str, name: &str) -> Self {
+        // None of the three contains a line break.
+        let text = format!("{space}\n{user_id}\n{name}");
+        Self(uuid::Uuid::new_v5(&THREAD_NAMES, text.as_bytes()).to_string())
+    }
+}
+
 uuid_id!(
     /// The id of a memory.
     MemoryId

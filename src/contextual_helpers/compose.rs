@@ -1,5 +1,6 @@
 //! A helper in the user's words: checked field by field, and composed into one paragraph.
 
+use memoir_policy::secrets::redact_in_place;
 use memoir_text::field_error::FieldError;
 use memoir_text::text::{char_count, has_control_but_breaks, one_line};
 use memoir_text::tokens::TokenCounter;
@@ -34,6 +35,21 @@ pub struct HelperFields {
     /// What it is, in at most 200 tokens.
     #[schema(required, value_type = String)]
     pub description: Option<String>,
+}
+
+impl HelperFields {
+    /// Redacts keys and tokens.
+    pub fn redact_secrets(&mut self) {
+        let fields = [
+            &mut self.date,
+            &mut self.author,
+            &mut self.topic,
+            &mut self.description,
+        ];
+        for field in fields.into_iter().flatten() {
+            redact_in_place(field);
+        }
+    }
 }
 
 /// What is wrong with a helper.

@@ -9,13 +9,14 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::writing::PreparedMemories;
-use super::{Conversation, ConversationError, enrichment, extraction};
+use super::{Conversation, ConversationError, NewThread, enrichment, extraction};
 use crate::base::clock::Timestamp;
-use crate::base::ids::{JobId, ThreadId};
+use crate::base::ids::JobId;
 use crate::base::tags;
 use crate::jobs::JobsError;
 use crate::model::call::CallContext;
 use crate::model::memory::{EnrichmentState, FileHint, Labels, Memory, MemoryKind};
+use crate::model::thread::Thread;
 use crate::store::{StoreError, Tx};
 
 /// Messages of one request.
@@ -82,9 +83,20 @@ message_fields! {
     }
 }
 
+/// The thread that messages go to.
+#[derive(Debug, Clone, Copy)]
+pub enum ThreadRef<'r> {
+    /// An existing one.
+    Id(&'r str),
+    /// One with the name that the client gives it, which is created with its first messages.
+    Name(&'r str),
+}
+
 /// Messages that were checked and prepared, with no transaction open.
 pub struct PreparedMessages {
-    thread_id: ThreadId,
+    thread: Thread,
+    /// Whether the thread is created if it does not exist.
+    creates: bool,
     messages: Vec<Memory>,
     prepared: PreparedMemories,
     wanted: Wanted,
@@ -116,12 +128,22 @@ impl Conversation {
     pub async fn prepare_messages(
         &self,
         call: &CallContext,
-        thread_id: &str,
+        thread: ThreadRef<'_>,
         user_id: Option<&str>,
         mut new: Vec<NewMessage>,
         wanted: Wanted,
     ) -> Result<PreparedMessages, ConversationError> {
-        let thread = self.thread(call, thread_id, user_id).await?;
+        let (thread, creates) = match thread {
+            ThreadRef::Id(id) => (self.thread(call, id, user_id).await?, false),
+            ThreadRef::Name(name) => {
+                let named = NewThread {
+                    external_id: Some(name.to_owned()),
+                    user_id: user_id.map(str::to_owned),
+                    ..NewThread::default()
+                };
+                (self.prepare_thread(call, named).await?, true)
+            }
+        };
         self.redact_messages(call, &mut new).await?;
         let single = new.len() == 1;
         let mut errors = Vec::new();
@@ -163,7 +185,8 @@ impl Conversation {
 
         let prepared = self.prepare(call, &messages).await?;
         Ok(PreparedMessages {
-            thread_id: thread.id,
+            thread,
+            creates,
             prepared,
             messages,
             wanted,
@@ -181,9 +204,7 @@ impl Conversation {
         call: &CallContext,
         ready: &PreparedMessages,
     ) -> Result<Vec<Appended>, ConversationError> {
-        let found = tx.find_thread(&call.space, &ready.thread_id).await?;
-        let mut thread =
-            found.ok_or_else(|| ConversationError::no_thread(ready.thread_id.as_str()))?;
+        let mut thread = self.thread_of(tx, call, ready).await?;
         let known = self.known(tx, call, ready).await?;
         let mut seen: HashSet<String> = HashSet::new();
         let is_new = |message: &Memory, seen: &mut HashSet<String>| {
@@ -267,6 +288,23 @@ impl Conversation {
         Ok(appended)
     }
 
+    /// The thread of messages, locked until the transaction ends.
+    async fn thread_of(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        ready: &PreparedMessages,
+    ) -> Result<Thread, ConversationError> {
+        let wanted = &ready.thread;
+        let found = match tx.find_thread(&call.space, &wanted.id).await? {
+            None if ready.creates => Some(tx.find_or_add_thread(&call.space, wanted).await?.0),
+            found => found,
+        };
+        found
+            .filter(|thread| thread.user_id == wanted.user_id)
+            .ok_or_else(|| ConversationError::no_thread(wanted.id.as_str()))
+    }
+
     /// Wakes the workers for what was queued.
     pub fn announce(&self) {
         self.jobs.announce();
@@ -299,7 +337,7 @@ impl Conversation {
         let mut hashes: Vec<&str> = imports.map(|one| one.content_hash.as_str()).collect();
         hashes.sort_unstable();
         hashes.dedup();
-        tx.list_same_content(&call.space, &ready.thread_id, &hashes)
+        tx.list_same_content(&call.space, &ready.thread.id, &hashes)
             .await
     }
 }

@@ -61,7 +61,7 @@ use crate::store::{Store, StoreError, as_store_error};
 
 pub use enrichment::KIND as ENRICH;
 pub use reader_jobs::READER_JOBS;
-pub use threads::ThreadChange;
+pub use threads::{NewThread, ThreadChange};
 
 /// Entry point of conversations; cheap to clone.
 #[derive(Clone)]

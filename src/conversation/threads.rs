@@ -10,7 +10,10 @@ use super::{Conversation, ConversationError, check_line, user_of};
 use crate::base::ids::ThreadId;
 use crate::model::call::CallContext;
 use crate::model::thread::Thread;
-use crate::store::{StoreError, ThreadPage, Tx};
+use crate::store::{StoreError, ThreadFilter, ThreadPage, Tx};
+
+/// Maximum characters of the name that a client gives a thread.
+pub const MAX_NAME_CHARS: usize = 128;
 
 /// The fields to change; omitted fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -23,41 +26,60 @@ pub struct ThreadChange {
     pub title: Option<Option<String>>,
 }
 
+/// A thread to create: with an id of its own, with the name that the client gives it, or with
+/// neither.
+#[derive(Debug, Clone, Default)]
+pub struct NewThread {
+    pub id: Option<String>,
+    pub external_id: Option<String>,
+    pub user_id: Option<String>,
+    pub title: Option<String>,
+}
+
 impl Conversation {
-    /// Checks a new thread and redacts its title, without storing it.
+    /// Checks a new thread and redacts its title, without storing it. A thread with a name has the
+    /// id that follows from space, user and name; a name that is a UUID is the id.
     ///
     /// # Errors
     /// [`ConversationError::Invalid`], or the store's.
     pub async fn prepare_thread(
         &self,
         call: &CallContext,
-        id: Option<&str>,
-        user_id: Option<String>,
-        title: Option<String>,
+        new: NewThread,
     ) -> Result<Thread, ConversationError> {
         let mut errors = Vec::new();
-        let user_id = user_of(user_id, &mut errors);
-        if let Some(title) = &title {
+        let user_id = user_of(new.user_id, &mut errors);
+        if let Some(title) = &new.title {
             check_line("title", title, MAX_TITLE_CHARS, &mut errors);
         }
 
-        let id = id.map_or_else(|| Ok(ThreadId::new()), str::parse);
-        let id = id.unwrap_or_else(|_| {
-            errors.push(FieldError::new(
-                "id",
-                "must be a UUID; if omitted, memoir generates one",
-            ));
-            ThreadId::new()
-        });
+        let (id, external_id) = match (&new.id, &new.external_id) {
+            (None, None) => (ThreadId::new(), None),
+            (None, Some(name)) => named(call, &user_id, name, &mut errors),
+            (Some(id), name) => {
+                if name.is_some() {
+                    let rule = "send either `id` or `external_id`, not both";
+                    errors.push(FieldError::new("external_id", rule));
+                }
+
+                let id = id.parse().unwrap_or_else(|_| {
+                    let rule = "must be a UUID; if omitted, memoir generates one";
+                    errors.push(FieldError::new("id", rule));
+                    ThreadId::new()
+                });
+                (id, None)
+            }
+        };
 
         if !errors.is_empty() {
             return Err(ConversationError::Invalid(errors));
         }
 
-        let title = self.redact_title(call, title).await?;
+        let title = self.redact_title(call, new.title).await?;
         Ok(Thread {
             id,
             user_id,
+            external_id,
             title,
             message_count: 0,
             turn_count: 0,
@@ -97,14 +119,33 @@ impl Conversation {
         }
     }
 
+    /// Stores a thread inside the caller's transaction unless it exists; returns the stored one, and
+    /// whether it is new.
+    ///
+    /// # Errors
+    /// [`ConversationError::ThreadExists`]: another user has a thread with this id. Or the store's.
+    pub async fn find_or_add_thread(
+        &self,
+        tx: &mut Tx,
+        call: &CallContext,
+        thread: &Thread,
+    ) -> Result<(Thread, bool), ConversationError> {
+        let (stored, is_new) = tx.find_or_add_thread(&call.space, thread).await?;
+        if stored.user_id == thread.user_id {
+            Ok((stored, is_new))
+        } else {
+            Err(ConversationError::ThreadExists(thread.id.to_string()))
+        }
+    }
+
     /// A page of threads.
     pub async fn list_threads(
         &self,
         call: &CallContext,
-        user_id: Option<&str>,
+        filter: ThreadFilter<'_>,
         page: &ThreadPage,
     ) -> Result<Vec<Thread>, ConversationError> {
-        Ok(self.store.list_threads(&call.space, user_id, page).await?)
+        Ok(self.store.list_threads(&call.space, filter, page).await?)
     }
 
     /// Changes a thread if `unchanged` accepts its current state.
@@ -153,5 +194,23 @@ impl Conversation {
                 Ok(thread)
             })
             .await
+    }
+}
+
+/// The id of a thread with a name, and the name if it is not the id itself.
+fn named(
+    call: &CallContext,
+    user_id: &str,
+    name: &str,
+    errors: &mut Vec<FieldError>,
+) -> (ThreadId, Option<String>) {
+    check_line("external_id", name, MAX_NAME_CHARS, errors);
+    let name = name.trim();
+    match name.parse() {
+        Ok(id) => (id, None),
+        Err(_) => {
+            let id = ThreadId::of_name(&call.space, user_id, name);
+            (id, Some(name.to_owned()))
+        }
     }
 }

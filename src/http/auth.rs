@@ -26,6 +26,8 @@ use crate::model::call::CallContext;
 use crate::model::erasure::ErasedBy;
 
 const SPACE_HEADER: &str = "x-memoir-space";
+const REDACT_HEADER: &str = "x-memoir-redact";
+const REDACT_SECRETS: &str = "secrets";
 #[cfg(feature = "testing")]
 const NOW_HEADER: &str = "x-memoir-now";
 
@@ -78,6 +80,7 @@ impl FromRequestParts<AppState> for Caller {
                 .get::<RequestIdentity>()
                 .map(RequestIdentity::traceparent),
             budget: key.as_ref().map(|key| key.budget()),
+            redact_secrets: redacts_secrets(&parts.headers)?,
         };
 
         let caller = Self {
@@ -213,6 +216,19 @@ fn named_space(headers: &HeaderMap) -> Result<Option<Space>, ApiError> {
             format!("must be sent once, as {}", Space::RULE),
         )
     })
+}
+
+/// Whether what the request stores is redacted first.
+fn redacts_secrets(headers: &HeaderMap) -> Result<bool, ApiError> {
+    let mut values = headers.get_all(REDACT_HEADER).into_iter();
+    match values.next() {
+        None => Ok(false),
+        Some(value) if value == REDACT_SECRETS => Ok(true),
+        Some(_) => Err(
+            ApiError::malformed("the header X-Memoir-Redact has an unknown value")
+                .fix("Send X-Memoir-Redact: secrets, or omit the header."),
+        ),
+    }
 }
 
 /// Two headers may come from two proxies that disagree.

@@ -131,7 +131,7 @@ impl Idempotency {
         }
     }
 
-    /// Answers with 201 and the resource that `make` creates in the transaction, which it returns; or
+    /// Answers with 201, or 200 if it existed, and the resource that `make` creates in the transaction, which it returns; or
     /// returns the stored response.
     pub async fn create<B: Serialize, F>(
         &self,
@@ -148,8 +148,8 @@ impl Idempotency {
                 Begun::Fresh(tx) => tx,
             };
 
-            let (tx, Created { headers, body }) = make(tx).await?;
-            self.finish(tx, caller, StatusCode::CREATED, headers, &body)
+            let (tx, made) = make(tx).await?;
+            self.finish(tx, caller, made.status, made.headers, &made.body)
                 .await
         });
 
@@ -252,6 +252,7 @@ impl Idempotency {
 
 /// A new resource: the headers and the body of its response.
 pub struct Created<B> {
+    status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: B,
 }
@@ -260,7 +261,20 @@ impl<B: Serialize> Created<B> {
     /// A resource at this path.
     pub fn at(path: &str, body: B) -> Result<Self, ApiError> {
         let headers = vec![location(path)?];
-        Ok(Self { headers, body })
+        Ok(Self {
+            status: StatusCode::CREATED,
+            headers,
+            body,
+        })
+    }
+
+    /// The resource existed before, if so.
+    #[must_use]
+    pub fn unless_new(mut self, is_new: bool) -> Self {
+        if !is_new {
+            self.status = StatusCode::OK;
+        }
+        self
     }
 
     /// Adds the tag by which a change can name the state that it depends on.

@@ -139,6 +139,7 @@ fn api() -> OpenApiRouter<AppState> {
             threads::delete_thread
         ))
         .routes(routes!(threads::create_messages, threads::list_messages))
+        .routes(routes!(threads::create_messages_by_name))
         .routes(routes!(threads::get_window))
         .routes(routes!(threads::select_episodic))
         .routes(routes!(threads::create_summary))

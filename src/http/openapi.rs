@@ -283,6 +283,29 @@ fn add_common(path: &str, operation: &mut Operation) {
             .push(RefOr::T(parameter.build()));
     }
 
+    if path.starts_with("/v1/") && operation.request_body.is_some() {
+        let redacted = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(["secrets"]))
+            .build();
+
+        let parameter = ParameterBuilder::new()
+            .name("X-Memoir-Redact")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(
+                "`secrets` redacts keys and tokens (`api_key`, `bearer_token`, `private_key`) in the \
+                 memories, messages, titles, sources and helpers that the request stores, in \
+                 addition to what the policy of the space redacts.",
+            ))
+            .schema(Some(redacted));
+
+        operation
+            .parameters
+            .get_or_insert_default()
+            .push(RefOr::T(parameter.build()));
+    }
+
     if path.contains('{') {
         answers.extend([("400", ""), ("404", "")]);
     }

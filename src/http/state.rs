@@ -99,6 +99,7 @@ impl AppState {
 
         let asked = [
             "x-memoir-space",
+            "x-memoir-redact",
             "idempotency-key",
             "x-request-id",
             "traceparent",

@@ -191,7 +191,12 @@ impl Ingestion {
     ) -> Result<NewHelper, IngestionError> {
         // A job that does not wait for its user is reported before any invalid field.
         self.jobs.find_waiting(call, job_id).await?;
-        let helper = compose(fields).map_err(IngestionError::InvalidHelper)?;
+        let mut fields = fields.clone();
+        if call.redact_secrets {
+            fields.redact_secrets();
+        }
+
+        let helper = compose(&fields).map_err(IngestionError::InvalidHelper)?;
         let progress = serde_json::json!({
             "step": "preview", "fields": fields, "preview": helper.text, "token_count": helper.token_count,
             "helper": helper,

@@ -91,9 +91,13 @@ impl Ingestion {
     fn job_of(
         &self,
         call: &CallContext,
-        new: NewIngestion,
+        mut new: NewIngestion,
         (known, together): (&ExistingSources, Option<&String>),
     ) -> Result<NewJob, IngestionError> {
+        if call.redact_secrets {
+            new.redact_secrets();
+        }
+
         if let Some(model) = &new.options.model {
             self.llm.check_model(model).map_err(IngestionError::Model)?;
         }

@@ -1,5 +1,6 @@
 //! An ingestion request: checked, and stored with the job until it is done.
 
+use memoir_policy::secrets::redact_in_place;
 use memoir_text::field_error::FieldError;
 use memoir_text::hash::short_hash;
 use memoir_text::text::{char_count, has_control_but_breaks};
@@ -50,6 +51,35 @@ pub struct NewIngestion {
     pub if_changed: bool,
     /// The time of the ingestion, if the request set one.
     pub at: Option<Timestamp>,
+}
+
+impl NewIngestion {
+    /// Redacts keys and tokens in everything but ids and paths, which identify something.
+    pub fn redact_secrets(&mut self) {
+        let facts = &mut self.facts;
+        let lines = [
+            &mut facts.title,
+            &mut facts.author,
+            &mut facts.date,
+            &mut facts.topic,
+            &mut facts.note,
+            &mut facts.provider,
+            &mut self.filename,
+        ];
+        for text in lines.into_iter().flatten().chain(&mut self.tags) {
+            redact_in_place(text);
+        }
+
+        match &mut self.contextual_helper {
+            Some(GivenHelper::Text(text)) => {
+                redact_in_place(text);
+            }
+            Some(GivenHelper::Fields(fields)) => fields.redact_secrets(),
+            None => {}
+        }
+
+        redact_in_place(&mut self.text);
+    }
 }
 
 /// The metadata of a source.

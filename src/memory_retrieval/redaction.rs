@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memoir_policy::time_limit::TimeLimit;
-use memoir_policy::{Candidate, Outcome, Policy, Settings, run};
+use memoir_policy::{Candidate, Outcome, Policy, Settings, run, secrets};
 use memoir_text::field_error::FieldError;
 use memoir_text::text::char_count;
 
@@ -71,8 +71,8 @@ impl MemoryPolicies {
         self.permits.run_trial(work).await?
     }
 
-    /// Redacts texts that are about to be stored, if the current policy of the space wants that:
-    /// the redacted text of each in which something matched.
+    /// Redacts texts that are about to be stored, if the current policy of the space or the call
+    /// wants that: the redacted text of each in which something matched.
     ///
     /// # Errors
     /// A text is too long, or a pattern takes too long on it; or the store's.
@@ -82,14 +82,37 @@ impl MemoryPolicies {
         texts: impl Iterator<Item = NewText>,
     ) -> Result<Vec<Option<String>>, PolicyError> {
         let policy = self.current(call).await?.policy;
-        if !policy.redacts_before_storing() {
+        let policy = policy.redacts_before_storing().then_some(policy);
+        let finds_secrets = call.redact_secrets;
+        if policy.is_none() && !finds_secrets {
             return Ok(texts.map(|_| None).collect());
         }
 
         let texts: Vec<NewText> = texts.collect();
-        let work = move || texts.iter().map(|new| redacted(&policy, new)).collect();
+        let work = move || {
+            let redact = |new| redacted_twice(policy.as_deref(), finds_secrets, new);
+            texts.iter().map(redact).collect()
+        };
         self.permits.run_stored(work).await?
     }
+}
+
+/// The text as the policy redacts it, and then without secrets.
+fn redacted_twice(
+    policy: Option<&Policy>,
+    finds_secrets: bool,
+    new: &NewText,
+) -> Result<Option<String>, PolicyError> {
+    let by_policy = match policy {
+        Some(policy) => redacted(policy, new)?,
+        None => None,
+    };
+    if !finds_secrets {
+        return Ok(by_policy);
+    }
+
+    let text = by_policy.as_ref().unwrap_or(&new.text);
+    Ok(secrets::redact(text).or(by_policy))
 }
 
 fn redacted(policy: &Policy, new: &NewText) -> Result<Option<String>, PolicyError> {

@@ -14,6 +14,9 @@ pub struct CallContext {
     pub traceparent: Option<String>,
     /// The API key that pays for model calls and whose daily caps apply.
     pub budget: Option<KeyBudget>,
+    /// Whether keys and tokens are redacted in what the call stores, in addition to what the policy
+    /// of the space redacts.
+    pub redact_secrets: bool,
 }
 
 impl CallContext {
@@ -25,6 +28,7 @@ impl CallContext {
             now,
             traceparent: None,
             budget: None,
+            redact_secrets: false,
         }
     }
 

@@ -14,6 +14,8 @@ pub struct Thread {
     pub id: ThreadId,
     /// The end user who owns the thread and its messages.
     pub user_id: String,
+    /// The name that the client gave the thread; null if it has none.
+    pub external_id: Option<String>,
     pub title: Option<String>,
     pub message_count: i64,
     /// Number of turns. A turn is a message of the user and everything up to the next one.

@@ -5,6 +5,7 @@ mod rules;
 
 use std::collections::HashMap;
 
+use memoir_policy::secrets::redact_in_place;
 use memoir_text::field_error::FieldError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -142,8 +143,14 @@ impl Sources {
         &self,
         tx: &mut Tx,
         call: &CallContext,
-        new: NewSource,
+        mut new: NewSource,
     ) -> Result<Source, SourceError> {
+        if call.redact_secrets {
+            for text in new.filename.iter_mut().chain(&mut new.tags) {
+                redact_in_place(text);
+            }
+        }
+
         let source = rules::build(new, call.now).map_err(SourceError::Invalid)?;
         if let Some(existing) = tx
             .find_source_at(&call.space, &source.user_id, &source.path)
@@ -400,7 +407,14 @@ impl Sources {
         unchanged: impl Fn(&Source) -> bool,
     ) -> Result<Source, SourceError> {
         let parsed = parse(id)?;
-        let change = rules::check_change(change).map_err(SourceError::Invalid)?;
+        let mut change = change.clone();
+        if call.redact_secrets {
+            for tag in change.tags.iter_mut().flatten() {
+                redact_in_place(tag);
+            }
+        }
+
+        let change = rules::check_change(&change).map_err(SourceError::Invalid)?;
         self.store
             .retry_as("update_source", || async {
                 let mut tx = self.store.begin().await?;

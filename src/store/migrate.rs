@@ -58,6 +58,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     13 "0013_user_topics",
     14 "0014_care",
     15 "0015_subjects",
+    16 "0016_thread_names",
 ];
 
 /// The schema version of this binary.

@@ -134,7 +134,7 @@ pub use source_versions::NewVersion;
 pub use space::{CHUNK_RESETS, CHUNK_WRITES};
 pub use spaces::{SPACE_TABLES, SpaceSize};
 pub use text_uses::{ERASED_STATE, ERASED_STATUS, Holder, HolderKind};
-pub use threads::{ThreadKey, ThreadPage};
+pub use threads::{ThreadFilter, ThreadKey, ThreadPage};
 pub use usage::{UsageFilter, UsagePlace};
 pub use vocabularies::LexiconEntry;
 pub use workspaces::{SourceState, WorkspaceRow};

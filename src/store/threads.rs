@@ -2,7 +2,7 @@
 
 use super::candidates::StatementBuilder;
 use super::rows::{Stored as _, get, row};
-use super::{Store, StoreError, Tx};
+use super::{Statement, Store, StoreError, Tx};
 use crate::base::clock::Timestamp;
 use crate::base::ids::{Space, ThreadId};
 use crate::model::thread::Thread;
@@ -11,7 +11,7 @@ const COLUMNS: &str = Thread::COLUMNS;
 
 row! {
     Thread as "" {
-        id, user_id, title, message_count, turn_count, created_at, updated_at,
+        id, user_id, external_id, title, message_count, turn_count, created_at, updated_at,
     }
     from row "last_message_at" {
         last_message_at: Some(get(row, "last_message_at")?).filter(|time| *time != NO_MESSAGE),
@@ -45,6 +45,9 @@ impl ThreadKey {
     }
 }
 
+const INSERT: &str = "INSERT INTO threads (space, id, user_id, external_id, title, message_count, turn_count, created_at, updated_at, last_message_at) \
+                      VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, 0)";
+
 /// Stored for a thread without messages.
 const NO_MESSAGE: Timestamp = Timestamp::from_micros(0);
 
@@ -54,6 +57,13 @@ pub struct ThreadPage {
     pub before: Option<(Timestamp, ThreadId)>,
     pub limit: usize,
     pub by: ThreadKey,
+}
+
+/// Which threads a list contains.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThreadFilter<'f> {
+    pub user_id: Option<&'f str>,
+    pub external_id: Option<&'f str>,
 }
 
 impl Store {
@@ -70,17 +80,21 @@ impl Store {
         .await
     }
 
-    /// The threads of an end user, or of all.
+    /// The threads that match a filter.
     pub async fn list_threads(
         &self,
         space: &Space,
-        user_id: Option<&str>,
+        filter: ThreadFilter<'_>,
         page: &ThreadPage,
     ) -> Result<Vec<Thread>, StoreError> {
         let mut statement = StatementBuilder::of(&format!("SELECT {COLUMNS} FROM threads WHERE "));
         statement.text("space = ?", space.as_str());
-        if let Some(user_id) = user_id {
+        if let Some(user_id) = filter.user_id {
             statement.text(" AND user_id = ?", user_id);
+        }
+
+        if let Some(external_id) = filter.external_id {
+            statement.text(" AND external_id = ?", external_id);
         }
 
         let column = page.by.column();
@@ -100,23 +114,29 @@ impl Tx {
     /// # Errors
     /// [`StoreError::Conflict`]: the id is in use.
     pub async fn add_thread(&mut self, space: &Space, thread: &Thread) -> Result<(), StoreError> {
-        let insert = "INSERT INTO threads (space, id, user_id, title, message_count, turn_count, created_at, updated_at, last_message_at) \
-                      VALUES (?, ?, ?, ?, 0, 0, ?, ?, 0)";
-        let insert = self
-            .sql(insert)
-            .bind(space.as_str())
-            .bind(thread.id.as_str())
-            .bind(thread.user_id.as_str())
-            .bind(thread.title.clone())
-            .bind(thread.created_at.as_micros())
-            .bind(thread.updated_at.as_micros());
-
+        let insert = written(self.sql(INSERT), space, thread);
         match self.insert(insert).await? {
             Some(_) => Ok(()),
             None => Err(StoreError::Conflict {
                 constraint: "the id of the thread",
             }),
         }
+    }
+
+    /// Adds a thread unless its id is in use; returns the stored one, locked until the transaction
+    /// ends, and whether it is new.
+    pub async fn find_or_add_thread(
+        &mut self,
+        space: &Space,
+        thread: &Thread,
+    ) -> Result<(Thread, bool), StoreError> {
+        let insert = self.dialect().insert_if_absent(INSERT);
+        let added = self.execute(written(insert, space, thread)).await? > 0;
+        let found = self.find_thread(space, &thread.id).await?;
+        let found = found.ok_or_else(|| StoreError::Broken {
+            cause: "a thread that was just written cannot be found".to_owned(),
+        })?;
+        Ok((found, added))
     }
 
     /// Reads a thread and locks it until the transaction ends.
@@ -172,4 +192,15 @@ impl Tx {
 
         self.execute(update).await.map(|_| ())
     }
+}
+
+fn written(insert: Statement, space: &Space, thread: &Thread) -> Statement {
+    insert
+        .bind(space.to_string())
+        .bind(thread.id.to_string())
+        .bind(thread.user_id.clone())
+        .bind(thread.external_id.clone())
+        .bind(thread.title.clone())
+        .bind(thread.created_at.as_micros())
+        .bind(thread.updated_at.as_micros())
 }

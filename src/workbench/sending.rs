@@ -17,7 +17,9 @@ use super::workspace::{Ceilings, CeilingsInput};
 use super::{Workbench, WorkbenchError};
 use crate::base::clock::milliseconds_since;
 use crate::conversation::ConversationError;
-use crate::conversation::messages::{Appended, MAX_CHARS, NewMessage, PreparedMessages, Wanted};
+use crate::conversation::messages::{
+    Appended, MAX_CHARS, NewMessage, PreparedMessages, ThreadRef, Wanted,
+};
 use crate::llm::tasks::send::SendPrompt;
 use crate::llm::{Llm, Session, TextListener, Written};
 use crate::model::call::CallContext;
@@ -315,7 +317,7 @@ impl Workbench {
         };
         let prepared = self
             .conversation
-            .prepare_messages(call, thread, user_id, new, wanted)
+            .prepare_messages(call, ThreadRef::Id(thread), user_id, new, wanted)
             .await?;
         let appended = self
             .store

@@ -237,10 +237,14 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     (
         "memoir_policy",
         &[
+            // Where a call wants keys and tokens redacted in what it stores.
+            "contextual_helpers",
             "conversation",
             "http",
+            "ingestion",
             "memory_retrieval",
             "retrieval",
+            "sources",
             "workbench",
         ],
     ),

@@ -21,6 +21,7 @@ mod numbers;
 mod pattern_size;
 pub mod patterns;
 pub mod prompt_text;
+pub mod secrets;
 pub mod settings;
 pub mod time_limit;
 

@@ -235,7 +235,7 @@ impl CompiledPatterns {
 }
 
 /// Ranges in order, with overlapping ones as one.
-fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
     for range in ranges {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::erasures::RemovalReceipt;
-use crate::conversation::{Conversation, ThreadChange};
+use crate::conversation::{Conversation, NewThread, ThreadChange};
 use crate::erasure::Erasures;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -22,11 +22,14 @@ use crate::http::idempotency::{Created, Idempotency};
 use crate::http::page::{Page, list_query, list_response};
 use crate::http::state::AppState;
 use crate::model::thread::Thread;
-use crate::store::{ThreadKey, ThreadPage, Tx};
+use crate::store::{ThreadFilter, ThreadKey, ThreadPage, Tx};
 
 pub use episodic::{__path_select_episodic, select_episodic};
 pub use layers::{__path_create_summary, __path_get_window, create_summary, get_window};
-pub use messages::{__path_create_messages, __path_list_messages, create_messages, list_messages};
+pub use messages::{
+    __path_create_messages, __path_create_messages_by_name, __path_list_messages, create_messages,
+    create_messages_by_name, list_messages,
+};
 
 /// A thread to create.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -35,6 +38,11 @@ pub use messages::{__path_create_messages, __path_list_messages, create_messages
 pub struct CreateThreadRequest {
     /// A UUID of your own; memoir generates one if omitted.
     pub id: Option<String>,
+    /// A name of your own instead of `id`, such as the id of the conversation in your application. A
+    /// user has one thread of each name: if it exists, it is returned unchanged, with status 200. A
+    /// name that is a UUID is used as the id.
+    #[schema(min_length = 1, max_length = 128)]
+    pub external_id: Option<String>,
     /// The end user; `default` if omitted.
     #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
     #[schema(max_length = 128)]
@@ -55,6 +63,8 @@ list_query! {
         /// Only threads of this end user.
         #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
         user_id: Option<String>,
+        /// Only threads with this name.
+        external_id: Option<String>,
         /// The order: `-created_at` (the default) for the newest thread first, or `-last_message_at`
         /// for the newest message first; threads without messages are then last.
         #[param(pattern = "^-(created_at|last_message_at)$")]
@@ -74,12 +84,13 @@ pub struct UserQuery {
 
 /// Create a thread
 ///
-/// Creates an empty thread for an end user. Send an `Idempotency-Key` to make the request safe to
-/// retry.
+/// Creates an empty thread for an end user, or finds the one with your `external_id`. Send an
+/// `Idempotency-Key` or an `external_id` to make the request safe to retry.
 #[utoipa::path(
     post, path = "/v1/threads", tag = "conversations", operation_id = "create_thread", request_body = CreateThreadRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
     responses(
+        (status = 200, description = "The thread with this `external_id`, which existed.", body = Thread, headers(("Location" = String, description = "The URL of the thread."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 201, description = "The new thread.", body = Thread, headers(("Location" = String, description = "The URL of the new thread."), ("ETag" = String, description = "The current ETag, for `If-Match`."))),
         (status = 409, response = crate::http::openapi::ProblemResponse),
     )
@@ -92,19 +103,27 @@ pub async fn create_thread(
 ) -> Result<Response, ApiError> {
     let idempotency = Idempotency::of(&headers, "create_thread", &body.bytes)?;
     let new = body.value;
-    let id = new.id.as_deref();
-    let prepared = state
-        .conversation
-        .prepare_thread(&caller.call, id, new.user_id, new.title);
-    let thread = prepared.await?;
+    let is_named = new.external_id.is_some();
+    let new = NewThread {
+        id: new.id,
+        external_id: new.external_id,
+        user_id: new.user_id,
+        title: new.title,
+    };
+    let thread = state.conversation.prepare_thread(&caller.call, new).await?;
     let (state, caller, thread) = (&state, &caller, &thread);
     let add = |mut tx: Tx| async move {
-        let conversation = &state.conversation;
-        conversation
-            .add_thread(&mut tx, &caller.call, thread)
-            .await?;
-        let created = Created::at(&format!("/v1/threads/{}", thread.id), thread.clone())?;
-        Ok((tx, created.with_etag()))
+        let (conversation, call) = (&state.conversation, &caller.call);
+        let (thread, is_new) = if is_named {
+            let found = conversation.find_or_add_thread(&mut tx, call, thread);
+            found.await?
+        } else {
+            conversation.add_thread(&mut tx, call, thread).await?;
+            (thread.clone(), true)
+        };
+
+        let created = Created::at(&format!("/v1/threads/{}", thread.id), thread)?;
+        Ok((tx, created.with_etag().unless_new(is_new)))
     };
 
     idempotency.create(state, caller, add).await
@@ -131,15 +150,19 @@ pub async fn list_threads(
         }
     };
 
-    let fingerprint = format!("threads|{by:?}|{:?}", query.user_id);
+    let fingerprint = format!("threads|{by:?}|{:?}|{:?}", query.user_id, query.external_id);
     let page = Page::new(query.limit, query.cursor, fingerprint)?;
     let wanted = ThreadPage {
         before: page.after_item()?,
         limit: page.rows(),
         by,
     };
+    let filter = ThreadFilter {
+        user_id: query.user_id.as_deref(),
+        external_id: query.external_id.as_deref().map(str::trim),
+    };
     let found = conversation
-        .list_threads(&caller.call, query.user_id.as_deref(), &wanted)
+        .list_threads(&caller.call, filter, &wanted)
         .await?;
 
     let key = |thread: &Thread| (by.value(thread).as_micros(), thread.id.to_string());

@@ -13,6 +13,7 @@ mod info;
 mod jobs;
 mod keys;
 mod origin;
+mod redacting;
 mod slow_bodies;
 mod source_lists;
 mod sources;

@@ -11,6 +11,7 @@ mod fading;
 mod importing;
 mod kills;
 mod layers;
+mod naming;
 mod plans;
 mod presets;
 mod proposing;

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use memoir_policy::secrets::redact_in_place;
 use memoir_text::field_error::FieldError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,6 +12,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBody, PathId};
 use crate::http::state::AppState;
+use crate::model::call::CallContext;
 use crate::model::contextual_helper::{ContextualHelper, NewHelper};
 
 /// One version of a source's helper.
@@ -113,13 +115,19 @@ impl From<&ContextualHelper> for HelperOriginResponse {
 }
 
 impl UpdateHelperRequest {
-    fn compose(self) -> Result<NewHelper, HelperError> {
-        let fields = HelperFields {
+    fn compose(mut self, call: &CallContext) -> Result<NewHelper, HelperError> {
+        let mut fields = HelperFields {
             date: self.date,
             author: self.author,
             topic: self.topic,
             description: self.description,
         };
+        if call.redact_secrets {
+            fields.redact_secrets();
+            if let Some(text) = &mut self.text {
+                redact_in_place(text);
+            }
+        }
 
         let some = [
             &fields.date,
@@ -222,7 +230,7 @@ pub async fn update_helper(
     JsonBody { value: request, .. }: JsonBody<UpdateHelperRequest>,
 ) -> Result<Json<HelperResponse>, ApiError> {
     let source = state.sources.find(&caller.call, &id).await?;
-    let helper = request.compose()?;
+    let helper = request.compose(&caller.call)?;
     let stored = state
         .helpers
         .store(&caller.call, &source.id, &helper)

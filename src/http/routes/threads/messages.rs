@@ -9,12 +9,12 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::conversation::Conversation;
 use crate::conversation::context::{ContextInput, Rank};
 use crate::conversation::intent::MAX_QUERY_CHARS;
-use crate::conversation::messages::{Appended, NewMessage, Wanted, message_fields};
+use crate::conversation::messages::{Appended, NewMessage, ThreadRef, Wanted, message_fields};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonListBody, PathId, QueryParams, object_list, objects};
@@ -120,6 +120,16 @@ pub enum MessagesResponse {
     Many(CreatedMessagesResponse),
 }
 
+/// The end user who has the thread.
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct UserOfNameQuery {
+    /// The end user; `default` if omitted.
+    #[serde(default, deserialize_with = "crate::base::user_id::trimmed")]
+    pub user_id: Option<String>,
+}
+
 list_query! {
     /// Filters and pagination of the message list.
     ListMessagesQuery {
@@ -159,12 +169,48 @@ pub async fn create_messages(
     // The thread is part of the request: the same body may go to another one.
     let signed = [id.as_bytes(), b"\n", &body.bytes].concat();
     let idempotency = Idempotency::of(&headers, "create_messages", &signed)?;
+    let user_id = query.user_id.as_deref();
+    let to = (ThreadRef::Id(&id), user_id);
+    store_messages(&caller, &state, to, &idempotency, body.value).await
+}
+
+/// Store messages by the name of their thread
+///
+/// Stores messages as `POST /v1/threads/{id}/messages` does, in the thread of the user that has this
+/// `external_id`. If there is none, it is created with them, so that one request suffices.
+#[utoipa::path(
+    post, path = "/v1/threads/by-name/{external_id}/messages", tag = "conversations", operation_id = "create_messages_by_name", request_body = CreateMessagesRequest,
+    params(("external_id" = String, Path, description = "Your name for the thread: 1 to 128 characters, percent-encoded. A UUID is used as the id.", min_length = 1, max_length = 128), UserOfNameQuery, ("Idempotency-Key" = Option<String>, Header, description = "A repeat of the request with the same key and body within 24 hours returns the first response.")),
+    responses((status = 201, description = "The stored message, or a list of them.", body = MessagesResponse, headers(("Location" = String, description = "The URL of the first message."))))
+)]
+pub async fn create_messages_by_name(
+    caller: Caller,
+    State(state): State<AppState>,
+    PathId(name): PathId,
+    QueryParams(query): QueryParams<UserOfNameQuery>,
+    headers: HeaderMap,
+    JsonListBody(body): JsonListBody<MessagesBody>,
+) -> Result<Response, ApiError> {
+    let user_id = query.user_id.as_deref();
+    let place = format!("{}\n{name}\n", user_id.unwrap_or_default());
+    let signed = [place.as_bytes(), &body.bytes].concat();
+    let idempotency = Idempotency::of(&headers, "create_messages_by_name", &signed)?;
+    let to = (ThreadRef::Name(&name), user_id);
+    store_messages(&caller, &state, to, &idempotency, body.value).await
+}
+
+async fn store_messages(
+    caller: &Caller,
+    state: &AppState,
+    (thread, user_id): (ThreadRef<'_>, Option<&str>),
+    idempotency: &Idempotency,
+    MessagesBody(request): MessagesBody,
+) -> Result<Response, ApiError> {
     // Before the thread is looked up, which may be gone.
-    if let Some(response) = idempotency.answered(&state.store, &caller).await? {
+    if let Some(response) = idempotency.answered(&state.store, caller).await? {
         return Ok(response);
     }
 
-    let MessagesBody(request) = body.value;
     let with_context = request.with_context.unwrap_or(false);
     let many = request.messages.is_some();
     if with_context && many {
@@ -190,10 +236,10 @@ pub async fn create_messages(
     let new = new_messages(request)?;
     let ready = state
         .conversation
-        .prepare_messages(&caller.call, &id, query.user_id.as_deref(), new, wanted)
+        .prepare_messages(&caller.call, thread, user_id, new, wanted)
         .await?;
 
-    let (state, caller, ready) = (&state, &caller, &ready);
+    let ready = &ready;
     let add = |mut tx: Tx| async move {
         let appended = state
             .conversation
