@@ -76,6 +76,9 @@ pub mod probe;
 #[cfg(feature = "testing")]
 pub use memoir_scripted_model as scripted_model;
 
+/// Ways in for other programs: adapters over the same operations as the API.
+pub mod connect;
+
 /// The files of the web page and their headers; it uses only the public API.
 pub mod web;
 

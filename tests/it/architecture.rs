@@ -109,12 +109,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("probe", &["jobs", "llm", "sources", "store"]),
+    // Adapters: they reach everything else through the API.
+    ("connect", &["config"]),
     ("web", &[]),
     (
         "http",
         &[
             "categories",
             "config",
+            "connect",
             "contextual_helpers",
             "conversation",
             "erasure",
@@ -165,6 +168,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "app",
             "config",
+            "connect",
             "http",
             "llm",
             "store",
@@ -179,6 +183,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http", "app", "crates/scripted-model", "web"]),
     ("reqwest", &["cli", "llm"]),
+    ("rmcp", &["cli", "connect", "http"]),
     ("opentelemetry", &["llm"]),
     ("hyper", &["http"]),
     ("tower_http", &["http"]),

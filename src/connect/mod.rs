@@ -1,0 +1,4 @@
+//! Ways in for other programs: adapters over the same operations as the API.
+
+/// Model Context Protocol: tools, resources and prompts for agents.
+pub mod mcp;
