@@ -34,6 +34,8 @@ const MAX_SPACES: usize = 16;
 const READERS: usize = 8;
 /// Reading takes at most this share of the time.
 const SHARE: u32 = 20;
+/// No reading is used for longer, however long it took: the process may have been frozen meanwhile.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// The contents of the categories of one space, by id.
 #[derive(Debug, Default)]
@@ -113,7 +115,8 @@ struct CachedSamples {
 impl CachedSamples {
     /// Whether they are current, or were read just now for their size.
     fn will_do(&self, writes: i64) -> bool {
-        self.writes == writes || self.read.elapsed() < self.took * SHARE
+        let pause = self.took.saturating_mul(SHARE).min(LONGEST);
+        self.writes == writes || self.read.elapsed() < pause
     }
 }
 

@@ -54,6 +54,16 @@ fn log(home: &Path) -> String {
     std::fs::read_to_string(home.join(".local/state/memoir/hooks.log")).unwrap_or_default()
 }
 
+/// The messages of a session.
+async fn messages(app: &TestApp, name: &str) -> Vec<Value> {
+    let path = format!("/v1/threads?external_id={name}");
+    let threads = app.get(&path).await.json();
+    let id = threads["items"][0]["id"].as_str().unwrap();
+    let path = format!("/v1/threads/{id}/messages?limit=100");
+    let listed = app.get(&path).await.json();
+    listed["items"].as_array().unwrap().clone()
+}
+
 /// Runs a hook that does not fail, and has more time than the 300 ms that a debug build may miss.
 async fn surely(server: &str, home: &Path, arguments: &[&str], event: &str) -> Output {
     let before = log(home);
@@ -112,18 +122,9 @@ async fn what_is_said_early_is_recalled_late_and_stored_once() {
     assert!(context.contains("called heron"), "{context}");
     assert!(context.chars().count() <= 8000);
 
-    let threads = app
-        .get("/v1/threads?external_id=claude-code:s-1")
-        .await
-        .json();
-    let thread = &threads["items"][0];
-    assert_eq!(thread["message_count"], 40, "{threads}");
-    let id = thread["id"].as_str().unwrap();
-    let listed = app
-        .get(&format!("/v1/threads/{id}/messages?limit=100"))
-        .await
-        .json();
-    for message in listed["items"].as_array().unwrap() {
+    let listed = messages(&app, "claude-code:s-1").await;
+    assert_eq!(listed.len(), 40);
+    for message in listed {
         let content = message["content"].as_str().unwrap();
         assert!(!content.contains("From earlier conversations"), "{content}");
         assert!(!content.contains("- [user,"), "{content}");
@@ -160,11 +161,18 @@ async fn secrets_are_replaced_before_they_are_stored() {
         &format!("Pushed with {key}."),
     );
     surely(&server, home.path(), &["store"], &replied).await;
-    let listed = app.get("/v1/memories").await.text;
-    assert!(
-        listed.contains("to push") && !listed.contains(key),
-        "{listed}"
-    );
+    let listed = messages(&app, "claude-code:s").await;
+    let contents: Vec<&str> = listed
+        .iter()
+        .map(|one| one["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(contents.len(), 2, "{contents:?}");
+    for content in contents {
+        assert!(
+            content.contains("[REDACTED]") && !content.contains(key),
+            "{content}"
+        );
+    }
     app.finish().await;
 }
 
