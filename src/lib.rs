@@ -68,6 +68,9 @@ pub mod erasure;
 /// The prompt workbench: composes a prompt in a fixed order, with a reason for everything in it.
 pub mod workbench;
 
+/// Other ways in: OpenAI's protocol.
+pub mod connect;
+
 /// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
 #[cfg(feature = "testing")]
 pub mod probe;

@@ -108,6 +108,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
+    ("connect", &["config", "conversation", "llm", "model"]),
     ("probe", &["jobs", "llm", "sources", "store"]),
     ("web", &[]),
     (
@@ -115,6 +116,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "categories",
             "config",
+            "connect",
             "contextual_helpers",
             "conversation",
             "erasure",
@@ -140,6 +142,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "categories",
             "config",
+            "connect",
             "contextual_helpers",
             "conversation",
             "erasure",
