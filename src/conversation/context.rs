@@ -39,8 +39,8 @@ pub struct ContextInput {
     pub rank: Rank,
     /// Not in stages: how many messages before and after each message found are added.
     pub expand: usize,
-    /// Whether no model analyses the question, and uses are not counted: somebody waits for the
-    /// first word of a reply.
+    /// Whether no model analyses the question, and neither uses nor tokens are counted: somebody
+    /// waits for the first word of a reply.
     pub quick: bool,
 }
 
@@ -243,7 +243,11 @@ impl Conversation {
         };
 
         Ok(Context {
-            token_count: TokenCounter::for_model(None).count(&text),
+            token_count: if input.quick {
+                0
+            } else {
+                TokenCounter::for_model(None).count(&text)
+            },
             estimated_tokens: quarter_estimate(&text),
             text,
             max_tokens,
