@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +59,8 @@ pub struct App {
     /// What the embedded model knows about categories, for filing and for queries.
     samples: SampleCache,
     metrics: Metrics,
+    /// What jobs wait for before the first one runs.
+    turn: BoxFuture<'static, ()>,
 }
 
 /// Why the service cannot be built.
@@ -119,6 +122,7 @@ impl App {
             ingestion_root: config.ingestion.root().map(Path::to_path_buf),
             body_timeout: Duration::from_secs(config.server.body_timeout),
             cors_origins: config.server.cors_origins.clone(),
+            mcp: config.mcp,
             #[cfg(feature = "testing")]
             testing: config.testing.clone(),
             info_json: info::render(&config, &store, &[]),
@@ -224,7 +228,16 @@ impl App {
             state,
             samples,
             metrics,
+            turn: Box::pin(std::future::ready(())),
         })
+    }
+
+    /// Runs jobs only once `turn` has ended: of several processes with one database, those whose turn does not come
+    /// serve the API only.
+    #[must_use]
+    pub fn running_jobs_after(mut self, turn: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.turn = Box::pin(turn);
+        self
     }
 
     /// Serves requests and runs jobs until `stop` is cancelled, then lets both finish and closes
@@ -235,6 +248,7 @@ impl App {
             config,
             mut state,
             metrics,
+            turn,
             ..
         } = self;
 
@@ -244,11 +258,14 @@ impl App {
         // While jobs and open requests finish, the API keeps answering but is not ready, so that
         // load balancers can see it.
         let closing = CancellationToken::new();
+        let jobs = async {
+            tokio::select! {
+                () = turn => runner.run(stop.clone(), grace(&config)).await,
+                () = stop.cancelled() => {}
+            }
+        };
         let work = async {
-            tokio::join!(
-                runner.run(stop.clone(), grace(&config)),
-                requests_finished(&state, &stop, grace(&config))
-            );
+            tokio::join!(jobs, requests_finished(&state, &stop, grace(&config)));
             closing.cancel();
         };
 

@@ -68,9 +68,6 @@ pub mod erasure;
 /// The prompt workbench: composes a prompt in a fixed order, with a reason for everything in it.
 pub mod workbench;
 
-/// Other ways in: OpenAI's protocol.
-pub mod connect;
-
 /// Jobs that do what a test tells them to; only with `testing.probe_jobs`.
 #[cfg(feature = "testing")]
 pub mod probe;
@@ -78,6 +75,9 @@ pub mod probe;
 /// A model server that follows a script, in place of a provider, for tests and benchmarks.
 #[cfg(feature = "testing")]
 pub use memoir_scripted_model as scripted_model;
+
+/// Ways in for other programs: adapters over the same operations as the API.
+pub mod connect;
 
 /// The files of the web page and their headers; it uses only the public API.
 pub mod web;

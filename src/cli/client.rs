@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use futures_util::future::BoxFuture;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
@@ -43,6 +44,27 @@ pub struct Connection {
     /// Work in this process on the configured database, without a running service
     #[arg(long, conflicts_with_all = ["server", "key"])]
     local: bool,
+}
+
+impl Connection {
+    /// The URL of the service: the one that is named, or the address that this configuration listens on.
+    pub fn base(&self, origin: &Origin) -> Result<String, CommandError> {
+        Ok(match &self.server {
+            Some(server) if server.contains("://") => server.trim_end_matches('/').to_owned(),
+            Some(server) => format!("http://{}", server.trim_end_matches('/')),
+            None => format!("http://{}", reachable(Config::load(origin)?.server.listen)),
+        })
+    }
+
+    /// Whether a service is named.
+    pub fn names_a_service(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether the work is to be done in this process.
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
 }
 
 /// A connection to the API.
@@ -135,21 +157,12 @@ impl Refused {
 
 impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
-        // It may already be installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .build()
-            .context("cannot create the HTTP client")?;
+        let http = http_client()?;
         let (base, key, local) = if connection.local {
-            let (address, key, local) = serve_locally(Config::load(origin)?).await?;
+            let (address, key, local) = serve_locally(Config::load(origin)?, None).await?;
             (format!("http://{address}"), Some(key), Some(local))
         } else {
-            let base = match &connection.server {
-                Some(server) if server.contains("://") => server.trim_end_matches('/').to_owned(),
-                Some(server) => format!("http://{}", server.trim_end_matches('/')),
-                None => format!("http://{}", reachable(Config::load(origin)?.server.listen)),
-            };
-            (base, connection.key.clone(), None)
+            (connection.base(origin)?, connection.key.clone(), None)
         };
 
         Ok(Self {
@@ -158,6 +171,22 @@ impl Client {
             space: connection.space.clone(),
             http,
             local,
+        })
+    }
+
+    /// A client of a service inside this command, which runs jobs once `turn` has ended.
+    pub async fn of_own_service(
+        connection: &Connection,
+        config: Config,
+        turn: BoxFuture<'static, ()>,
+    ) -> Result<Self, CommandError> {
+        let (address, key, local) = serve_locally(config, Some(turn)).await?;
+        Ok(Self {
+            base: format!("http://{address}"),
+            key: Some(key),
+            space: connection.space.clone(),
+            http: http_client()?,
+            local: Some(local),
         })
     }
 
@@ -281,6 +310,13 @@ impl Client {
     }
 }
 
+pub fn http_client() -> anyhow::Result<reqwest::Client> {
+    // It may already be installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().build();
+    client.context("cannot create the HTTP client")
+}
+
 /// The pause after which a 429 or 503 may be followed by another answer.
 fn retry_after(reply: &Response) -> Option<Duration> {
     if !matches!(reply.status().as_u16(), 429 | 503) {
@@ -294,6 +330,7 @@ fn retry_after(reply: &Response) -> Option<Duration> {
 /// Serves on a free port of this machine, for this command only.
 async fn serve_locally(
     mut config: Config,
+    turn: Option<BoxFuture<'static, ()>>,
 ) -> Result<(SocketAddr, String, LocalService), CommandError> {
     // A random key, so that no other process can use this service.
     let key = format!("{}{}", new_uuid(), new_uuid());
@@ -308,6 +345,10 @@ async fn serve_locally(
         .local_addr()
         .context("the listener has no address")?;
     let app = App::build(config, Arc::new(SystemClock)).await?;
+    let app = match turn {
+        Some(turn) => app.running_jobs_after(turn),
+        None => app,
+    };
     let stop = CancellationToken::new();
     #[expect(clippy::disallowed_methods, reason = "awaited by close")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));

@@ -12,8 +12,10 @@ mod doctor;
 mod eval;
 mod events;
 mod healthcheck;
+mod hook;
 mod ingest;
 mod list;
+mod mcp;
 mod migrate;
 mod openapi;
 mod prompt;
@@ -22,6 +24,7 @@ mod rm;
 mod scripted_model;
 mod search;
 mod serve;
+mod settings_file;
 mod show;
 mod tree;
 mod wording;
@@ -46,6 +49,7 @@ Examples:
   memoir doc plan.md --as-of 2026-01-31T12:00:00Z  print an earlier version of a source
   memoir search 'refunds'                         search by keyword and meaning, without a walk
   memoir chat import _chat.txt --user U-123       import a conversation (ChatGPT, Claude, WhatsApp, JSON Lines)
+  memoir mcp install claude-code --write           give an agent this memory (also: hook install)
   memoir tree                                     the category hierarchy (also: list, show, rm)
   memoir --config memoir.toml serve               serve with your own settings
   DATABASE_URL=postgres://me@db/memoir memoir     serve with PostgreSQL
@@ -114,6 +118,12 @@ enum Command {
     /// Delete a source with all its versions
     #[command(after_help = rm::EXAMPLES)]
     Rm(rm::Arguments),
+    /// Serve agents over the Model Context Protocol, on standard input and output
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp(mcp::Arguments),
+    /// Store and recall the conversations of an agent, as its hooks
+    #[command(subcommand)]
+    Hook(hook::Command),
     /// Run background jobs without serving the API
     #[command(after_help = worker::EXAMPLES)]
     Worker,
@@ -172,6 +182,10 @@ impl From<StoreError> for CommandError {
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() && hook::is_meant(std::env::args_os()) => {
+            tell(&error.to_string());
+            return ExitCode::SUCCESS;
+        }
         Err(error) if error.use_stderr() => error.exit(),
         Err(help) => {
             note_failure(help.print().and_then(|()| std::io::stdout().flush()));
@@ -195,6 +209,8 @@ pub fn run() -> ExitCode {
         Command::Categories(arguments) => categories::run(&arguments, &origin),
         Command::Show(arguments) => show::run(&arguments, &origin),
         Command::Rm(arguments) => rm::run(&arguments, &origin),
+        Command::Mcp(arguments) => mcp::run(&arguments, &origin),
+        Command::Hook(command) => hook::run(&command, &origin),
         Command::Migrate => with_config(&origin, migrate::run),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Config(command) => config::run(&command, &origin),

@@ -15,6 +15,7 @@ mod layers;
 pub mod limits;
 pub mod llm;
 mod mask;
+pub mod mcp;
 pub mod memory;
 pub mod query;
 pub mod server;
@@ -40,6 +41,7 @@ pub use jobs::Jobs;
 pub use limits::Limits;
 pub use llm::Llm;
 pub use mask::Secret;
+pub use mcp::Mcp;
 pub use memory::Memory;
 pub use query::Query;
 pub use server::Server;
@@ -77,6 +79,7 @@ pub struct Config {
     pub memory: Memory,
     pub workbench: Workbench,
     pub audit: Audit,
+    pub mcp: Mcp,
     pub llm: Llm,
     pub telemetry: Telemetry,
     #[cfg(feature = "testing")]
@@ -142,6 +145,7 @@ impl Config {
             memory: section(&mut tree, "memory", &mut violations),
             workbench: section(&mut tree, "workbench", &mut violations),
             audit: section(&mut tree, "audit", &mut violations),
+            mcp: section(&mut tree, "mcp", &mut violations),
             llm: llm::resolve(&mut tree, origin, &mut violations),
             telemetry: section(&mut tree, "telemetry", &mut violations),
             #[cfg(feature = "testing")]
@@ -159,6 +163,7 @@ impl Config {
         config.memory.validate(&mut violations);
         config.workbench.validate(&mut violations);
         config.audit.validate(&mut violations);
+        config.mcp.validate(&mut violations);
         config.vector.validate(&mut violations);
         config.telemetry.validate(&mut violations);
         if config.auth.keys.is_empty()

@@ -221,12 +221,13 @@ pub fn router(state: AppState) -> Router {
     let compressible = SizeAbove::new(1024)
         .and(NotForContentType::SSE)
         .and(middleware::NotProblem);
-    let mut router = router
+    let router = router
         .route("/assets/{file}", get(web::get_page_file))
         .route("/docs/", get(docs::redirect_to_docs))
         .fallback(middleware::unknown_route)
         .method_not_allowed_fallback(middleware::wrong_method)
-        .with_state(state.clone())
+        .with_state(state.clone());
+    let mut router = routes::mcp::add_to(router, &state)
         .layer(CatchPanicLayer::custom(middleware::after_panic))
         .layer(CompressionLayer::new().compress_when(compressible));
 

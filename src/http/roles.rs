@@ -9,6 +9,8 @@ use crate::config::auth::Role;
 
 /// POST routes that only read. Queries write a receipt, which is the service's own record.
 const READING: &[&str] = &[
+    // Each tool requires what its own calls require.
+    "/mcp",
     // It counts what it delivers, which is the service's own record.
     "/v1/context",
     "/v1/context/analyze",

@@ -74,6 +74,8 @@ pub struct HttpSettings {
     pub ingestion_root: Option<PathBuf>,
     pub body_timeout: Duration,
     pub cors_origins: Vec<String>,
+    /// What agents are offered over `/mcp`.
+    pub mcp: crate::config::Mcp,
     /// Whether requests may set the current time, and whether probe jobs may be queued.
     #[cfg(feature = "testing")]
     pub testing: crate::config::Testing,

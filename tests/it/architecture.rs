@@ -108,8 +108,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
-    ("connect", &["config", "conversation", "llm", "model"]),
     ("probe", &["jobs", "llm", "sources", "store"]),
+    // Adapters. Tools of agents reach everything through the API; OpenAI's protocol forwards to models.
+    ("connect", &["config", "conversation", "llm", "model"]),
     ("web", &[]),
     (
         "http",
@@ -168,6 +169,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "app",
             "config",
+            "connect",
             "http",
             "llm",
             "store",
@@ -182,6 +184,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http", "app", "crates/scripted-model", "web"]),
     ("reqwest", &["cli", "llm"]),
+    ("rmcp", &["cli", "connect", "http"]),
     ("opentelemetry", &["llm"]),
     ("hyper", &["http"]),
     ("tower_http", &["http"]),

@@ -15,6 +15,7 @@ mod audit;
 mod care;
 mod cli;
 mod config;
+mod connect;
 mod conversation;
 mod databases;
 mod erasure;

@@ -18,9 +18,9 @@ const CROWDED: f32 = 0.03;
 const NEAR: usize = 24;
 /// The similarity reported for a category that is not compared in detail; lower than any real one.
 const FAR: f32 = -1.0;
-/// Maximum number of cached samples, about 2 kB each: several large sets of siblings, or very many
-/// small ones.
-const KEPT: usize = 4_096;
+/// Maximum number of cached samples, about 2 kB each: those of 3,000 leaves. With fewer than a space
+/// has, nearly every text would pair all samples of its siblings again.
+const KEPT: usize = 49_152;
 
 /// All siblings.
 #[derive(Debug, Clone)]

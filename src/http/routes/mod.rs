@@ -14,6 +14,7 @@ pub mod ingestions;
 pub mod jobs;
 pub mod lexicon;
 pub mod manifest;
+pub mod mcp;
 pub mod memories;
 pub mod memory;
 pub mod memory_payload;
