@@ -17,6 +17,7 @@ use crate::base::metrics as names;
 use crate::categories::samples::SampleCache;
 use crate::categories::{Categories, Taxonomy};
 use crate::config::{Config, ConfigurationError, Violation, Violations};
+use crate::connect::openai::OpenAi;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::conversation::Conversation;
 use crate::erasure::Erasures;
@@ -194,6 +195,7 @@ impl App {
                 llm.clone(),
                 conversation.clone(),
             ),
+            openai: OpenAi::new(conversation.clone(), llm.clone()),
             conversation,
             documents: DocumentRetrieval::new(store.clone(), search.clone()),
             queries: Queries::new(
@@ -403,6 +405,7 @@ async fn close(state: &AppState) {
     let _ = tokio::time::timeout(Duration::from_secs(2), state.erasures.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.runs.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.queries.receipts().close()).await;
+    let _ = tokio::time::timeout(Duration::from_secs(2), state.openai.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.llm.close()).await;
     let _ = tokio::time::timeout(Duration::from_secs(2), state.store.close()).await;
 }

@@ -33,6 +33,10 @@ problems! {
         "Correct the syntax of the request; /docs shows an example of each request.";
     INVALID_CURSOR = 400 "invalid_cursor", "Invalid cursor",
         "Start again without a cursor, then send next_cursor unchanged and with the same filters.";
+    MODEL_NOT_SUPPORTED = 400 "model_not_supported", "Model not supported",
+        "Choose a model from GET /openai/v1/models.";
+    UNSUPPORTED_PARAMETER = 400 "unsupported_parameter", "Unsupported parameter",
+        "Omit the parameter and send the whole conversation.";
     UNAUTHORIZED = 401 "unauthorized", "Unauthorized",
         "Send a valid API key in the header Authorization: Bearer KEY.";
     FORBIDDEN = 403 "forbidden", "Forbidden",

@@ -20,7 +20,7 @@ pub async fn run(config: Config) -> Result<(), CommandError> {
     let workers = config.jobs.workers;
     let app = App::build(config, Arc::new(SystemClock)).await?;
     tracing::info!(workers, "memoir is ready to work");
-    app.work(stop).await;
+    Box::pin(app.work(stop)).await;
     tracing::info!("memoir has stopped");
 
     Ok(())

@@ -104,6 +104,8 @@ pub struct Provider {
     pub structured_output: StructuredOutput,
     pub supports_temperature: Supports,
     pub free_naming: Supports,
+    /// Whether it also has `/responses`.
+    pub responses: bool,
     pub max_concurrency: u64,
     pub requests_per_minute: u64,
     pub tokens_per_minute: u64,

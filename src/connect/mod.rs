@@ -2,3 +2,6 @@
 
 /// Model Context Protocol: tools, resources and prompts for agents.
 pub mod mcp;
+
+/// OpenAI's protocol, with memory.
+pub mod openai;

@@ -39,6 +39,9 @@ pub struct ContextInput {
     pub rank: Rank,
     /// Not in stages: how many messages before and after each message found are added.
     pub expand: usize,
+    /// Whether no model analyses the question, and neither uses nor tokens are counted: somebody
+    /// waits for the first word of a reply.
+    pub quick: bool,
 }
 
 /// How memories are found. `auto`: by keyword and meaning, with what lasts about the user; `search`:
@@ -189,7 +192,11 @@ impl Conversation {
             None => None,
         };
         let context = input.thread_context.as_deref();
-        let analyzed = self.analyze(session, &input.query, context).await?;
+        let analyzed = if input.quick {
+            Analyzed::skipped()
+        } else {
+            self.analyze(session, &input.query, context).await?
+        };
         let scope = ContextScope {
             query: &input.query,
             user_id: &input.user_id,
@@ -223,7 +230,10 @@ impl Conversation {
             .filter(|one| one.scores.related)
             .map(|one| one.found.id.to_string())
             .collect();
-        self.count_uses(session.call(), &shown).await;
+        if !input.quick {
+            self.count_uses(session.call(), &shown).await;
+        }
+
         let timings = Timings {
             analyze_ms: analyzed.total_ms,
             parse_ms: analyzed.parse_ms,
@@ -233,7 +243,11 @@ impl Conversation {
         };
 
         Ok(Context {
-            token_count: TokenCounter::for_model(None).count(&text),
+            token_count: if input.quick {
+                0
+            } else {
+                TokenCounter::for_model(None).count(&text)
+            },
             estimated_tokens: quarter_estimate(&text),
             text,
             max_tokens,

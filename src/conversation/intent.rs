@@ -155,6 +155,20 @@ pub struct Analyzed {
     pub parse_ms: f64,
 }
 
+impl Analyzed {
+    /// For a question that nobody analyses.
+    pub(super) fn skipped() -> Self {
+        Self {
+            intent: Intent::neutral(),
+            vocabulary_version: String::new(),
+            fallback: None,
+            total_ms: 0.0,
+            provider_ms: 0.0,
+            parse_ms: 0.0,
+        }
+    }
+}
+
 impl Conversation {
     /// Asks the model what a question is about.
     ///

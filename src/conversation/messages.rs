@@ -102,6 +102,13 @@ pub struct PreparedMessages {
     wanted: Wanted,
 }
 
+impl PreparedMessages {
+    /// The first of them; there is always one.
+    pub(super) fn first(&self) -> &Memory {
+        &self.messages[0]
+    }
+}
+
 /// What jobs do with messages in the background.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
@@ -187,8 +194,8 @@ impl Conversation {
         Ok(PreparedMessages {
             thread,
             creates,
-            prepared,
             messages,
+            prepared,
             wanted,
         })
     }

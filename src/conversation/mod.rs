@@ -38,6 +38,7 @@ pub mod stages;
 mod text_best_first;
 mod text_by_section;
 mod threads;
+pub mod turns;
 pub mod vocabulary;
 pub mod window;
 mod writing;

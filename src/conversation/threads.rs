@@ -206,11 +206,10 @@ fn named(
 ) -> (ThreadId, Option<String>) {
     check_line("external_id", name, MAX_NAME_CHARS, errors);
     let name = name.trim();
-    match name.parse() {
-        Ok(id) => (id, None),
-        Err(_) => {
-            let id = ThreadId::of_name(&call.space, user_id, name);
-            (id, Some(name.to_owned()))
-        }
+    if let Ok(id) = name.parse() {
+        return (id, None);
     }
+
+    let id = ThreadId::of_name(&call.space, user_id, name);
+    (id, Some(name.to_owned()))
 }

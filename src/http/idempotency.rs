@@ -148,8 +148,8 @@ impl Idempotency {
                 Begun::Fresh(tx) => tx,
             };
 
-            let (tx, made) = make(tx).await?;
-            self.finish(tx, caller, made.status, made.headers, &made.body)
+            let (tx, created) = make(tx).await?;
+            self.finish(tx, caller, created.status, created.headers, &created.body)
                 .await
         });
 

@@ -42,6 +42,7 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
     let method = request.method().clone();
 
     let is_refused = admission::refusal(&request).is_some();
+    let is_openai = request.uri().path().starts_with("/openai/");
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
 
@@ -61,7 +62,11 @@ pub async fn envelope(State(state): State<AppState>, mut request: Request, next:
 
     let error = response.extensions_mut().remove::<ApiError>();
     if let Some(error) = &error {
-        write_problem(&mut response, error, &identity.request_id);
+        if is_openai {
+            write_openai_error(&mut response, error, &identity.request_id);
+        } else {
+            write_problem(&mut response, error, &identity.request_id);
+        }
     }
 
     if !drained {
@@ -134,6 +139,30 @@ fn write_problem(response: &mut Response, error: &ApiError, request_id: &str) {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, PROBLEM_JSON);
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+}
+
+/// The error as OpenAI's clients expect it.
+fn write_openai_error(response: &mut Response, error: &ApiError, request_id: &str) {
+    let kind = match error.kind.status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        429 => "rate_limit_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    };
+    let param = error.errors.first().map(|one| one.field.clone());
+    let param = param.map_or_else(
+        || error.context.get("param").cloned(),
+        |one| Some(one.into()),
+    );
+    let body = serde_json::json!({"error": {
+        "message": format!("{}. {}", error.detail.trim_end_matches('.'), error.remediation),
+        "type": kind, "param": param, "code": error.kind.code, "request_id": request_id,
+    }});
+    *response.body_mut() = Body::from(body.to_string());
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
     response.headers_mut().remove(header::CONTENT_LENGTH);
 }
 

@@ -27,6 +27,7 @@ mod wait;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
@@ -41,7 +42,7 @@ pub use state::{AppState, HttpSettings};
 
 use routes::{
     admin, categories, chunks, context, docs, documents, erasures, exports, health, info,
-    ingestions, jobs, lexicon, manifest, memories, memory, metrics, models, policies,
+    ingestions, jobs, lexicon, manifest, memories, memory, metrics, models, openai, policies,
     prompt_sending, prompts, queries, runs, search, sources, threads, tokens, usage, users,
     vocabulary, web, workspace,
 };
@@ -140,6 +141,7 @@ fn api() -> OpenApiRouter<AppState> {
         ))
         .routes(routes!(threads::create_messages, threads::list_messages))
         .routes(routes!(threads::create_messages_by_name))
+        .routes(routes!(threads::list_receipts))
         .routes(routes!(threads::get_window))
         .routes(routes!(threads::select_episodic))
         .routes(routes!(threads::create_summary))
@@ -186,9 +188,32 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs::confirm_job_helper))
 }
 
+/// OpenAI's protocol. Many clients can set only the address, so a path can name user and thread.
+fn openai_routes(mut router: Router<AppState>) -> Router<AppState> {
+    for prefix in ["/openai/v1", "/openai/u/{user}/t/{thread}/v1"] {
+        router = router
+            .route(&format!("{prefix}/models"), get(openai::list_models))
+            .route(
+                &format!("{prefix}/chat/completions"),
+                post(openai::create_chat_completion),
+            )
+            .route(
+                &format!("{prefix}/responses"),
+                post(openai::create_response),
+            )
+            .route(
+                &format!("{prefix}/embeddings"),
+                post(openai::create_embeddings),
+            );
+    }
+
+    router
+}
+
 /// The whole service, ready to be served.
 pub fn router(state: AppState) -> Router {
     let (router, _) = api().split_for_parts();
+    let router = openai_routes(router);
     #[cfg(feature = "testing")]
     let router = routes::testing::add_to(router, &state);
 
@@ -197,8 +222,8 @@ pub fn router(state: AppState) -> Router {
         .and(NotForContentType::SSE)
         .and(middleware::NotProblem);
     let router = router
-        .route("/assets/{file}", axum::routing::get(web::get_page_file))
-        .route("/docs/", axum::routing::get(docs::redirect_to_docs))
+        .route("/assets/{file}", get(web::get_page_file))
+        .route("/docs/", get(docs::redirect_to_docs))
         .fallback(middleware::unknown_route)
         .method_not_allowed_fallback(middleware::wrong_method)
         .with_state(state.clone());

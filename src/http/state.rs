@@ -15,6 +15,7 @@ use super::body_budget::BodyBudget;
 use super::idempotency::Runs;
 use crate::base::clock::Clock;
 use crate::categories::Categories;
+use crate::connect::openai::OpenAi;
 use crate::contextual_helpers::ContextualHelpers;
 use crate::conversation::Conversation;
 use crate::erasure::Erasures;
@@ -51,6 +52,7 @@ pub struct AppState {
     pub policies: MemoryPolicies,
     pub memory: MemoryRetrieval,
     pub conversation: Conversation,
+    pub openai: OpenAi,
     pub erasures: Erasures,
     pub workbench: Workbench,
     pub clock: Arc<dyn Clock>,
@@ -102,6 +104,9 @@ impl AppState {
         let asked = [
             "x-memoir-space",
             "x-memoir-redact",
+            "x-memoir-thread",
+            "x-memoir-user",
+            "x-memoir-context",
             "idempotency-key",
             "x-request-id",
             "traceparent",
@@ -121,6 +126,9 @@ impl AppState {
             header::LOCATION,
             header::RETRY_AFTER,
             HeaderName::from_static("x-request-id"),
+            HeaderName::from_static("x-memoir-thread-id"),
+            HeaderName::from_static("x-memoir-context-tokens"),
+            HeaderName::from_static("x-memoir-memories"),
         ];
 
         Some(

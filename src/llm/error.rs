@@ -90,6 +90,10 @@ pub enum LlmError {
     #[error("{given:?} is not a model of this installation: {reason}")]
     UnknownModel { given: String, reason: String },
 
+    /// 400: requests in OpenAI's protocol cannot be forwarded to this model.
+    #[error("requests cannot be forwarded to {model:?}: {reason}")]
+    NotForwarded { model: String, reason: &'static str },
+
     /// 422: a request names a provider without a key.
     #[error("the provider {provider} has no key: {variable} is not set")]
     NoKey { provider: String, variable: String },
@@ -117,6 +121,7 @@ impl LlmError {
             Self::Refused { .. } => problems::LLM_REFUSED,
             Self::SpendCapReached { .. } => problems::SPEND_CAP_REACHED,
             Self::UnknownModel { .. } => problems::UNKNOWN_MODEL,
+            Self::NotForwarded { .. } => problems::MODEL_NOT_SUPPORTED,
             Self::NoKey { .. } => problems::PROVIDER_NOT_CONFIGURED,
             Self::NotRecorded { .. } => problems::REPLAY_DIVERGED,
             Self::Store(_) => problems::DATABASE_UNAVAILABLE,
@@ -193,6 +198,10 @@ impl LlmError {
             }
             Self::UnknownModel { .. } => {
                 "Choose a provider from GET /v1/models, and write the model as provider:model."
+                    .to_owned()
+            }
+            Self::NotForwarded { .. } => {
+                "Choose a model from GET /openai/v1/models, whose provider has the kind openai."
                     .to_owned()
             }
             Self::NotRecorded { .. } => {

@@ -16,6 +16,7 @@ mod embed;
 mod error;
 mod error_body;
 mod explain;
+pub mod forward;
 mod gate;
 mod hint;
 mod listener;

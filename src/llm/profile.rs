@@ -82,17 +82,18 @@ impl Profile {
             .get_or_init(|| providers::connect(&self.settings, &self.transport))
     }
 
+    /// A text without our secrets.
+    pub fn without_secrets(&self, text: String) -> String {
+        let secrets = std::iter::once(&self.settings.api_key).chain(self.settings.headers.values());
+        let secrets = secrets.map(Secret::expose);
+        secrets
+            .filter(|secret| secret.len() >= 4)
+            .fold(text, |text, secret| text.replace(secret, "***"))
+    }
+
     /// An error without our secrets, which some providers and gateways quote.
     pub fn redacted(&self, error: ProviderError) -> ProviderError {
-        let secrets =
-            || std::iter::once(&self.settings.api_key).chain(self.settings.headers.values());
-        let clean = |text: String| {
-            let secrets = secrets()
-                .map(Secret::expose)
-                .filter(|secret| secret.len() >= 4);
-            secrets.fold(text, |text, secret| text.replace(secret, "***"))
-        };
-
+        let clean = |text| self.without_secrets(text);
         match error {
             ProviderError::Status {
                 status,

@@ -34,6 +34,16 @@ pub trait Provider: Send + Sync {
         })
     }
 
+    /// Sends a body to this path as it is; only OpenAI's protocol supports this.
+    fn forward<'a>(
+        &'a self,
+        _path: &'a str,
+        _body: Vec<u8>,
+    ) -> BoxFuture<'a, Result<reqwest::Response, Rejection>> {
+        let error = ProviderError::Unreadable("it does not speak OpenAI's protocol".to_owned());
+        Box::pin(std::future::ready(Err(Rejection { error, body: None })))
+    }
+
     /// Sends one request for the vectors of texts; only some protocols support this.
     fn embed<'a>(
         &'a self,
@@ -42,6 +52,14 @@ pub trait Provider: Send + Sync {
     ) -> BoxFuture<'a, Result<Vectors, ProviderError>> {
         Box::pin(std::future::ready(Err(no_embeddings())))
     }
+}
+
+/// Why a forwarded request was not answered.
+#[derive(Debug)]
+pub struct Rejection {
+    pub error: ProviderError,
+    /// What the provider itself said.
+    pub body: Option<String>,
 }
 
 /// The error of a protocol without embeddings.

@@ -81,14 +81,18 @@ impl MemoryPolicies {
         call: &CallContext,
         texts: impl Iterator<Item = NewText>,
     ) -> Result<Vec<Option<String>>, PolicyError> {
+        let texts: Vec<NewText> = texts.collect();
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+
         let policy = self.current(call).await?.policy;
         let policy = policy.redacts_before_storing().then_some(policy);
         let finds_secrets = call.redact_secrets;
         if policy.is_none() && !finds_secrets {
-            return Ok(texts.map(|_| None).collect());
+            return Ok(vec![None; texts.len()]);
         }
 
-        let texts: Vec<NewText> = texts.collect();
         let work = move || {
             let redact = |new| redacted_twice(policy.as_deref(), finds_secrets, new);
             texts.iter().map(redact).collect()

@@ -15,5 +15,6 @@ pub mod search;
 pub mod source;
 pub mod source_version;
 pub mod thread;
+pub mod thread_receipt;
 pub mod version_search;
 pub mod vocabulary;

@@ -150,6 +150,10 @@ impl Tx {
                 "memory_tags",
                 "DELETE FROM memory_tags WHERE space = ? AND memory_id IN (??)",
             ),
+            (
+                "thread_receipts",
+                "DELETE FROM thread_receipts WHERE space = ? AND message_id IN (??)",
+            ),
         ] {
             let delete = self.dialect().query_list(sql, ids.len());
             let delete = ids.iter().fold(delete.bind(space.as_str()), |delete, id| {

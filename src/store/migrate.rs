@@ -59,6 +59,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     14 "0014_care",
     15 "0015_subjects",
     16 "0016_thread_names",
+    17 "0017_thread_receipts",
 ];
 
 /// The schema version of this binary.

@@ -18,6 +18,7 @@ use crate::model::contextual_helper::HelperOrigin;
 use crate::model::erasure::{Pending, RowCounts, SubjectKind};
 use crate::model::job::JobState;
 use crate::model::memory::{EnrichmentState, Evidence, Labels, MemoryKind};
+use crate::model::thread_receipt::HandedMemories;
 use crate::model::vocabulary::Terms;
 
 /// What is read from a row: a type declared with `row!`, or its first columns as a tuple.
@@ -193,7 +194,15 @@ macro_rules! json_columns {
     )*};
 }
 
-json_columns!(Value, RowCounts, Pending, Terms, Vec<i64>, ChangeSide);
+json_columns!(
+    Value,
+    RowCounts,
+    Pending,
+    Terms,
+    Vec<i64>,
+    ChangeSide,
+    HandedMemories
+);
 
 /// Columns that hold JSON without which the row is still worth reading. Their contents come from
 /// models and from imports: one that cannot be read must not hide every list that contains it.

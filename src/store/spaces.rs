@@ -26,6 +26,7 @@ pub const SPACE_TABLES: &[&str] = &[
     "memory_entities",
     "memory_tags",
     "memories",
+    "thread_receipts",
     "threads",
     "vocabularies",
     "lexicon",

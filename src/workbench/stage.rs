@@ -172,6 +172,7 @@ fn reason_to_fall_back(error: WorkbenchError) -> Result<String, WorkbenchError> 
     match error {
         WorkbenchError::Llm(
             error @ (LlmError::SpendCapReached { .. }
+            | LlmError::NotForwarded { .. }
             | LlmError::UnknownModel { .. }
             | LlmError::NoKey { .. }
             | LlmError::Store(_)),

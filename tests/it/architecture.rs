@@ -109,8 +109,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("probe", &["jobs", "llm", "sources", "store"]),
-    // Adapters: they reach everything else through the API.
-    ("connect", &["config"]),
+    // Adapters. Tools of agents reach everything through the API; OpenAI's protocol forwards to models.
+    ("connect", &["config", "conversation", "llm", "model"]),
     ("web", &[]),
     (
         "http",
@@ -143,6 +143,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "categories",
             "config",
+            "connect",
             "contextual_helpers",
             "conversation",
             "erasure",

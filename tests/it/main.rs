@@ -26,6 +26,7 @@ mod llm;
 mod log_faults;
 mod logs;
 mod migrations;
+mod openai;
 mod openapi;
 mod policies;
 mod queries;

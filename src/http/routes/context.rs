@@ -228,6 +228,7 @@ pub async fn create_context(
     let input = ContextInput {
         rank: request.rank.unwrap_or_default(),
         expand: request.expand.unwrap_or_default(),
+        quick: false,
         query: request.query,
         user_id: checked_user(request.user_id)?,
         thread_id: request.thread_id,

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod memory_payload;
 pub mod metrics;
 pub mod models;
+pub mod openai;
 pub mod policies;
 pub mod prompt_sending;
 pub mod prompts;

@@ -3,6 +3,7 @@
 mod episodic;
 mod layers;
 mod messages;
+mod receipts;
 
 use axum::Json;
 use axum::extract::State;
@@ -30,6 +31,8 @@ pub use messages::{
     __path_create_messages, __path_create_messages_by_name, __path_list_messages, create_messages,
     create_messages_by_name, list_messages,
 };
+
+pub use receipts::{__path_list_receipts, list_receipts};
 
 /// A thread to create.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

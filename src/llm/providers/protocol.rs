@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::listener::Listener;
 use super::super::provider::{
-    Finish, Mode, Provider, Reply, Request, Usage, Vectors, no_embeddings,
+    Finish, Mode, Provider, Rejection, Reply, Request, Usage, Vectors, no_embeddings,
 };
 use super::super::provider_error::ProviderError;
 use super::wire::{self, Streamed};
@@ -195,6 +195,14 @@ impl<P: Protocol> Provider for Remote<P> {
         listener: &'a dyn Listener,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
         Box::pin(self.streamed(request, listener))
+    }
+
+    fn forward<'a>(
+        &'a self,
+        path: &'a str,
+        body: Vec<u8>,
+    ) -> BoxFuture<'a, Result<reqwest::Response, Rejection>> {
+        Box::pin(wire::forward(self.post(path), body))
     }
 
     fn embed<'a>(

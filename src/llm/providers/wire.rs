@@ -6,6 +6,7 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use super::super::error_body::{codes_of, message_of};
+use super::super::provider::Rejection;
 use super::super::provider_error::ProviderError;
 use super::super::retry_after::retry_after;
 use crate::base::clock::{Clock as _, SystemClock};
@@ -59,6 +60,28 @@ async fn respond(post: RequestBuilder, body: &Value) -> Result<Response, Provide
     let headers = std::mem::take(response.headers_mut());
     let body = read_bytes(response).await?;
     Err(refusal(status, &headers, &body))
+}
+
+/// Sends a body as it is; the response, if its status is a success.
+pub(super) async fn forward(post: RequestBuilder, body: Vec<u8>) -> Result<Response, Rejection> {
+    let unanswered = |error| Rejection { error, body: None };
+    let sent = post
+        .header(CONTENT_TYPE, "application/json")
+        .body(body)
+        .send();
+    let sent = sent.await.map_err(ProviderError::from_client);
+    let mut response = sent.map_err(unanswered)?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+
+    let headers = std::mem::take(response.headers_mut());
+    let body = read_bytes(response).await.map_err(unanswered)?;
+    Err(Rejection {
+        error: refusal(status, &headers, &body),
+        body: String::from_utf8(body).ok(),
+    })
 }
 
 async fn read_whole(response: Response) -> Result<Value, ProviderError> {

@@ -86,10 +86,7 @@ async fn secrets_are_redacted_before_they_are_stored_on_every_engine() {
         let content = app
             .get(&format!("/v1/sources/{source}/versions/1/content"))
             .await;
-        assert_eq!(
-            content.json()["content"].as_str().unwrap_or(&content.text),
-            clean
-        );
+        assert_eq!(content.text, clean);
         app.finish().await;
     }
 }

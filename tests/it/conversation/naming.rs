@@ -63,9 +63,9 @@ async fn a_name_that_is_a_uuid_is_the_id() {
 
     let taken = json!({"external_id": id, "user_id": "ben"});
     let taken = desk.app.post("/v1/threads", &taken).await;
-    taken.assert_problem(409, "thread_exists");
+    taken.assert_problem(409, "conflict");
     let told = desk.app.post("/v1/threads", &json!({"id": id})).await;
-    told.assert_problem(409, "thread_exists");
+    told.assert_problem(409, "conflict");
     desk.app.finish().await;
 }
 
