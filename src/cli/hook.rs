@@ -194,7 +194,8 @@ async fn recall(
     let Some(prompt) = event.prompt.filter(|prompt| !prompt.trim().is_empty()) else {
         return Ok(None);
     };
-    let message = json!({"role": "user", "content": prompt, "with_context": true});
+    let message =
+        json!({"role": "user", "content": prompt, "with_context": true, "analyze": false});
     let stored = send(&client, arguments, &event.session_id, &message).await?;
     let context = stored["context"]["context"].as_str().unwrap_or_default();
     Ok(Some(context.to_owned()).filter(|context| !context.trim().is_empty()))

@@ -39,6 +39,8 @@ pub struct ContextInput {
     pub rank: Rank,
     /// Not in stages: how many messages before and after each message found are added.
     pub expand: usize,
+    /// Whether no model analyses the question.
+    pub skip_analysis: bool,
     /// Whether no model analyses the question, and neither uses nor tokens are counted: somebody
     /// waits for the first word of a reply.
     pub quick: bool,
@@ -192,7 +194,7 @@ impl Conversation {
             None => None,
         };
         let context = input.thread_context.as_deref();
-        let analyzed = if input.quick {
+        let analyzed = if input.quick || input.skip_analysis {
             Analyzed::skipped()
         } else {
             self.analyze(session, &input.query, context).await?

@@ -51,6 +51,9 @@ message_fields! {
         /// How the memories of that context are found, as for `POST /v1/context`: `auto` (the default),
         /// `search` or `staged`.
         pub rank: Option<Rank>,
+        /// For that context: whether a model analyses the message first; true if omitted. Without, the
+        /// response comes as fast as the search.
+        pub analyze: Option<bool>,
         /// For that context: 1 adds the messages before and after each message found, as long as there
         /// are fewer than 20 memories; 0 (the default) adds none.
         #[schema(minimum = 0, maximum = 1)]
@@ -225,6 +228,7 @@ async fn store_messages(
         max_tokens: request.max_tokens,
         rank: request.rank.unwrap_or_default(),
         expand: request.expand.unwrap_or_default(),
+        skip_analysis: request.analyze == Some(false),
         ..ContextInput::default()
     };
     // Before the message is stored: a refused request leaves nothing behind.
