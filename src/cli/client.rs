@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// How to connect to memoir.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Connection {
     /// URL of a running memoir; by default, the address that this configuration listens on
     #[arg(long, value_name = "URL", env = "MEMOIR_SERVER")]
@@ -76,8 +76,17 @@ pub struct Client {
     local: Option<LocalService>,
 }
 
-/// The stop signal of a service inside the command, and its task.
-type LocalService = (CancellationToken, JoinHandle<()>);
+/// A service inside the command: its stop signal, and its task.
+pub struct LocalService(CancellationToken, JoinHandle<()>);
+
+impl LocalService {
+    /// Stops the service, and waits until it has stored everything.
+    pub async fn close(self) {
+        let Self(stop, served) = self;
+        stop.cancel();
+        let _ = served.await;
+    }
+}
 
 /// Sends one request and disconnects.
 pub fn post_once(
@@ -157,7 +166,6 @@ impl Refused {
 
 impl Client {
     pub async fn open(connection: &Connection, origin: &Origin) -> Result<Self, CommandError> {
-        let http = http_client()?;
         let (base, key, local) = if connection.local {
             let (address, key, local) = serve_locally(Config::load(origin)?, None).await?;
             (format!("http://{address}"), Some(key), Some(local))
@@ -165,6 +173,7 @@ impl Client {
             (connection.base(origin)?, connection.key.clone(), None)
         };
 
+        let http = http_client(&base)?;
         Ok(Self {
             base,
             key,
@@ -181,11 +190,12 @@ impl Client {
         turn: BoxFuture<'static, ()>,
     ) -> Result<Self, CommandError> {
         let (address, key, local) = serve_locally(config, Some(turn)).await?;
+        let base = format!("http://{address}");
         Ok(Self {
-            base: format!("http://{address}"),
+            http: http_client(&base)?,
+            base,
             key: Some(key),
             space: connection.space.clone(),
-            http: http_client()?,
             local: Some(local),
         })
     }
@@ -301,20 +311,40 @@ impl Client {
         self.local.is_some()
     }
 
+    /// The service inside the command, if any, which is then closed apart from this client.
+    pub fn take_own_service(&mut self) -> Option<LocalService> {
+        self.local.take()
+    }
+
     /// Stops the service inside the command, if any, and waits until it has stored everything.
     pub async fn close(self) {
-        if let Some((stop, served)) = self.local {
-            stop.cancel();
-            let _ = served.await;
+        if let Some(local) = self.local {
+            local.close().await;
         }
     }
 }
 
-pub fn http_client() -> anyhow::Result<reqwest::Client> {
+/// A client for the service at an address.
+pub fn http_client(base: &str) -> anyhow::Result<reqwest::Client> {
     // It may already be installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().build();
-    client.context("cannot create the HTTP client")
+    let mut builder = reqwest::Client::builder();
+    let host = reqwest::Url::parse(base).ok();
+    let host = host
+        .as_ref()
+        .and_then(reqwest::Url::host_str)
+        .unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    if host == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
+        // A proxy elsewhere cannot reach this machine, and must not see what goes to it.
+        builder = builder.no_proxy();
+    }
+    if base.starts_with("http://") {
+        // Reading the certificates of the machine takes longer than the request.
+        builder = builder.tls_certs_only([]);
+    }
+
+    builder.build().context("cannot create the HTTP client")
 }
 
 /// The pause after which a 429 or 503 may be followed by another answer.
@@ -353,7 +383,7 @@ async fn serve_locally(
     #[expect(clippy::disallowed_methods, reason = "awaited by close")]
     let served = tokio::spawn(app.serve(listener, stop.clone()));
 
-    Ok((address, key, (stop, served)))
+    Ok((address, key, LocalService(stop, served)))
 }
 
 /// The unspecified address cannot be called, so use loopback instead.

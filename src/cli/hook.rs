@@ -7,7 +7,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use reqwest::Method;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Connection};
 use super::mcp::install::this_program;
-use super::mcp::own_store::folder;
+use super::mcp::own_store::{folder, own_origin};
 use super::settings_file::{self, Change as _, Hooks};
 use super::{CommandError, print, tell};
 use crate::base::clock::{Clock as _, SystemClock};
@@ -55,7 +56,7 @@ pub enum Command {
     Install(Installation),
 }
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Arguments {
     /// The agent; its conversations are the threads `AGENT:SESSION`
     #[arg(long, value_name = "NAME", default_value = "claude-code")]
@@ -106,23 +107,41 @@ struct Event {
 }
 
 pub fn run(command: &Command, origin: &Origin) -> Result<(), CommandError> {
-    match command {
-        Command::Install(installation) => install(installation, origin),
-        Command::Recall(arguments) => {
-            match handle(arguments, origin, recall) {
-                Ok(Some(context)) => print(&format!("{}\n", output(&context))),
-                Ok(None) => {}
-                Err(error) => log(origin, "recall", &error),
-            }
-            Ok(())
-        }
-        Command::Store(arguments) => {
-            if let Err(error) = handle(arguments, origin, store) {
-                log(origin, "store", &error);
-            }
-            Ok(())
-        }
+    let (hook, arguments) = match command {
+        Command::Install(installation) => return install(installation, origin),
+        Command::Recall(arguments) => (Hook::Recall, arguments),
+        Command::Store(arguments) => (Hook::Store, arguments),
+    };
+
+    // Standard input and the name of a server may block for as long as they like, but on a thread of their own, which
+    // ends with the process.
+    let origin = own_origin(origin);
+    let (done, outcome) = mpsc::channel();
+    let (own, given) = (origin.clone(), arguments.clone());
+    std::thread::spawn(move || done.send(handle(hook, &given, &own)));
+    let patience = patience(&origin);
+    let outcome = outcome
+        .recv_timeout(patience)
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("memoir did not answer within {patience:?}")));
+    match outcome {
+        Ok(Some(context)) => print(&format!("{}\n", output(&context))),
+        Ok(None) => {}
+        Err(error) => log(&origin, hook, &format!("{error:#}")),
     }
+
+    Ok(())
+}
+
+/// What an agent runs.
+#[derive(Debug, Clone, Copy)]
+enum Hook {
+    Recall,
+    Store,
+}
+
+/// Notes that the command line of a hook cannot be understood.
+pub fn log_misuse(origin: &Origin, error: &str) {
+    log(origin, Hook::Recall, error);
 }
 
 /// Whether a command line that cannot be understood belongs to a hook: an agent would take the exit code for a
@@ -134,16 +153,8 @@ pub fn is_meant(words: impl Iterator<Item = std::ffi::OsString>) -> bool {
     next.is_some_and(|word| word == "recall" || word == "store")
 }
 
-/// Reads the event, and does what belongs to it in time.
-fn handle<'a, F>(
-    arguments: &'a Arguments,
-    origin: &'a Origin,
-    work: impl FnOnce(Client, &'a Arguments, Event) -> F,
-) -> anyhow::Result<Option<String>>
-where
-    F: Future<Output = anyhow::Result<Option<String>>>,
-{
-    let began = Instant::now();
+/// Reads the event, and does what belongs to it.
+fn handle(hook: Hook, arguments: &Arguments, origin: &Origin) -> anyhow::Result<Option<String>> {
     if arguments.connection.is_local() {
         bail!("hooks use a running memoir only; omit --local");
     }
@@ -165,10 +176,10 @@ where
         .build()?;
     runtime.block_on(async {
         let client = Client::open(&arguments.connection, origin).await?;
-        let patience = patience(origin);
-        let left = patience.saturating_sub(began.elapsed());
-        let done = tokio::time::timeout(left, work(client, arguments, event)).await;
-        done.unwrap_or_else(|_| bail!("the service did not answer within {patience:?}"))
+        match hook {
+            Hook::Recall => recall(client, arguments, event).await,
+            Hook::Store => store(client, arguments, event).await,
+        }
     })
 }
 
@@ -246,7 +257,7 @@ fn output(context: &str) -> Value {
 }
 
 /// Adds a line to the log. If even that fails, nobody is told: the agent must go on.
-fn log(origin: &Origin, hook: &str, error: &anyhow::Error) {
+fn log(origin: &Origin, hook: Hook, error: &str) {
     let Some(folder) = folder(origin, "XDG_STATE_HOME", ".local/state") else {
         return;
     };
@@ -260,8 +271,8 @@ fn log(origin: &Origin, hook: &str, error: &anyhow::Error) {
         .truncate(is_full)
         .open(&file);
     if let Ok(mut opened) = opened {
-        let error = format!("{error:#}").replace('\n', " ");
-        let _ = writeln!(opened, "{} {hook}: {error}", SystemClock.now());
+        let error = error.replace('\n', " ");
+        let _ = writeln!(opened, "{} {hook:?}: {error}", SystemClock.now());
     }
 }
 

@@ -4,15 +4,17 @@
 pub mod install;
 pub mod own_store;
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use self::install::Installation;
 use super::client::{Client, Connection};
@@ -41,7 +43,7 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The end user whose memory it is; by default, `default`
+    /// The end user whose memories and documents it is about; without, the memories of `default` and all documents
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     #[command(flatten)]
@@ -61,7 +63,7 @@ pub fn run(arguments: &Arguments, origin: &Origin) -> Result<(), CommandError> {
     }
 
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(arguments, origin));
+    let served = runtime.block_on(serve(arguments, &own_store::own_origin(origin)));
     // Standard input is read on a thread that nothing can interrupt.
     runtime.shutdown_timeout(Duration::from_millis(100));
     served
@@ -71,35 +73,58 @@ async fn serve(arguments: &Arguments, origin: &Origin) -> Result<(), CommandErro
     let stop = stop_on_signal()?;
     let config = Config::load(origin)?;
     let settings = config.mcp;
-    let client = Arc::new(open(&arguments.connection, origin, config).await?);
+    let mut client = tokio::select! {
+        client = open(&arguments.connection, origin, config) => client?,
+        () = stop.cancelled() => return Ok(()),
+    };
+
+    // Calls in progress may hold the client for longer than the service lives.
+    let own_service = client.take_own_service();
     let document = openapi::to_json(openapi::Version::V3_1);
     let document: Value = serde_json::from_str(&document).unwrap_or_default();
     let scope = McpScope {
-        files: std::env::current_dir().ok(),
+        files: working_folder(origin),
         user: arguments.user.clone(),
     };
-
-    let server = McpServer::new(OverHttp(Arc::clone(&client)), &settings, &document, scope);
-    let outcome = tokio::select! {
-        served = until_input_ends(server) => served,
-        () = stop.cancelled() => Ok(()),
-    };
-    if let Ok(client) = Arc::try_unwrap(client) {
-        client.close().await;
+    let server = McpServer::new(OverHttp(client), &settings, &document, scope);
+    let outcome = until_input_ends(server, &stop).await;
+    if let Some(own_service) = own_service {
+        own_service.close().await;
     }
     outcome.map_err(CommandError::Other)
 }
 
-async fn until_input_ends(server: McpServer) -> anyhow::Result<()> {
-    let running = match server.serve(stdio()).await {
+/// The folder whose files may be ingested; none if an agent was started in one that holds everything.
+fn working_folder(origin: &Origin) -> Option<PathBuf> {
+    let folder = std::env::current_dir().ok()?;
+    let home = origin.environment.get("HOME").map(PathBuf::from);
+    (folder.parent().is_some() && Some(&folder) != home.as_ref()).then_some(folder)
+}
+
+async fn until_input_ends(server: McpServer, stop: &CancellationToken) -> anyhow::Result<()> {
+    let started = tokio::select! {
+        started = server.serve(stdio()) => started,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let running = match started {
         Ok(running) => running,
         // The input ended before the first message.
-        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => {
             return Err(error).context("the client does not speak the Model Context Protocol");
         }
     };
-    running.waiting().await.context("the connection broke")?;
+
+    let end = running.cancellation_token();
+    let mut waiting = std::pin::pin!(running.waiting());
+    tokio::select! {
+        ended = &mut waiting => ended,
+        () = stop.cancelled() => {
+            end.cancel();
+            waiting.await
+        }
+    }
+    .context("the connection broke")?;
     Ok(())
 }
 
@@ -121,7 +146,7 @@ async fn open(
 
 /// Whether memoir answers there.
 async fn is_memoir(base: &str) -> bool {
-    let Ok(client) = super::client::http_client() else {
+    let Ok(client) = super::client::http_client(base) else {
         return false;
     };
     let info = async {
@@ -134,7 +159,7 @@ async fn is_memoir(base: &str) -> bool {
 }
 
 /// The routes of a service, over HTTP.
-struct OverHttp(Arc<Client>);
+struct OverHttp(Client);
 
 impl Api for OverHttp {
     fn send<'a>(

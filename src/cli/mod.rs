@@ -183,7 +183,7 @@ pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() && hook::is_meant(std::env::args_os()) => {
-            tell(&error.to_string());
+            hook::log_misuse(&Origin::of_process(None), &error.to_string());
             return ExitCode::SUCCESS;
         }
         Err(error) if error.use_stderr() => error.exit(),

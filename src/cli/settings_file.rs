@@ -2,12 +2,15 @@
 //! as `.bak`.
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
+use toml_edit::{DocumentMut, Item};
 
 use super::tell;
 
@@ -24,12 +27,11 @@ pub struct Member<'c> {
     pub value: Value,
 }
 
-/// A table of a TOML file.
+/// Values of a table of a table of a TOML file.
 pub struct Table<'c> {
-    /// Its header, such as `mcp_servers.memoir`.
-    pub header: &'c str,
-    /// Its lines.
-    pub body: String,
+    pub within: &'c str,
+    pub name: &'c str,
+    pub values: Vec<(&'c str, toml_edit::Value)>,
 }
 
 /// Commands that an agent runs at events, in its JSON file.
@@ -55,19 +57,32 @@ pub fn write(file: &Path, change: &dyn Change) -> anyhow::Result<()> {
 
     let folder = file.parent().context("the settings have no folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    if before.is_some() {
+    if let Some(before) = &before {
         let kept = beside(file, ".bak");
-        fs::copy(file, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
+        create(&kept, before, file)?;
         tell(&format!("the former file is {}", kept.display()));
     }
     let new = beside(file, ".memoir-new");
-    fs::write(&new, after).with_context(|| format!("cannot write {}", new.display()))?;
-    if let Ok(facts) = fs::metadata(file) {
-        fs::set_permissions(&new, facts.permissions())?;
-    }
+    create(&new, &after, file)?;
     fs::rename(&new, file).with_context(|| format!("cannot replace {}", file.display()))?;
     tell(&format!("{} was written", file.display()));
     Ok(())
+}
+
+/// Writes a new file that nobody else may read if the model may not be read. What stands there gives way, even a link.
+fn create(new: &Path, text: &str, model: &Path) -> anyhow::Result<()> {
+    let mode = fs::metadata(model).map_or(0o600, |facts| facts.permissions().mode() & 0o777);
+    let written = || -> std::io::Result<()> {
+        match fs::remove_file(new) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut opened = fs::OpenOptions::new();
+        let mut file = opened.write(true).create_new(true).mode(mode).open(new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    written().with_context(|| format!("cannot write {}", new.display()))
 }
 
 fn beside(file: &Path, ending: &str) -> PathBuf {
@@ -81,11 +96,16 @@ impl Change for Member<'_> {
         change_json(text, |root| {
             let within = root.object_value_or_create(self.within);
             let within = within.with_context(|| format!("\"{}\" is not an object", self.within))?;
-            match within.get(self.name) {
-                Some(known) if known.to_serde_value().as_ref() == Some(&self.value) => {}
-                Some(known) => known.set_value(input(&self.value)),
-                None => {
-                    within.append(self.name, input(&self.value));
+            let own = within.object_value_or_create(self.name);
+            let own = own.with_context(|| format!("\"{}\" is not an object", self.name))?;
+            // What else stands there, such as an environment, stays.
+            for (name, value) in self.value.as_object().into_iter().flatten() {
+                match own.get(name) {
+                    Some(known) if known.to_serde_value().as_ref() == Some(value) => {}
+                    Some(known) => known.set_value(input(value)),
+                    None => {
+                        own.append(name, input(value));
+                    }
                 }
             }
             Ok(())
@@ -125,7 +145,9 @@ fn is_own(group: &Value) -> bool {
     commands.is_some_and(|commands| {
         let own = |command: &Value| {
             let command = command["command"].as_str().unwrap_or_default();
-            command.contains("memoir") && command.contains(" hook ")
+            [" hook recall --agent ", " hook store --agent "]
+                .iter()
+                .any(|own| command.contains(own))
         };
         commands.len() == 1 && commands.iter().all(own)
     })
@@ -171,35 +193,22 @@ fn input(value: &Value) -> CstInputValue {
 
 impl Change for Table<'_> {
     fn apply(&self, text: &str) -> anyhow::Result<String> {
-        let parsed = |text: &str| toml::from_str::<toml::Table>(text);
-        parsed(text).map_err(|error| anyhow::anyhow!("it is not TOML: {error}"))?;
-        let header = format!("[{}]", self.header);
-        let own = format!("{header}\n{}", self.body);
-        let mut lines = text.lines().skip_while(|line| line.trim() != header);
-        let after = if lines.next().is_some() {
-            let begin = text.find(&header).unwrap_or_default();
-            let rest = text[begin + header.len()..]
-                .find("\n[")
-                .map(|at| begin + header.len() + at + 1);
-            format!(
-                "{}{own}{}",
-                &text[..begin],
-                rest.map_or("", |rest| &text[rest..])
-            )
-        } else if text.trim().is_empty() {
-            own
-        } else {
-            format!("{}\n\n{own}", text.trim_end())
-        };
-
-        // The table may stand there in another form, which this would define twice.
-        if parsed(&after).is_err() {
-            bail!(
-                "it has {} in a form that memoir does not change; edit it yourself",
-                self.header
-            );
+        let document = text.parse::<DocumentMut>();
+        let mut document = document.map_err(|error| anyhow::anyhow!("it is not TOML: {error}"))?;
+        let mut implicit = toml_edit::Table::new();
+        implicit.set_implicit(true);
+        let within = document.entry(self.within).or_insert(Item::Table(implicit));
+        let within = within.as_table_like_mut();
+        let within = within.with_context(|| format!("{} is not a table", self.within))?;
+        let own = within.entry(self.name).or_insert_with(toml_edit::table);
+        let own = own.as_table_like_mut();
+        let own = own.with_context(|| format!("{}.{} is not a table", self.within, self.name))?;
+        // What else stands there, such as an environment, stays.
+        for (name, value) in &self.values {
+            own.insert(name, Item::Value(value.clone()));
         }
-        Ok(after)
+
+        Ok(document.to_string())
     }
 }
 
@@ -265,29 +274,26 @@ mod tests {
     }
 
     #[test]
-    fn a_toml_table_is_added_or_replaced() {
-        let table = |body: &str| Table {
-            header: "mcp_servers.memoir",
-            body: body.to_owned(),
+    fn values_of_a_toml_table_are_added_or_replaced() {
+        let table = |command: &str| Table {
+            within: "mcp_servers",
+            name: "memoir",
+            values: vec![("command", command.into())],
         };
-        let first = table("command = \"a\"\n")
-            .apply("# mine\nmodel = \"x\"\n")
-            .unwrap();
+        let first = table("a").apply("# see [mcp_servers.memoir] below\nmodel = \"x\"\n");
+        let first = first.unwrap();
         assert_eq!(
             first,
-            "# mine\nmodel = \"x\"\n\n[mcp_servers.memoir]\ncommand = \"a\"\n"
+            "# see [mcp_servers.memoir] below\nmodel = \"x\"\n\n[mcp_servers.memoir]\ncommand = \"a\"\n"
         );
-        let more = format!("{first}[other]\nkey = 1\n");
-        let second = table("command = \"b\"\n").apply(&more).unwrap();
-        assert_eq!(
-            second,
-            "# mine\nmodel = \"x\"\n\n[mcp_servers.memoir]\ncommand = \"b\"\n[other]\nkey = 1\n"
+        let more = format!(
+            "{first}enabled = false # for now\n  [mcp_servers.memoir.env]\n  A = \"1\"\n\n# mine\n[other]\nkey = 1\n"
         );
-        assert!(
-            table("command = \"a\"\n")
-                .apply("mcp_servers = { memoir = { command = \"z\" } }\n")
-                .is_err()
-        );
-        assert!(table("").apply("= nonsense").is_err());
+        let second = table("b").apply(&more).unwrap();
+        assert_eq!(second, more.replace("\"a\"", "\"b\""));
+        let inline = "mcp_servers = { memoir = { command = \"z\" } }\n";
+        assert!(table("a").apply(inline).unwrap().contains("\"a\""));
+        assert!(table("a").apply("mcp_servers = 5\n").is_err());
+        assert!(table("a").apply("= nonsense").is_err());
     }
 }

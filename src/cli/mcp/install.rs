@@ -18,6 +18,14 @@ Examples:
 
 An API key is never written: set MEMOIR_KEY where the agent runs.";
 
+/// Variables that memoir reads: their names, never their values.
+const HANDED_ON: [&str; 4] = [
+    "MEMOIR_KEY",
+    "MEMOIR_SERVER",
+    "MEMOIR_CONFIG",
+    "XDG_DATA_HOME",
+];
+
 #[derive(clap::Args)]
 pub struct Installation {
     /// The agent
@@ -151,19 +159,16 @@ impl Agent {
                 "context_servers",
                 json!({"command": command, "args": arguments, "env": {}}),
             ),
-            Self::Codex => {
-                let quoted = |value: &str| toml::Value::from(value).to_string();
-                let arguments = arguments.iter().map(|one| quoted(one)).collect::<Vec<_>>();
-                let body = format!(
-                    "command = {}\nargs = [{}]\n",
-                    quoted(command),
-                    arguments.join(", ")
-                );
-                Box::new(Table {
-                    header: "mcp_servers.memoir",
-                    body,
-                })
-            }
+            Self::Codex => Box::new(Table {
+                within: "mcp_servers",
+                name: "memoir",
+                values: vec![
+                    ("command", command.into()),
+                    ("args", arguments.iter().collect()),
+                    // Codex hands on the variables that are named, and few others.
+                    ("env_vars", HANDED_ON.into_iter().collect()),
+                ],
+            }),
         }
     }
 

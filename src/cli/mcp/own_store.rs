@@ -2,7 +2,7 @@
 //! shared by every `memoir mcp` of the user. One of these processes runs the jobs; when it ends, another takes over.
 
 use std::fs::{File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,8 +12,6 @@ use crate::cli::CommandError;
 use crate::config::database::DatabaseUrl;
 use crate::config::{Config, Origin};
 
-/// The setting that nobody has changed.
-const UNSET: &str = "sqlite://memoir.db";
 /// How often a process asks whether the one that runs the jobs has ended.
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
@@ -22,7 +20,13 @@ pub fn prepare(
     mut config: Config,
     origin: &Origin,
 ) -> Result<(Config, BoxFuture<'static, ()>), CommandError> {
-    if config.database.url.expose() == UNSET {
+    // A relative path would lead into the working directory.
+    let is_relative = config
+        .database
+        .url
+        .sqlite_file()
+        .is_some_and(Path::is_relative);
+    if is_relative {
         let folder = folder(origin, "XDG_DATA_HOME", ".local/share")
             .context("cannot find a folder for data: set XDG_DATA_HOME")?;
         std::fs::create_dir_all(&folder).with_context(|| {
@@ -68,4 +72,13 @@ pub fn folder(origin: &Origin, variable: &str, below_home: &str) -> Option<PathB
     };
     let folder = named(variable).or_else(|| Some(named("HOME")?.join(below_home)));
     Some(folder?.join("memoir"))
+}
+
+/// The settings of this user's own memory: `DATABASE_URL` belongs to the project in whose folder an agent was started.
+pub fn own_origin(origin: &Origin) -> Origin {
+    let mut own = origin.clone();
+    for foreign in ["DATABASE_URL", "DATABASE_URL_FILE"] {
+        own.environment.remove(foreign);
+    }
+    own
 }

@@ -47,6 +47,16 @@ pub fn fitted(max_tokens: usize, make: impl Fn(usize) -> Output) -> CallToolResu
     make(0).result()
 }
 
+/// The beginning of a text that has at most so many tokens as it is sent.
+pub fn fitting(text: &str, max_tokens: usize, said: &str) -> String {
+    let result = fitted(max_tokens, |chars| Output {
+        text: cut(text, chars, said),
+        data: Value::Null,
+    });
+    let text = result.content.first().and_then(ContentBlock::as_text);
+    text.map(|text| text.text.clone()).unwrap_or_default()
+}
+
 /// Tokens of the result as it is sent; not counted if there cannot be too many.
 fn tokens_of(result: &CallToolResult, max_tokens: usize) -> usize {
     let sent = serde_json::to_string(result).unwrap_or_default();

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 use rmcp::RoleServer;
 use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api::{Api, ApiFailure, ApiReply, ApiRequest};
 
@@ -35,6 +35,18 @@ pub enum ToolError {
 
 impl Call<'_> {
     pub async fn send(&self, request: ApiRequest) -> Result<ApiReply, ApiFailure> {
+        // Clients resolve such segments, so that the path would lead elsewhere.
+        let path = request.path.split('?').next().unwrap_or_default();
+        if path
+            .split('/')
+            .any(|segment| [".", ".."].contains(&segment))
+        {
+            return Err(ApiFailure::Refused {
+                status: StatusCode::NOT_FOUND,
+                problem: json!({"detail": "an id or a name cannot be . or .."}),
+            });
+        }
+
         Ok(self.api.send(request, &self.headers).await?)
     }
 

@@ -121,11 +121,11 @@ impl ServerHandler for McpServer {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(
-            self.0.tools.list().to_vec(),
-        ))
+        let for_a_user = self.call(&context)?.user.is_some();
+        let tools = self.0.tools.list(for_a_user);
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     async fn call_tool(

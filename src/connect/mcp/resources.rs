@@ -10,15 +10,16 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::api::{ApiFailure, ApiRequest, query, segment};
-use super::bounded::cut;
+use super::bounded::{cut, fitting};
 use super::call::Call;
 
 const TREE: &str = "memoir://categories";
 const SOURCE: &str = "memoir://sources/";
 const CATEGORY: &str = "memoir://categories/";
-const PAGE: &str = "50";
-/// Characters of a resource for each token that a result may have, in any script.
-const CHARS_PER_TOKEN: usize = 2;
+const PAGE: &str = "20";
+/// Characters of a helper that describes a resource.
+const MAX_DESCRIPTION: usize = 200;
+const PROMPT_SHORTENED: &str = "\n[… shortened: mcp.max_result_tokens is too low for this prompt]";
 const SHORTENED: &str = "\n[… shortened: the tool `read` returns the rest]";
 
 pub fn templates() -> ListResourceTemplatesResult {
@@ -75,7 +76,7 @@ fn resource(source: &Value) -> Resource {
         .with_title(text("path"))
         .with_mime_type("text/plain");
     if !text("helper").is_empty() {
-        resource = resource.with_description(cut(text("helper"), 300, "…"));
+        resource = resource.with_description(cut(text("helper"), MAX_DESCRIPTION, "…"));
     }
     match source["size_bytes"].as_u64() {
         Some(size) => resource.with_size(size),
@@ -95,11 +96,7 @@ pub async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResult, Erro
     };
 
     let text = text.map_err(refused)?.ok_or_else(|| unknown(uri))?;
-    let text = cut(
-        &text,
-        call.max_result_tokens / CHARS_PER_TOKEN * 2,
-        SHORTENED,
-    );
+    let text = fitting(&text, call.max_result_tokens, SHORTENED);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(
         text, uri,
     )]))
@@ -178,5 +175,6 @@ pub async fn prompt(call: &Call<'_>, task: &str) -> Result<String, ErrorData> {
         .json(ApiRequest::post("/v1/prompts", body))
         .await
         .map_err(refused)?;
-    Ok(composed["prompt"].as_str().unwrap_or_default().to_owned())
+    let prompt = composed["prompt"].as_str().unwrap_or_default();
+    Ok(fitting(prompt, call.max_result_tokens, PROMPT_SHORTENED))
 }

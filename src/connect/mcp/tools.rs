@@ -58,10 +58,6 @@ impl Tools {
             let forget = tool::<forget::Arguments, forget::Forgotten>;
             listed.push(forget("forget", "Forget", forget::DESCRIPTION, DELETES));
         }
-        if let Some(every) = &every_call {
-            listed.extend(every.tools().cloned());
-        }
-
         Self {
             listed,
             allow_forget,
@@ -69,8 +65,16 @@ impl Tools {
         }
     }
 
-    pub fn list(&self) -> &[Tool] {
-        &self.listed
+    /// All tools that a caller may use; for a single user, only calls that are limited to a user.
+    pub fn list(&self, for_a_user: bool) -> Vec<Tool> {
+        let mut listed = self.listed.clone();
+        let every_call = self.every_call.iter();
+        listed.extend(
+            every_call
+                .flat_map(|every| every.tools(for_a_user))
+                .cloned(),
+        );
+        listed
     }
 
     /// Calls a tool. What goes wrong is told to the model, which can often correct it; only an unknown tool is an
@@ -88,7 +92,11 @@ impl Tools {
             "read" => run(arguments, |given| read::run(call, given)).await,
             "ingest" => run(arguments, |given| ingest::run(call, given)).await,
             "forget" if self.allow_forget => run(arguments, |given| forget::run(call, given)).await,
-            other => match self.every_call.as_ref().and_then(|every| every.find(other)) {
+            other => match self
+                .every_call
+                .as_ref()
+                .and_then(|every| every.find(other, call.user.is_some()))
+            {
                 Some(found) => found.run(call, arguments).await,
                 None => {
                     return Err(ErrorData::invalid_params(

@@ -46,13 +46,13 @@ pub fn add_to(router: Router, state: &AppState) -> Router {
     let api = OwnRoutes(TowerToHyperService::new(router.clone()));
     let server = McpServer::new(api, &state.settings.mcp, &document, McpScope::default());
 
-    // Host and origin are checked for every route (`host`, `origin`), and the size of the body where it is read.
+    // No token ends its streams: a stop waits for a call in progress as for every other request, and no stream outlives
+    // its call. Host and origin are checked for every route (`host`, `origin`), and the size of the body where it is read.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .disable_allowed_hosts()
-        .with_max_request_body_bytes(usize::MAX)
-        .with_cancellation_token(state.stop.clone());
+        .with_max_request_body_bytes(usize::MAX);
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
 

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use super::call;
 use crate::support::app::TestApp;
 
 /// Runs a hook with an event, as an agent does.
@@ -122,6 +123,13 @@ async fn what_is_said_early_is_recalled_late_and_stored_once() {
     assert!(context.contains("called heron"), "{context}");
     assert!(context.chars().count() <= 8000);
 
+    // The agent's model asks by itself, too.
+    let known = call(&app, "recall", json!({"query": "When do we release?"})).await;
+    assert!(
+        known["text"].as_str().unwrap().contains("second Tuesday"),
+        "{known}"
+    );
+
     let listed = messages(&app, "claude-code:s-1").await;
     assert_eq!(listed.len(), 40);
     for message in listed {
@@ -215,14 +223,11 @@ async fn a_hook_that_fails_is_silent_and_writes_a_line_into_the_log() {
     }
 
     // An agent takes the exit code 2 for a refusal of the prompt.
-    let unknown = hook(
-        &server,
-        home.path(),
-        &["recall", "--colour", "red"],
-        &prompt,
-    )
-    .await;
+    let odd = ["recall", "--colour", "red"];
+    let unknown = hook(&server, home.path(), &odd, &prompt).await;
     assert_eq!(unknown.status.code(), Some(0));
+    assert!(unknown.stdout.is_empty() && unknown.stderr.is_empty());
+    assert!(log(home.path()).contains("--colour"));
     let nothing = hook(
         &server,
         home.path(),
@@ -232,4 +237,23 @@ async fn a_hook_that_fails_is_silent_and_writes_a_line_into_the_log() {
     .await;
     assert!(nothing.status.success() && nothing.stdout.is_empty());
     app.finish().await;
+}
+
+/// An agent that keeps the input open must not wait for as long.
+#[test]
+fn a_hook_does_not_wait_for_the_end_of_its_input() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_memoir"))
+        .args(["hook", "recall", "--server", "http://127.0.0.1:9"])
+        .env_clear()
+        .env("HOME", home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = child.stdin.take();
+    // Without a deadline it would never end, and the test neither.
+    assert!(child.wait().unwrap().success());
+    drop(input);
+    assert_eq!(log(home.path()).lines().count(), 1);
 }

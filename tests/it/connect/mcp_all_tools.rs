@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, call_as, failure};
+use super::{ask, call_as, failure, post, rpc};
 use crate::support::app::TestApp;
 
 fn names(listed: &Value) -> Vec<&str> {
@@ -54,8 +54,79 @@ async fn every_call_is_a_tool_with_its_own_schema() {
     let invalid = call_as(&app, &[], "search", json!({"body": {"query": ""}})).await;
     assert!(failure(&invalid).contains("query"), "{invalid}");
 
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_single_user_gets_only_calls_that_are_limited_to_users() {
+    let app = TestApp::with(&[("MCP__TOOLS", "all"), ("MCP__ALLOW_FORGET", "true")]).await;
+    let (ann, ben) = ([("X-Memoir-User", "ann")], [("X-Memoir-User", "ben")]);
+    let document = json!({"text": "The locker is tangerine", "filename": "locker.md"});
+    let document = call_as(&app, &ann, "ingest", document).await;
+    let source = document["structuredContent"]["source_id"].clone();
+    let secret = json!({"text": "My locker is tangerine"});
+    let memory = call_as(&app, &ann, "remember", secret).await;
+    let memory = memory["structuredContent"]["id"].clone();
+    let thread = json!({"body": {"title": "Tangerine", "user_id": "ann"}});
+    let thread = call_as(&app, &ann, "create_thread", thread).await;
+    let thread = thread["content"][0]["text"].as_str().unwrap();
+    let thread: Value = serde_json::from_str(thread).unwrap();
+
+    let listed = post(&app, &rpc("tools/list", &json!({})), &ben)
+        .await
+        .json();
+    let names = names(&listed["result"]);
+    for withheld in [
+        "get_source",
+        "search",
+        "retrieve_memory",
+        "get_chunk",
+        "delete_user",
+        "delete_source",
+    ] {
+        assert!(!names.contains(&withheld), "{withheld}");
+        let unknown = rpc("tools/call", &json!({"name": withheld, "arguments": {}}));
+        let unknown = post(&app, &unknown, &ben).await.json();
+        assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    }
+
+    // Every tool that is left, with ann's ids and ann's name.
+    for tool in listed["result"]["tools"].as_array().unwrap() {
+        let mut arguments = json!({});
+        for name in tool["inputSchema"]["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+        {
+            arguments[name] = match name.as_str() {
+                "body" => {
+                    json!({"user_id": "ann", "query": "locker tangerine", "task": "locker", "text": "x",
+                    "thread_id": thread["id"], "source_ids": [source]})
+                }
+                "user_id" => json!("ann"),
+                "id" if tool["name"].as_str().unwrap().contains("memory") => memory.clone(),
+                "id" => thread["id"].clone(),
+                _ => continue,
+            };
+        }
+        let name = tool["name"].as_str().unwrap();
+        let result = call_as(&app, &ben, name, arguments).await;
+        let told = result["content"].to_string();
+        assert!(
+            !told.to_lowercase().contains("is tangerine"),
+            "{name}: {told}"
+        );
+    }
+    let kept = call_as(
+        &app,
+        &ann,
+        "recall",
+        json!({"query": "Which colour has my locker?"}),
+    )
+    .await;
+    assert!(kept.to_string().contains("is tangerine"), "{kept}");
+
     // Who is named by the client cannot act for somebody else.
-    let ben = [("X-Memoir-User", "ben")];
     let posed = json!({"body": {"title": "Posed", "user_id": "ann"}});
     let posed = call_as(&app, &ben, "create_thread", posed).await;
     assert!(

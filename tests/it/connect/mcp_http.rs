@@ -1,9 +1,11 @@
 //! `/mcp`: both generations of the protocol, without sessions; keys, spaces, roles, hosts and origins as elsewhere.
 
+use std::sync::Arc;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ask, call, call_as, failure, post, rpc};
+use super::{ask, call_as, failure, post, rpc};
 use crate::support::app::{TestApp, send};
 
 const KEYS: &str = r#"[
@@ -191,6 +193,14 @@ async fn users_do_not_see_each_other() {
             "{tool}: {result}"
         );
     }
+    for (tool, id) in [
+        ("read", &memory),
+        ("read", &source),
+        ("forget", &memory),
+        ("forget", &source),
+    ] {
+        failure(&call_as(&app, &[ben], tool, json!({"id": id})).await);
+    }
     for tool in ["recall", "ask"] {
         let field = if tool == "ask" { "question" } else { "query" };
         let result = call_as(&app, &[ann], tool, json!({field: question})).await;
@@ -253,16 +263,72 @@ async fn progress_is_told_as_a_stream_if_wanted() {
 }
 
 #[tokio::test]
-async fn an_open_stream_does_not_hold_up_a_stop() {
-    let app = TestApp::with(&[("SERVER__SHUTDOWN_GRACE", "1")]).await;
-    call(&app, "remember", json!({"text": "The stop is not held up"})).await;
-    // A body that never comes to its end.
-    let address = app.address;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+async fn a_call_in_progress_is_answered_before_a_stop() {
+    let app = Arc::new(TestApp::spawn().await);
+    let document =
+        json!({"text": "# Weir\n\nThe weir is old.\n".repeat(200), "filename": "weir.md"});
+    let params = json!({"name": "ingest", "arguments": document});
+    let calling = Arc::clone(&app);
+    #[expect(clippy::disallowed_methods, reason = "awaited below")]
+    let call = tokio::spawn(async move { post(&calling, &rpc("tools/call", &params), &[]).await });
+    loop {
+        let jobs = app.get("/v1/jobs").await.json();
+        if jobs["items"]
+            .as_array()
+            .is_some_and(|jobs| !jobs.is_empty())
+        {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    app.stop.cancel();
+    let reply = call.await.unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    assert_ne!(
+        reply.json()["result"]["structuredContent"]["source_id"],
+        "",
+        "{}",
+        reply.text
+    );
+    Arc::into_inner(app).unwrap().finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_disconnects_loses_nothing_that_was_accepted() {
+    let app = TestApp::spawn().await;
+    let document =
+        json!({"text": "# Sluice\n\nThe sluice has nine gates.\n", "filename": "sluice.md"});
+    let message = rpc(
+        "tools/call",
+        &json!({"name": "ingest", "arguments": document}),
+    )
+    .to_string();
+    let mut stream = tokio::net::TcpStream::connect(app.address).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{message}",
+        message.len()
+    );
     tokio::io::AsyncWriteExt::write_all(&mut stream, head.as_bytes())
         .await
         .unwrap();
-    let stopped = tokio::time::timeout(std::time::Duration::from_secs(20), app.finish()).await;
-    assert!(stopped.is_ok());
+    loop {
+        let jobs = app.get("/v1/jobs").await.json();
+        if jobs["items"]
+            .as_array()
+            .is_some_and(|jobs| !jobs.is_empty())
+        {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    drop(stream);
+    loop {
+        let read = call_as(&app, &[], "read", json!({"filename": "sluice.md"})).await;
+        if read.to_string().contains("nine gates") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    app.finish().await;
 }

@@ -301,3 +301,58 @@ fn a_killed_server_loses_nothing_that_was_confirmed() {
     }
     assert!(agent.end().success());
 }
+
+#[test]
+fn sigterm_ends_it_and_gives_its_jobs_back() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut agent = Agent::start(data.path(), folder.path(), &[]);
+    let stored = agent.call("remember", json!({"text": "The gauge is at the bridge"}));
+    assert_eq!(stored["isError"], false, "{stored}");
+    // In progress when the signal comes.
+    let text = "# Ledger\n\nThe ledger of the mill is complete.\n".repeat(3000);
+    let ingest = json!({"name": "ingest", "arguments": {"text": text, "filename": "ledger.md"}});
+    agent.send(&rpc("tools/call", &ingest));
+    let pid = agent.child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    wait(&mut agent.child);
+
+    // The next one need not wait until a lease ends.
+    let mut next = Agent::start(data.path(), folder.path(), &[]);
+    let known = next.call("recall", json!({"query": "Where is the gauge?"}));
+    assert!(known.to_string().contains("at the bridge"), "{known}");
+    let done = next.call(
+        "ingest",
+        json!({"text": "# Mill\n\nIt stands.\n", "filename": "mill.md"}),
+    );
+    assert_eq!(done["structuredContent"]["state"], "succeeded", "{done}");
+    assert!(next.end().success());
+}
+
+#[test]
+fn it_keeps_out_of_the_project_in_whose_folder_it_runs() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for url in [
+        "sqlite://project.db",
+        "postgres://nobody@127.0.0.1:9/project",
+        "nonsense",
+    ] {
+        let mut child = command(data.path(), folder.path(), &[])
+            .env("DATABASE_URL", url)
+            .spawn()
+            .unwrap();
+        drop(child.stdin.take());
+        assert!(wait(&mut child).success(), "{url}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{url}"
+        );
+        assert!(data.path().join("memoir/memoir.db").exists(), "{url}");
+    }
+}

@@ -103,6 +103,20 @@ async fn a_document_is_ingested_asked_and_read() {
     assert_eq!(whole["more"], false);
     let part = json!({"filename": "observatory.md", "start_char": 2, "max_chars": 11});
     assert_eq!(call(&app, "read", part).await["text"], "Observatory");
+    let later = json!({"text": "# Later\n\nChanged last.\n", "filename": "twice.md"});
+    let earlier = json!({"filename": "twice.md", "path": "/elsewhere/twice.md", "text": "Earlier"});
+    app.post("/v1/ingestions", &{
+        let mut earlier = earlier;
+        earlier["wait"] = true.into();
+        earlier
+    })
+    .await;
+    call(&app, "ingest", later).await;
+    let last = call(&app, "read", json!({"filename": "twice.md"})).await;
+    assert!(
+        last["text"].as_str().unwrap().contains("Changed last"),
+        "{last}"
+    );
     let version = json!({"id": done["source_id"], "version": 9});
     assert!(failure(&call_as(&app, &[], "read", version).await).contains("no version 9"));
 

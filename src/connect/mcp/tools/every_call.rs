@@ -24,6 +24,8 @@ const LEFT_OUT: &[&str] = &[
     "get_ready",
     "watch_job",
 ];
+/// The parameter that limits a call to an end user.
+const USER: &str = "user_id";
 const SHORTENED: &str = "\n[… shortened: ask for less, or for the next page]";
 
 /// All tools made from the document, by name.
@@ -61,12 +63,19 @@ impl EveryCall {
         )
     }
 
-    pub fn tools(&self) -> impl Iterator<Item = &Tool> {
-        self.0.values().map(|one| &one.tool)
+    /// The tools; for a single user only those whose call is limited to a user.
+    pub fn tools(&self, for_a_user: bool) -> impl Iterator<Item = &Tool> {
+        let offered = self
+            .0
+            .values()
+            .filter(move |one| !for_a_user || one.takes_user());
+        offered.map(|one| &one.tool)
     }
 
-    pub fn find(&self, name: &str) -> Option<&ApiTool> {
-        self.0.get(name)
+    pub fn find(&self, name: &str, for_a_user: bool) -> Option<&ApiTool> {
+        self.0
+            .get(name)
+            .filter(|one| !for_a_user || one.takes_user())
     }
 }
 
@@ -158,18 +167,18 @@ impl ApiTool {
         for name in &self.in_query {
             parameters.push((name, plain(given.shift_remove(name))));
         }
-        let mut body = given.shift_remove("body").filter(|_| self.has_body);
-        // What belongs to other users stays out of reach.
+        let body = given.shift_remove("body");
+        let mut body = self.has_body.then(|| body.unwrap_or_else(|| json!({})));
         if let Some(user) = &call.user {
             for (name, value) in &mut parameters {
-                if *name == "user_id" {
+                if *name == USER {
                     *value = Some(user.clone());
                 }
             }
-            if self.takes_user()
+            if self.has_user_in_body()
                 && let Some(body) = body.as_mut().and_then(Value::as_object_mut)
             {
-                body.insert("user_id".to_owned(), user.as_str().into());
+                body.insert(USER.to_owned(), user.as_str().into());
             }
         }
 
@@ -180,19 +189,21 @@ impl ApiTool {
         Ok(ApiRequest {
             method: self.method.clone(),
             path: format!("{path}{}", query(&parameters)),
-            body: self.has_body.then(|| body.unwrap_or_else(|| json!({}))),
+            body,
         })
     }
 
-    /// Whether the body has a user.
+    /// Whether the call sees and changes only what belongs to the user that it names.
     fn takes_user(&self) -> bool {
+        self.in_query.iter().any(|name| name == USER) || self.has_user_in_body()
+    }
+
+    fn has_user_in_body(&self) -> bool {
         let schema = &self.tool.input_schema;
-        let name = schema["properties"]["body"]["$ref"]
-            .as_str()
-            .unwrap_or_default();
-        let name = name.rsplit('/').next().unwrap_or_default();
-        let definitions = schema.get("$defs");
-        definitions.is_some_and(|all| !all[name]["properties"]["user_id"].is_null())
+        let name = schema["properties"]["body"]["$ref"].as_str();
+        let name = name.and_then(|name| name.rsplit('/').next());
+        let definitions = schema.get("$defs").zip(name);
+        definitions.is_some_and(|(all, name)| !all[name]["properties"][USER].is_null())
     }
 }
 

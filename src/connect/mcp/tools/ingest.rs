@@ -7,6 +7,7 @@ use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::io::AsyncReadExt as _;
 
 use super::super::api::{ApiRequest, query, segment};
 use super::super::bounded::{Output, fitted};
@@ -18,9 +19,9 @@ filename again stores a new version. Use it when the user wants a text kept or s
 facts or messages (use remember).";
 
 /// How long the tool waits for the document to be filed.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(45);
 /// How often the progress is told.
-const STEP_SECONDS: &str = "1";
+const STEP_SECONDS: u64 = 1;
 /// Larger files are not read.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -49,7 +50,7 @@ pub struct Arguments {
 pub struct Ingested {
     /// The id of the document, for `read`, `ask` and `forget`.
     source_id: String,
-    /// `succeeded`; or `running` or `queued` if it takes longer than a minute, and is finished in the background; or
+    /// `succeeded`; or `running` or `queued` if it takes longer than 45 seconds, and is finished in the background; or
     /// `awaiting_helper` if the settings want a person to describe every document.
     state: String,
     /// The version that was stored; 0 until it is finished.
@@ -67,19 +68,31 @@ pub async fn run(call: &Call<'_>, given: Arguments) -> Result<CallToolResult, To
     let mut job = call.json(ApiRequest::post("/v1/ingestions", body)).await?;
     let began = Instant::now();
     let id = segment(job["id"].as_str().unwrap_or_default());
-    while is_open(&job) && began.elapsed() < PATIENCE {
+    let mut told_up_to = -1.0;
+    loop {
+        let left = PATIENCE.saturating_sub(began.elapsed()).as_secs();
+        if !is_open(&job) || left == 0 {
+            break;
+        }
         let (done, total, said) = progress(&job);
-        call.tell(done, total, said).await;
-        let seconds = if call.wants_progress() {
+        if done > told_up_to {
+            call.tell(done, total, said).await;
+            told_up_to = done;
+        }
+        let step = if call.wants_progress() {
             STEP_SECONDS
         } else {
-            "20"
+            left
         };
-        let waited = query(&[("wait", Some(seconds)), ("details", Some("false"))]);
+        let step = step.min(left).to_string();
+        let waited = query(&[("wait", Some(&step)), ("details", Some("false"))]);
         let next = call.json(ApiRequest::get(format!("/v1/jobs/{id}{waited}")));
-        // The job goes on without its caller.
+        // The document is accepted: the job goes on without its caller, and whatever a look at it says.
         job = tokio::select! {
-            next = next => next?,
+            next = next => match next {
+                Ok(next) => next,
+                Err(_) => break,
+            },
             () = call.context.ct.cancelled() => break,
         };
     }
@@ -191,13 +204,17 @@ async fn read_text(file: &Path) -> Result<String, String> {
     if !facts.is_file() {
         return Err("is not a file".to_owned());
     }
-    if facts.len() > MAX_FILE_BYTES {
+    // The size of a file of the system is not told, so it is read up to the limit only.
+    let opened = tokio::fs::File::open(file).await;
+    let opened = opened.map_err(|error| format!("cannot be read: {error}"))?;
+    let mut bytes = Vec::new();
+    let mut limited = opened.take(MAX_FILE_BYTES + 1);
+    let read = limited.read_to_end(&mut bytes).await;
+    let read = read.map_err(|error| format!("cannot be read: {error}"))?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
         return Err(format!("has more than {MAX_FILE_BYTES} bytes"));
     }
 
-    let bytes = tokio::fs::read(file)
-        .await
-        .map_err(|error| format!("cannot be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
 }
 

@@ -138,6 +138,7 @@ async fn by_name(
     let filters = [
         ("filename", Some(name)),
         ("user_id", call.user.as_deref()),
+        ("sort", Some("-updated_at")),
         ("limit", Some("1")),
     ];
     let page = call
