@@ -53,7 +53,10 @@ pub async fn list(call: &Call<'_>, cursor: Option<&str>) -> Result<ListResources
         ("user_id", call.user.as_deref()),
     ];
     let path = format!("/v1/sources{}", query(&filters));
-    let page = call.json(ApiRequest::get(path)).await.map_err(refused)?;
+    let page = call
+        .json(ApiRequest::get(path))
+        .await
+        .map_err(|failure| refused(&failure))?;
     let mut resources = Vec::new();
     // The hierarchy is that of the whole space, so a single user does not see it.
     if cursor.is_none() && call.user.is_none() {
@@ -95,7 +98,9 @@ pub async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResult, Erro
         return Err(unknown(uri));
     };
 
-    let text = text.map_err(refused)?.ok_or_else(|| unknown(uri))?;
+    let text = text
+        .map_err(|failure| refused(&failure))?
+        .ok_or_else(|| unknown(uri))?;
     let text = fitting(&text, call.max_result_tokens, SHORTENED);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(
         text, uri,
@@ -156,7 +161,7 @@ fn unknown(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no resource {}", cut(uri, 200, "…")), None)
 }
 
-fn refused(failure: ApiFailure) -> ErrorData {
+fn refused(failure: &ApiFailure) -> ErrorData {
     match failure {
         ApiFailure::Refused { status, .. } if status.is_client_error() => {
             ErrorData::invalid_request(failure.to_string(), None)
@@ -174,7 +179,7 @@ pub async fn prompt(call: &Call<'_>, task: &str) -> Result<String, ErrorData> {
     let composed = call
         .json(ApiRequest::post("/v1/prompts", body))
         .await
-        .map_err(refused)?;
+        .map_err(|failure| refused(&failure))?;
     let prompt = composed["prompt"].as_str().unwrap_or_default();
     Ok(fitting(prompt, call.max_result_tokens, PROMPT_SHORTENED))
 }

@@ -1,5 +1,7 @@
 //! The tools: what an agent stores, it finds again; results are bounded; secrets are not stored; nothing is opened.
 
+use std::fmt::Write as _;
+
 use memoir_text::tokens::TokenCounter;
 use serde_json::{Value, json};
 
@@ -8,15 +10,16 @@ use crate::support::app::TestApp;
 
 /// A text of about 60,000 characters whose sentences differ.
 fn long_text() -> String {
-    (0..1000)
-        .map(|n| {
-            format!(
-                "Sentence {n} tells that pallet {} stands in hall {}.\n",
-                n * 7,
-                n % 13
-            )
-        })
-        .collect()
+    let mut text = String::new();
+    for n in 0..1000 {
+        let (pallet, hall) = (n * 7, n % 13);
+        writeln!(
+            text,
+            "Sentence {n} tells that pallet {pallet} stands in hall {hall}."
+        )
+        .unwrap();
+    }
+    text
 }
 
 #[tokio::test]
