@@ -133,9 +133,9 @@ async fn what_is_said_early_is_recalled_late_and_stored_once() {
     let listed = messages(&app, "claude-code:s-1").await;
     assert_eq!(listed.len(), 40);
     for message in listed {
-        let content = message["content"].as_str().unwrap();
-        assert!(!content.contains("From earlier conversations"), "{content}");
-        assert!(!content.contains("- [user,"), "{content}");
+        let stored = message["content"].as_str().unwrap();
+        assert!(!stored.contains("From earlier conversations"), "{stored}");
+        assert!(!stored.contains("- [user,"), "{stored}");
     }
 
     // Another session, and another agent, of the same user know it too.
