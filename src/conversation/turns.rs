@@ -9,13 +9,12 @@ use memoir_text::tokens::TokenCounter;
 
 use super::context::{ContextInput, Rank};
 use super::intent::MAX_QUERY_CHARS;
-use super::memories::Replacing;
 use super::messages::{MAX_CHARS, NewMessage, PreparedMessages, ThreadRef, Wanted};
 use super::{Conversation, ConversationError, NewThread};
-use crate::base::ids::new_uuid;
+use crate::base::ids::{ThreadId, new_uuid};
 use crate::llm::Session;
 use crate::model::call::CallContext;
-use crate::model::memory::{Evidence, Memory};
+use crate::model::memory::{Evidence, Memory, MemoryKind};
 use crate::model::thread::Thread;
 use crate::model::thread_receipt::{HandedMemories, HandedMemory, ThreadReceipt};
 use crate::retrieval::select::kept;
@@ -23,6 +22,10 @@ use crate::store::{ReceiptPage, Tx};
 
 /// The tag of a reply that broke off.
 pub const INCOMPLETE: &str = "incomplete";
+/// Digits of a turn key that say what was said; the others count the times.
+const BASE_DIGITS: usize = 56;
+/// How long after the last request of a turn one with the same words and no history may repeat it.
+const REPEATED_SECONDS: i64 = 10 * 60;
 /// Maximum characters of a recollection, and of one memory in it.
 const MAX_TEXT_CHARS: usize = 8000;
 const MAX_LINE_CHARS: usize = 2000;
@@ -79,14 +82,46 @@ impl Conversation {
             return Err(ConversationError::no_thread(wanted.id.as_str()));
         }
 
-        let (id, length, repeats) = (&wanted.id, before.reply.len(), before.repeats);
-        let key = format!("{id}\n{repeats}\n{length}\n{}{text}", before.reply);
+        let key = self.turn_key(call, &wanted.id, &text, before).await?;
         Ok(Turn {
             exists: found.is_some(),
             thread: found.unwrap_or(wanted),
-            key: sha256_hex(key.as_bytes()),
+            key,
             text,
         })
+    }
+
+    /// The key of a turn: that of an earlier request if this one repeats it, or else the next one.
+    async fn turn_key(
+        &self,
+        call: &CallContext,
+        thread: &ThreadId,
+        text: &str,
+        before: Before<'_>,
+    ) -> Result<String, ConversationError> {
+        let (length, repeats) = (before.reply.len(), before.repeats);
+        let said = format!("{thread}\n{repeats}\n{length}\n{}{text}", before.reply);
+        let mut base = sha256_hex(said.as_bytes());
+        base.truncate(BASE_DIGITS);
+        let last = self
+            .store
+            .find_last_turn(&call.space, thread, &base)
+            .await?;
+        let Some(last) = last else {
+            return Ok(format!("{base}{:08x}", 0));
+        };
+
+        // The same words at the beginning of another conversation in this thread are another turn.
+        let age = call.now.as_micros() - last.updated_at.as_micros();
+        let begins = before.reply.is_empty() && before.repeats == 0;
+        if !begins || age <= REPEATED_SECONDS * 1_000_000 {
+            return Ok(last.turn_key);
+        }
+
+        let number = last.turn_key.get(BASE_DIGITS..);
+        let number = number.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let next = number.unwrap_or_default().saturating_add(1);
+        Ok(format!("{base}{next:08x}"))
     }
 
     /// What is remembered for a turn: for a repeated request, what it got before.
@@ -226,7 +261,10 @@ impl Conversation {
                     let one = prepared.first();
                     old.content_hash == one.content_hash && old.labels.tags == one.labels.tags
                 };
-                if held.first().is_some_and(is_same) {
+                // A fragment that comes late does not take the place of a whole reply.
+                let is_whole = |old: &Memory| !old.labels.tags.iter().any(|tag| tag == INCOMPLETE);
+                let stays = |old: &Memory| is_same(old) || (!complete && is_whole(old));
+                if held.first().is_some_and(stays) {
                     return Ok(());
                 }
             }
@@ -237,10 +275,8 @@ impl Conversation {
                     supersedes: Some(old),
                     ..Evidence::default()
                 });
-                let marked = self.mark_replaced(&mut tx, call, &message).await?;
-                if matches!(marked, Replacing::Before { .. }) {
-                    return Ok(());
-                }
+                // If something else has replaced it before, the reply is stored all the same.
+                self.mark_replaced(&mut tx, call, &message).await?;
             }
 
             receipt.reply_id = Some(message.id.to_string());
@@ -353,6 +389,11 @@ fn line(memory: &Memory, earlier: bool) -> String {
     let mark = if earlier { ", earlier" } else { "" };
     let content: String = memory.content.chars().take(MAX_LINE_CHARS).collect();
     let content = framing::entry(&content);
-    let (role, day) = (memory.label(), memory.created_at.day());
+    // What enrichment adds later must not change the line within a turn.
+    let role = match memory.kind {
+        MemoryKind::Message => memory.role.as_str(),
+        kind => kind.into_str(),
+    };
+    let day = memory.created_at.day();
     format!("- [{role}, {day}{mark}] {content}")
 }

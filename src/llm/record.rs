@@ -23,6 +23,15 @@ const MAX_TOKENS: i64 = 100_000_000;
 /// Maximum bytes of an answer that are stored with its record.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
+/// What came of a reply that is passed on while it arrives.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Received {
+    /// As far as the provider has reported it.
+    pub usage: Option<Usage>,
+    /// Characters that the model wrote.
+    pub chars: usize,
+}
+
 /// The attempts of one task.
 pub struct Attempts<'a> {
     pub llm: &'a Llm,
@@ -30,6 +39,8 @@ pub struct Attempts<'a> {
     /// Gets the replies while they are written.
     pub listener: Option<Counting<'a>>,
     calls: Mutex<Vec<LlmCall>>,
+    /// Set once a success status arrived, if the reply is passed on.
+    received: Mutex<Option<Received>>,
 }
 
 impl<'a> Attempts<'a> {
@@ -39,7 +50,20 @@ impl<'a> Attempts<'a> {
             session,
             listener: None,
             calls: Mutex::default(),
+            received: Mutex::default(),
         }
+    }
+
+    /// Notes what came so far of a reply that is passed on.
+    pub fn receive(&self, received: Received) {
+        *self.received.lock().unwrap_or_else(PoisonError::into_inner) = Some(received);
+    }
+
+    /// What came of the current reply; none if nothing did.
+    fn received(&self) -> Option<Received> {
+        let received = *self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let chars = self.listener.as_ref().map_or(0, Counting::chars);
+        received.or((chars > 0).then_some(Received { usage: None, chars }))
     }
 
     /// Passes replies on while they are written.
@@ -177,28 +201,13 @@ impl<'a> Call<'a> {
 
         let usage = reply.usage.unwrap_or_else(|| {
             record.provider_params["usage"] = "estimated".into();
-            let completion = memoir_text::tokens::quarter_estimate(&reply.text);
-            Usage {
-                prompt: self.plan.expected_tokens,
-                completion: i64::try_from(completion).unwrap_or(i64::MAX),
-                cached: 0,
-            }
+            // The text is not all that was written if the reply was passed on.
+            let received = self.attempts.received().unwrap_or_default();
+            let chars = memoir_text::text::char_count(&reply.text).max(received.chars);
+            estimate(self.plan.expected_tokens, chars)
         });
 
-        // Counts reported by a provider are limited to a plausible range.
-        let prompt = usage.prompt.clamp(0, MAX_TOKENS);
-        let completion = usage.completion.clamp(0, MAX_TOKENS);
-        let usage = Usage {
-            prompt,
-            completion,
-            cached: usage.cached.clamp(0, prompt),
-        };
-
-        record.tokens_prompt = usage.prompt;
-        record.tokens_completion = usage.completion;
-        record.tokens_cached = usage.cached;
-        record.cost_usd = self.target.profile.cost(&self.target.model, usage);
-
+        charge(record, self.target, usage);
         self.reply = Some((reply.id.clone(), reply.model.clone()));
     }
 
@@ -217,8 +226,8 @@ impl<'a> Call<'a> {
     pub fn fail(mut self, error: &ProviderError) {
         if let Some(mut record) = self.record.take() {
             record.latency_ms = milliseconds(self.begun);
-            if matches!(error, ProviderError::TimedOut) {
-                self.estimate(&mut record);
+            if matches!(error, ProviderError::TimedOut) || self.attempts.received().is_some() {
+                self.charge_unanswered(&mut record);
             }
 
             // Only the status, because the provider's message may quote the prompt.
@@ -231,20 +240,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The provider may have done the work without a response, so the sent tokens are counted, and
-    /// what arrived of a stream.
-    fn estimate(&self, record: &mut LlmCall) {
-        let received = self.attempts.listener.as_ref().map_or(0, Counting::chars);
-        record.tokens_prompt = self.plan.expected_tokens;
-        record.tokens_completion = i64::try_from(received.div_ceil(4)).unwrap_or(i64::MAX);
-        record.provider_params["usage"] = "estimated".into();
-        let usage = Usage {
-            prompt: record.tokens_prompt,
-            completion: record.tokens_completion,
-            cached: 0,
-        };
+    /// The provider may have done the work without a response, so what it has reported is counted,
+    /// or else the sent tokens, and what arrived of a stream.
+    fn charge_unanswered(&self, record: &mut LlmCall) {
+        let received = self.attempts.received().unwrap_or_default();
+        let usage = received.usage.unwrap_or_else(|| {
+            record.provider_params["usage"] = "estimated".into();
+            estimate(self.plan.expected_tokens, received.chars)
+        });
 
-        record.cost_usd = self.target.profile.cost(&self.target.model, usage);
+        charge(record, self.target, usage);
     }
 
     fn write(&self, mut record: LlmCall, outcome: CallOutcome, error: Option<&'static str>) {
@@ -288,10 +293,34 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(mut record) = self.record.take() {
             record.latency_ms = milliseconds(self.begun);
-            self.estimate(&mut record);
+            self.charge_unanswered(&mut record);
             self.write(record, CallOutcome::Cancelled, None);
         }
     }
+}
+
+/// At four characters per token.
+fn estimate(prompt: i64, chars: usize) -> Usage {
+    Usage {
+        prompt,
+        completion: i64::try_from(chars.div_ceil(4)).unwrap_or(i64::MAX),
+        cached: 0,
+    }
+}
+
+/// Counts are limited to a plausible range, because providers report them.
+fn charge(record: &mut LlmCall, target: &Target, usage: Usage) {
+    let prompt = usage.prompt.clamp(0, MAX_TOKENS);
+    let usage = Usage {
+        prompt,
+        completion: usage.completion.clamp(0, MAX_TOKENS),
+        cached: usage.cached.clamp(0, prompt),
+    };
+
+    record.tokens_prompt = usage.prompt;
+    record.tokens_completion = usage.completion;
+    record.tokens_cached = usage.cached;
+    record.cost_usd = target.profile.cost(&target.model, usage);
 }
 
 /// The answer, or its size if it is too large.

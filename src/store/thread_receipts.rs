@@ -41,6 +41,26 @@ impl Store {
         .await
     }
 
+    /// The last receipt of a thread whose turn key, in hexadecimal digits, begins so.
+    pub async fn find_last_turn(
+        &self,
+        space: &Space,
+        thread: &ThreadId,
+        begins: &str,
+    ) -> Result<Option<ThreadReceipt>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM thread_receipts WHERE space = ? AND thread_id = ? AND turn_key >= ? AND turn_key < ? \
+             ORDER BY turn_key DESC LIMIT 1"
+        );
+        // Behind every digit.
+        let end = format!("{begins}g");
+        self.read_first("find_last_turn", || {
+            let query = self.composed(&sql).bind(space.as_str());
+            query.bind(thread.as_str()).bind(begins).bind(end.as_str())
+        })
+        .await
+    }
+
     /// The receipts of a thread, newest first.
     pub async fn list_thread_receipts(
         &self,

@@ -82,6 +82,11 @@ impl McpServer {
     fn call<'c>(&'c self, context: &'c RequestContext<RoleServer>) -> Result<Call<'c>, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let headers = parts.map_or_else(HeaderMap::new, |parts| parts.headers.clone());
+        // Two headers may come from two proxies that disagree.
+        if headers.get_all(USER_HEADER).iter().count() > 1 {
+            let rule = "the header X-Memoir-User must be sent once";
+            return Err(ErrorData::invalid_request(rule, None));
+        }
         let user = match headers
             .get(USER_HEADER)
             .map(|user| user.to_str().map(str::trim))

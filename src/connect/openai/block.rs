@@ -6,6 +6,10 @@ use memoir_text::hash::sha256_hex;
 const BEGIN: &str = "<memoir-context sha256=\"";
 const BEGIN_END: &str = "\">\n";
 const END: &str = "\n</memoir-context>";
+/// A block is not longer: the most characters of its lines, each with up to four bytes, and what is around them.
+const MAX_LENGTH: usize = 40_000;
+/// Marks looked at in a text; memoir adds one to a message.
+const MAX_MARKS: usize = 64;
 /// Between the block and what the user says.
 const BREAK: &str = "\n\n";
 const HASH_LENGTH: usize = 32;
@@ -24,7 +28,10 @@ pub fn block(lines: &str) -> String {
 pub fn without_blocks(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(BEGIN) {
+    for _ in 0..MAX_MARKS {
+        let Some(at) = rest.find(BEGIN) else {
+            break;
+        };
         let (before, from) = rest.split_at(at);
         kept.push_str(before);
         if let Some(length) = block_length(from) {
@@ -45,8 +52,10 @@ fn block_length(text: &str) -> Option<usize> {
     let given = named.get(..HASH_LENGTH)?;
     let inner = named[HASH_LENGTH..].strip_prefix(BEGIN_END)?;
     // Lines cannot contain the end, so the first one is the end of this block.
-    let inner = &inner[..inner.find(END)?];
-    if hash(inner) != given {
+    let near = &inner[..inner.floor_char_boundary(MAX_LENGTH)];
+    let inner = &inner[..near.find(END)?];
+    // What somebody else wrote in this form is no block.
+    if !inner.starts_with(INTRODUCTION) || hash(inner) != given {
         return None;
     }
 

@@ -4,19 +4,23 @@
 use std::pin::pin;
 
 use serde_json::json;
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{OwnedPermit, Receiver, channel};
 use tokio::sync::oneshot;
 
 use super::block::{block, without_blocks};
 use super::request::OpenAiRequest;
 use super::{Exchange, OpenAi, OpenAiError};
+use crate::base::problems;
 use crate::conversation::turns::{Recollection, Turn};
 use crate::llm::Session;
 use crate::llm::forward::{Form, ForwardError, Forwarded, Held, Outlet, Part};
 use crate::model::call::CallContext;
 
 /// Parts that wait for the client.
-const WAITING: usize = 64;
+const WAITING: usize = 8;
+
+/// Room for the last part, so that nobody waits for a slow client in the end.
+type LastRoom = Option<OwnedPermit<Part>>;
 
 /// A task that forwards a request.
 struct Running {
@@ -25,6 +29,15 @@ struct Running {
     exchange: Exchange,
     turn: Option<Turn>,
     recollection: Recollection,
+}
+
+/// Why a request was not forwarded to its end.
+enum Ended {
+    Failed(ForwardError),
+    /// The client is gone, or reads too slowly.
+    Unread,
+    /// The service stops.
+    Stopped,
 }
 
 impl OpenAi {
@@ -36,7 +49,8 @@ impl OpenAi {
         turn: Option<Turn>,
         recollection: Recollection,
     ) -> Result<(String, Receiver<Part>), OpenAiError> {
-        let (client, mut parts) = channel(WAITING);
+        let (client, mut parts) = channel(WAITING + 1);
+        let last = client.clone().try_reserve_owned().ok();
         let (failed, failure) = oneshot::channel();
         let running = Running {
             openai: self.clone(),
@@ -46,7 +60,7 @@ impl OpenAi {
             recollection,
         };
         self.running.spawn(async move {
-            if let Err(error) = running.drive(Outlet::new(client)).await {
+            if let Err(error) = running.drive(Outlet::new(client), last).await {
                 let _ = failed.send(error);
             }
         });
@@ -65,41 +79,31 @@ impl OpenAi {
 impl Running {
     /// Forwards the request and stores the turn. An error is returned only if nothing was sent to
     /// the client yet.
-    async fn drive(&self, out: Outlet) -> Result<(), ForwardError> {
+    async fn drive(&self, out: Outlet, last: LastRoom) -> Result<(), ForwardError> {
         let (outcome, is_stored) = self.forward(&out).await;
-        let outcome = match outcome {
-            Some(Ok(held)) => {
-                if !is_stored {
-                    self.store_turn().await;
-                }
-                Ok(held)
-            }
-            Some(Err(error)) => Err(Some(error)),
-            None => Err(None),
-        };
+        if outcome.is_ok() && !is_stored {
+            self.store_turn().await;
+        }
 
         self.store_reply(&out, outcome.is_ok()).await;
+        let is_reported = out.reading().failure.is_some();
         match outcome {
-            Ok(held) => {
-                send_held(&out, held).await;
-                Ok(())
-            }
+            Ok(held) => send_held(&out, last, held),
             // The provider has reported the error itself.
-            Err(Some(_)) if out.reading().failure.is_some() => Ok(()),
-            Err(Some(error)) if out.is_streaming() => {
-                let last = Part::Bytes(last_event(self.exchange.form, &error));
-                let _ = out.client.send(last).await;
-                Ok(())
+            Err(_) if is_reported => {}
+            Err(ended) if out.is_streaming() => {
+                send_last(last, last_event(self.exchange.form, &ended));
             }
-            Err(Some(error)) => Err(error),
-            // Nobody reads any more.
-            Err(None) => Ok(()),
+            Err(Ended::Failed(error)) => return Err(error),
+            Err(Ended::Unread | Ended::Stopped) => {}
         }
+
+        Ok(())
     }
 
-    /// Forwards the request until it ends, or the client is gone or the service stops (`None`). What the user said is
-    /// stored as soon as the provider replies; whether that was done.
-    async fn forward(&self, out: &Outlet) -> (Option<Result<Held, ForwardError>>, bool) {
+    /// Forwards the request. What the user said is stored as soon as the provider replies; whether
+    /// that was done.
+    async fn forward(&self, out: &Outlet) -> (Result<Held, Ended>, bool) {
         let exchange = &self.exchange;
         let session =
             Session::of_caller(self.call.clone()).with_model(Some(exchange.model.clone()));
@@ -124,9 +128,11 @@ impl Running {
         let forwarding = async {
             tokio::select! {
                 biased;
-                outcome = self.openai.llm.forward(&session, &request, out) => Some(outcome),
-                () = out.client.closed() => None,
-                () = self.openai.stop.cancelled() => None,
+                outcome = self.openai.llm.forward(&session, &request, out) => {
+                    outcome.map_err(Ended::Failed)
+                }
+                () = out.gone() => Err(Ended::Unread),
+                () = self.openai.stop.cancelled() => Err(Ended::Stopped),
             }
         };
         let mut forwarding = pin!(forwarding);
@@ -171,23 +177,32 @@ impl Running {
 }
 
 /// Sends what was held back until the turn was stored.
-async fn send_held(out: &Outlet, held: Held) {
-    let begun = held.content_type.map(Part::Begun);
-    let parts = begun.into_iter().chain([Part::Bytes(held.bytes)]);
-    for part in parts {
-        if out.client.send(part).await.is_err() {
-            return;
-        }
+fn send_held(out: &Outlet, last: LastRoom, held: Held) {
+    if let Some(content_type) = held.content_type {
+        // A whole reply is all that is sent, so there is room.
+        let _ = out.client.try_send(Part::Begun(content_type));
+    }
+    send_last(last, held.bytes);
+}
+
+fn send_last(last: LastRoom, bytes: Vec<u8>) {
+    if let Some(last) = last {
+        last.send(Part::Bytes(bytes));
     }
 }
 
-/// The event that ends a stream after an error.
-fn last_event(form: Form, error: &ForwardError) -> Vec<u8> {
-    let (message, code) = match error {
-        ForwardError::Llm(error) => (error.to_string(), error.code()),
-        ForwardError::Rejected { .. } => (
+/// The event that ends a stream which is not complete.
+fn last_event(form: Form, ended: &Ended) -> Vec<u8> {
+    let (message, code) = match ended {
+        Ended::Failed(ForwardError::Llm(error)) => (error.to_string(), Some(error.code())),
+        Ended::Failed(ForwardError::Rejected { .. }) => (
             "the provider rejected the request".to_owned(),
-            "llm_rejected",
+            Some("llm_rejected"),
+        ),
+        Ended::Unread => ("the reply was read too slowly".to_owned(), None),
+        Ended::Stopped => (
+            "the service is stopping".to_owned(),
+            Some(problems::SHUTTING_DOWN.code),
         ),
     };
     let event = if form == Form::Responses {

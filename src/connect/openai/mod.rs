@@ -219,7 +219,7 @@ impl OpenAi {
         }
 
         let before = Before {
-            reply: &said.reply_before,
+            reply: said.reply_before.as_ref(),
             repeats: said.repeats,
         };
         let turn = self

@@ -1,7 +1,9 @@
 //! A request in OpenAI's protocol: read as far as memory needs it, and written again with every byte
 //! that memoir does not change.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -60,7 +62,7 @@ struct Conversation<'b> {
 pub struct Said {
     pub text: String,
     /// The last reply before it.
-    pub reply_before: String,
+    pub reply_before: Arc<str>,
     /// How often the user said the same before.
     pub repeats: usize,
     place: Place,
@@ -89,8 +91,9 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members: Vec<(String, &RawValue)> = Vec::new();
+                let mut known = HashSet::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    if members.iter().any(|(known, _)| *known == name) {
+                    if !known.insert(name.clone()) {
                         return Err(de::Error::custom(format!(
                             "the member {name:?} is there twice"
                         )));
@@ -276,7 +279,12 @@ impl<'b> Conversation<'b> {
         if form == Form::Responses
             && let Some(text) = members.text(name)
         {
-            let said = Said::new(text, String::new(), 0, Place::Whole);
+            let said = Said {
+                text: without_blocks(&text),
+                reply_before: Arc::from(""),
+                repeats: 0,
+                place: Place::Whole,
+            };
             return Ok(Self {
                 said: Some(said),
                 ..Self::default()
@@ -295,7 +303,8 @@ impl<'b> Conversation<'b> {
     }
 
     fn find_said(&mut self) {
-        let (mut texts, mut reply) = (Vec::new(), String::new());
+        let mut times: HashMap<String, usize> = HashMap::new();
+        let mut reply: Arc<str> = Arc::from("");
         for (item, raw) in self.items.iter().enumerate() {
             let Some(message) = Members::of(raw.get()) else {
                 continue;
@@ -306,26 +315,20 @@ impl<'b> Conversation<'b> {
                 Some("user") => {
                     self.said = place.map(|place| {
                         let text = without_blocks(&text);
-                        let repeats = texts.iter().filter(|known| **known == text).count();
-                        texts.push(text.clone());
-                        Said::new(text, reply.clone(), repeats, place)
+                        let said = times.entry(text.clone()).or_default();
+                        *said += 1;
+                        Said {
+                            repeats: *said - 1,
+                            reply_before: Arc::clone(&reply),
+                            text,
+                            place,
+                        }
                     });
                 }
                 // A message that only calls tools says nothing.
-                Some("assistant") if !text.trim().is_empty() => reply = text,
+                Some("assistant") if !text.trim().is_empty() => reply = text.into(),
                 _ => {}
             }
-        }
-    }
-}
-
-impl Said {
-    fn new(text: String, reply_before: String, repeats: usize, place: Place) -> Self {
-        Self {
-            text,
-            reply_before,
-            repeats,
-            place,
         }
     }
 }
@@ -433,7 +436,7 @@ mod tests {
         let body = r#"{"model":"m","messages":[{"role":"user","content":"yes"},{"role":"assistant","content":"Sure?"},{"role":"user","content":"yes"},{"role":"tool","content":"yes"}]}"#;
         let request = read(Form::Chat, body);
         let said = request.said().unwrap();
-        assert_eq!((said.reply_before.as_str(), said.repeats), ("Sure?", 1));
+        assert_eq!((&*said.reply_before, said.repeats), ("Sure?", 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use axum::Json;
 use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -35,42 +36,43 @@ pub async fn list_models(_: Caller, State(state): State<AppState>) -> Json<Value
 pub async fn create_chat_completion(
     caller: Caller,
     State(state): State<AppState>,
-    path: RawPathParams,
+    path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    forward(Form::Chat, &caller, &state, &path, request).await
+    forward(Form::Chat, &caller, &state, path, request).await
 }
 
 pub async fn create_response(
     caller: Caller,
     State(state): State<AppState>,
-    path: RawPathParams,
+    path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    forward(Form::Responses, &caller, &state, &path, request).await
+    forward(Form::Responses, &caller, &state, path, request).await
 }
 
 pub async fn create_embeddings(
     caller: Caller,
     State(state): State<AppState>,
-    path: RawPathParams,
+    path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    forward(Form::Embeddings, &caller, &state, &path, request).await
+    forward(Form::Embeddings, &caller, &state, path, request).await
 }
 
 async fn forward(
     form: Form,
     caller: &Caller,
     state: &AppState,
-    path: &RawPathParams,
+    path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let path = path.map_err(|_| ApiError::malformed("the path is not UTF-8"))?;
     let (parts, content) = request.into_parts();
     extract::check_media_type(&parts.headers)?;
     let named = Named {
         header: names_in(&parts.headers)?,
-        path: names_of(path),
+        path: names_of(&path),
     };
     let (bytes, reservation) = body::read(content, state).await?;
     let exchange = match state.openai.read(form, &bytes, named) {
@@ -88,6 +90,10 @@ async fn forward(
 fn names_in(headers: &HeaderMap) -> Result<Names, ApiError> {
     let text = |name: &str| match headers.get(name) {
         None => Ok::<_, ApiError>(None),
+        // Two headers may come from two proxies that disagree.
+        Some(_) if headers.get_all(name).iter().count() > 1 => {
+            Err(ApiError::invalid_field(name, "must be sent once"))
+        }
         Some(value) => {
             let text = std::str::from_utf8(value.as_bytes());
             let text = text.map_err(|_| ApiError::invalid_field(name, "must be UTF-8"))?;

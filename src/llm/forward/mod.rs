@@ -3,33 +3,35 @@
 //! part waits until the caller has stored what it wants.
 
 mod events;
+mod outlet;
 mod reading;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::Notify;
-use tokio::sync::mpsc::Sender;
 
 use self::events::{EventCutter, data_of};
+pub use self::outlet::{Outlet, Part};
 use self::reading::Pass;
 pub use self::reading::{Form, Reading};
 use super::explain::explain;
-use super::listener::Listener;
 use super::objection::{Objection, objection};
 use super::profile::Parameter;
 use super::provider::{Finish, Mode, Rejection, Reply};
 use super::provider_error::ProviderError;
-use super::record::{Attempts, Plan};
+use super::record::{Attempts, Plan, Received};
 use super::send::Target;
 use super::{Llm, LlmError, Session};
 use crate::config::llm::{Kind, Provider};
 use crate::model::llm_call::CallOutcome;
 
-/// Maximum bytes of a reply, and of one event.
+/// Maximum bytes of a reply.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum bytes of one event.
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+/// How long a client may keep a reply waiting altogether.
+const PATIENCE: Duration = Duration::from_secs(30);
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
@@ -45,23 +47,6 @@ pub struct Forwarded<'f> {
     pub wants_usage: bool,
     /// An estimate of the tokens to send.
     pub expected_tokens: i64,
-}
-
-/// A part of a reply for the client.
-#[derive(Debug)]
-pub enum Part {
-    /// The reply begins; its type.
-    Begun(String),
-    Bytes(Vec<u8>),
-}
-
-/// The channel of a reply, and what was read of it.
-pub struct Outlet {
-    pub client: Sender<Part>,
-    /// Notified when the provider begins to reply.
-    pub begun: Notify,
-    streaming: AtomicBool,
-    reading: Mutex<Reading>,
 }
 
 /// What is passed on last.
@@ -94,41 +79,6 @@ pub struct ForwardModel {
 
 /// Servers here need no settings, so nothing tells whether there is one.
 const THIS_MACHINE: &str = "http://127.0.0.1";
-
-struct Silent;
-
-impl Listener for Silent {
-    fn begin(&self) {}
-    fn piece(&self, _: &str) {}
-}
-
-impl Outlet {
-    pub fn new(client: Sender<Part>) -> Self {
-        Self {
-            client,
-            begun: Notify::new(),
-            streaming: AtomicBool::new(false),
-            reading: Mutex::default(),
-        }
-    }
-
-    /// What was read so far.
-    pub fn reading(&self) -> MutexGuard<'_, Reading> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a stream has begun, so that an error can only be its last event.
-    pub fn is_streaming(&self) -> bool {
-        self.streaming.load(Ordering::Relaxed)
-    }
-
-    /// Passes a part on. If the client is gone, the caller ends the request by dropping it.
-    async fn send(&self, part: Part) {
-        if self.client.send(part).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
 
 impl Llm {
     /// The models that can be named, in the order of the settings.
@@ -221,11 +171,15 @@ impl Llm {
         let is_counted = request.streamed && request.form == Form::Chat && !request.wants_usage;
         let learnt = target.profile.learnt(&target.model);
         let mut adds_usage = is_counted && !learnt.refused.contains(&Parameter::StreamOptions);
+        // Well before the time for the whole reply is up, which would be the provider's fault.
+        let total = Duration::from_secs(self.settings().transport.total_timeout);
+        let patience = PATIENCE.min(total / 4);
         loop {
             let passing = Passing {
                 request,
                 target: &target,
                 out,
+                patience,
                 adds_usage,
                 held: Mutex::default(),
                 rejected: Mutex::default(),
@@ -276,7 +230,7 @@ impl Llm {
         session: &Session,
         passing: &Passing<'_>,
     ) -> Result<Result<Held, ProviderError>, LlmError> {
-        let attempts = Attempts::new(self, session).heard_by(Some(&Silent));
+        let attempts = Attempts::new(self, session);
         let request = passing.request;
         let plan = Plan {
             stage: request.form.stage(),
@@ -288,12 +242,7 @@ impl Llm {
             max_output_tokens: None,
         };
 
-        let heard = |text: &str| {
-            if let Some(listener) = &attempts.listener {
-                listener.piece(text);
-            }
-        };
-        let asking = passing.pass(&heard);
+        let asking = passing.pass(&attempts);
         match self
             .attempt(&attempts, passing.target, asking, plan)
             .await?
@@ -312,13 +261,15 @@ struct Passing<'p> {
     request: &'p Forwarded<'p>,
     target: &'p Target,
     out: &'p Outlet,
+    /// How long the client may keep the reply waiting.
+    patience: Duration,
     adds_usage: bool,
     held: Mutex<Held>,
     rejected: Mutex<Option<String>>,
 }
 
 impl Passing<'_> {
-    async fn pass(&self, heard: &(dyn Fn(&str) + Sync)) -> Result<Reply, ProviderError> {
+    async fn pass(&self, attempts: &Attempts<'_>) -> Result<Reply, ProviderError> {
         let (request, target) = (self.request, self.target);
         let body = (request.body)(&target.model, self.adds_usage);
         let client = target.profile.client();
@@ -333,13 +284,16 @@ impl Passing<'_> {
         let kind = response.headers().get("content-type");
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or(JSON);
         let kind = kind.to_owned();
+        attempts.receive(Received::default());
         self.out.begun.notify_one();
         if kind.starts_with(EVENT_STREAM) {
-            self.out.streaming.store(true, Ordering::Relaxed);
-            self.out.send(Part::Begun(kind)).await;
-            self.pass_events(&mut response, heard).await?;
+            self.out.begin_stream();
+            self.out.send(Part::Begun(kind), self.patience).await;
+            let passed = self.pass_events(&mut response, attempts).await;
+            passed.map_err(|error| self.failure().unwrap_or(error))?;
         } else {
             self.pass_whole(&mut response, kind).await?;
+            attempts.receive(self.out.reading().received());
         }
 
         let reading = self.out.reading();
@@ -376,21 +330,26 @@ impl Passing<'_> {
     async fn pass_events(
         &self,
         response: &mut reqwest::Response,
-        heard: &(dyn Fn(&str) + Sync),
+        attempts: &Attempts<'_>,
     ) -> Result<(), ProviderError> {
         let mut cutter = EventCutter::default();
+        let mut bytes = 0;
         while let Some(piece) = response.chunk().await.map_err(ProviderError::from_client)? {
+            bytes += piece.len();
+            check_size(bytes)?;
             cutter.push(&piece);
             while let Some(event) = cutter.next() {
-                if self.pass_event(event, heard).await {
+                if self.pass_event(event, attempts).await {
                     return Ok(());
                 }
             }
-            check_size(cutter.pending())?;
+            if cutter.pending() > MAX_EVENT_BYTES {
+                return Err(blameless("an event of the reply is too large".to_owned()));
+            }
         }
 
         let rest = cutter.rest();
-        if !rest.is_empty() && self.pass_event(rest, heard).await {
+        if !rest.is_empty() && self.pass_event(rest, attempts).await {
             return Ok(());
         }
 
@@ -404,24 +363,29 @@ impl Passing<'_> {
     }
 
     /// Passes an event on; whether it was the last one, which is held.
-    async fn pass_event(&self, event: Vec<u8>, heard: &(dyn Fn(&str) + Sync)) -> bool {
+    async fn pass_event(&self, event: Vec<u8>, attempts: &Attempts<'_>) -> bool {
         let pass = match data_of(&event) {
             Some(data) => {
                 let mut reading = self.out.reading();
-                let before = reading.text.len();
                 let pass = reading.read_event(self.request.form, &data, self.adds_usage);
-                heard(reading.text.get(before..).unwrap_or_default());
+                attempts.receive(reading.received());
                 pass
             }
             None => Pass::On,
         };
         match pass {
-            Pass::On => self.out.send(Part::Bytes(event)).await,
+            Pass::On => self.out.send(Part::Bytes(event), self.patience).await,
             Pass::Hide => {}
             Pass::Last => self.hold(None, event),
         }
 
         pass == Pass::Last
+    }
+
+    /// The error that the provider reported in the middle of a stream. The request may have caused
+    /// it: its text is too long, or a filter stopped the reply.
+    fn failure(&self) -> Option<ProviderError> {
+        self.out.reading().failure.clone().map(blameless)
     }
 
     fn hold(&self, content_type: Option<String>, bytes: Vec<u8>) {
@@ -458,8 +422,19 @@ impl From<LlmError> for ForwardError {
 
 fn check_size(bytes: usize) -> Result<(), ProviderError> {
     if bytes > MAX_BYTES {
-        return Err(ProviderError::Unreadable("it is too large".to_owned()));
+        return Err(blameless("the reply is too large".to_owned()));
     }
 
     Ok(())
+}
+
+/// An error after a success status that does not count against the provider.
+fn blameless(message: String) -> ProviderError {
+    ProviderError::Status {
+        status: 200,
+        message,
+        codes: Vec::new(),
+        retry_after: None,
+        should_retry: None,
+    }
 }

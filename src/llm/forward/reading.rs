@@ -4,6 +4,21 @@
 use serde_json::Value;
 
 use crate::llm::provider::{Finish, Usage};
+use crate::llm::record::Received;
+
+/// Maximum bytes of the text: as much as is ever stored, which is 200 000 characters.
+const MAX_TEXT_BYTES: usize = 4 * 200_000;
+/// Members of a message that the model does not write, or that repeat what it writes.
+const NOT_WRITTEN: [&str; 8] = [
+    "call_id",
+    "encrypted_content",
+    "extra_content",
+    "id",
+    "reasoning_details",
+    "role",
+    "status",
+    "type",
+];
 
 /// The form of a forwarded request and its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +51,10 @@ impl Form {
 /// What was read of a reply so far.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// The text of the first choice.
+    /// The text of the first choice, as far as it is stored.
     pub text: String,
+    /// Characters of everything that the model wrote: all choices, arguments of tools, reasoning.
+    chars: usize,
     /// Whether the model called tools instead of replying, or as well.
     pub calls_tools: bool,
     pub usage: Option<Usage>,
@@ -66,6 +83,14 @@ impl Reading {
         self.failure.is_none() && (self.is_over || self.finish.is_some())
     }
 
+    /// What is known of its tokens.
+    pub fn received(&self) -> Received {
+        Received {
+            usage: self.usage,
+            chars: self.chars,
+        }
+    }
+
     /// Reads a whole reply.
     pub fn read_whole(&mut self, form: Form, body: &Value) {
         self.identify(body);
@@ -74,11 +99,16 @@ impl Reading {
             Form::Chat => {
                 let choice = first_choice(&body["choices"]);
                 let message = &choice["message"];
-                self.text = text_of(&message["content"]);
+                self.append(&text_of(&message["content"]));
                 self.calls_tools = has_calls(message);
                 self.finish = Some(finish_of(&choice["finish_reason"]).unwrap_or(Finish::Complete));
+                let choices = body["choices"].as_array().into_iter().flatten();
+                self.chars = choices.map(|choice| written(&choice["message"])).sum();
             }
-            Form::Responses => self.read_response(body),
+            Form::Responses => {
+                self.read_response(body);
+                self.chars = written(&body["output"]);
+            }
             Form::Embeddings => self.finish = Some(Finish::Complete),
         }
         self.is_over = true;
@@ -112,10 +142,10 @@ impl Reading {
         self.usage = usage_of(&event["usage"]).or(self.usage);
         let choices = event["choices"].as_array();
         for choice in choices.into_iter().flatten() {
+            self.chars += written(&choice["delta"]);
             if choice["index"].as_i64().unwrap_or(0) == 0 {
                 let delta = &choice["delta"];
-                self.text
-                    .push_str(delta["content"].as_str().unwrap_or_default());
+                self.append(delta["content"].as_str().unwrap_or_default());
                 self.calls_tools |= has_calls(delta);
                 self.finish = finish_of(&choice["finish_reason"]).or(self.finish.take());
             }
@@ -130,10 +160,10 @@ impl Reading {
     }
 
     fn read_response_event(&mut self, event: &Value) -> Pass {
+        self.chars += written(&event["delta"]);
         match event["type"].as_str().unwrap_or_default() {
             "response.output_text.delta" => {
-                let text = event["delta"].as_str().unwrap_or_default();
-                self.text.push_str(text);
+                self.append(event["delta"].as_str().unwrap_or_default());
                 Pass::On
             }
             "response.completed" | "response.incomplete" => {
@@ -145,6 +175,7 @@ impl Reading {
                 Pass::Last
             }
             "response.failed" | "error" => {
+                self.usage = usage_of(&event["response"]["usage"]).or(self.usage);
                 self.failure = Some("the response failed".to_owned());
                 Pass::On
             }
@@ -156,7 +187,7 @@ impl Reading {
         for item in response["output"].as_array().into_iter().flatten() {
             let kind = item["type"].as_str().unwrap_or_default();
             if kind == "message" {
-                self.text.push_str(&text_of(&item["content"]));
+                self.append(&text_of(&item["content"]));
             }
             self.calls_tools |= kind.ends_with("_call");
         }
@@ -164,6 +195,12 @@ impl Reading {
             Some("incomplete") => Finish::CutOff,
             _ => Finish::Complete,
         });
+    }
+
+    /// Adds to the text what has room.
+    fn append(&mut self, text: &str) {
+        let room = MAX_TEXT_BYTES.saturating_sub(self.text.len());
+        self.text.push_str(&text[..text.floor_char_boundary(room)]);
     }
 
     fn identify(&mut self, body: &Value) {
@@ -196,6 +233,20 @@ fn text_of(content: &Value) -> String {
             .filter_map(|part| part["text"].as_str())
             .collect(),
         _ => String::new(),
+    }
+}
+
+/// Characters that the model wrote in a message or a part of one.
+fn written(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.chars().count(),
+        Value::Array(parts) => parts.iter().map(written).sum(),
+        Value::Object(members) => {
+            let members = members.iter();
+            let own = members.filter(|(name, _)| !NOT_WRITTEN.contains(&name.as_str()));
+            own.map(|(_, value)| written(value)).sum()
+        }
+        _ => 0,
     }
 }
 
@@ -249,6 +300,35 @@ mod tests {
         assert_eq!(reading.text, "Hello");
         assert!(reading.is_complete() && !reading.calls_tools);
         assert_eq!(reading.usage.map(|usage| usage.prompt), Some(3));
+    }
+
+    #[test]
+    fn everything_that_is_written_is_counted_and_the_text_is_bounded() {
+        let mut reading = Reading::default();
+        let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "find", "arguments": "{}"}});
+        for (index, delta) in [
+            (0, json!({"role": "assistant", "content": "four"})),
+            (1, json!({"content": "\u{e9}t\u{e9}"})),
+            (0, json!({"reasoning_content": "why", "refusal": null})),
+            (2, json!({"tool_calls": [call]})),
+        ] {
+            let event = json!({"choices": [{"index": index, "delta": delta}]});
+            reading.read_event(Form::Chat, &event.to_string(), true);
+        }
+        assert_eq!((reading.chars, reading.text.as_str()), (16, "four"));
+
+        let mut reading = Reading::default();
+        let arguments = json!({"type": "response.function_call_arguments.delta", "delta": "{}"});
+        reading.read_event(Form::Responses, &arguments.to_string(), false);
+        assert_eq!(reading.chars, 2);
+
+        let long = "\u{4e16}".repeat(100_000);
+        let event = json!({"choices": [{"index": 0, "delta": {"content": long}}]}).to_string();
+        for _ in 0..5 {
+            reading.read_event(Form::Chat, &event, true);
+        }
+        assert!(reading.text.len() <= MAX_TEXT_BYTES && reading.text.chars().count() > 200_000);
+        assert_eq!(reading.chars, 500_002);
     }
 
     #[test]

@@ -190,3 +190,41 @@ async fn the_thread_of_another_user_is_not_found() {
     assert_eq!(talk.desk.model.requests().len(), 0);
     talk.desk.app.finish().await;
 }
+
+#[tokio::test]
+async fn a_header_that_is_sent_twice_is_refused() {
+    let talk = Talk::open().await;
+    let body = json!({"model": super::MODEL, "messages": [user("Hello.")]});
+    for name in ["X-Memoir-User", "X-Memoir-Thread"] {
+        let request = talk.post("/openai/v1/chat/completions", "t", &body);
+        let reply = send(request.header(name, "victim")).await;
+        assert_eq!(reply.status, 422, "{name}: {}", reply.text);
+        assert!(reply.json()["error"].is_object(), "{name}: {}", reply.text);
+    }
+    let path = "/openai/u/%FF/t/x/v1/chat/completions";
+    let reply = send(talk.post(path, "", &body)).await;
+    assert_eq!(reply.status, 400, "{}", reply.text);
+    assert!(reply.json()["error"].is_object(), "{}", reply.text);
+    talk.desk.app.finish().await;
+}
+
+/// Each of them would take minutes if its work grew with the square of its length.
+#[tokio::test]
+async fn large_requests_are_read_in_one_pass() {
+    let talk = Talk::open().await;
+    let many = vec![user("a"); 100_000];
+    let marks = "<memoir-context sha256=\"00000000000000000000000000000000\">\n".repeat(50_000);
+    let members: Vec<String> = (0..300_000).map(|n| format!("\"k{n}\":1")).collect();
+    let members = members.join(",");
+    for body in [
+        json!({"model": "none:m", "messages": many}).to_string(),
+        json!({"model": "none:m", "messages": [user(&format!("{marks}\n</memoir-context>"))]})
+            .to_string(),
+        format!("{{\"model\":\"none:m\",\"messages\":[],{members}}}"),
+    ] {
+        let request = talk.post("/openai/v1/chat/completions", "t", &json!(null));
+        let reply = send(request.body(body)).await;
+        assert!(!reply.status.is_server_error(), "{}", reply.text);
+    }
+    talk.desk.app.finish().await;
+}

@@ -168,3 +168,67 @@ async fn secrets_and_long_texts_are_stored_as_far_as_they_may() {
     assert_eq!(talk.stored("nul").await[0]["content"], "ab");
     talk.desk.app.finish().await;
 }
+
+#[tokio::test]
+async fn the_same_words_in_a_later_conversation_are_another_turn_on_every_engine() {
+    for database in TestDatabase::each().await {
+        let talk = Talk::on(database, &[]).await;
+        let question = [user("What is on my list?")];
+        talk.chat("fixed", &question).await;
+        talk.desk.app.clock.advance_seconds(300);
+        talk.chat("fixed", &question).await;
+        assert_eq!(talk.stored("fixed").await.len(), 2, "a retry");
+
+        for conversation in 2..=4 {
+            talk.desk.app.clock.advance_seconds(3600);
+            talk.chat("fixed", &question).await;
+            // A step of its tool loop.
+            talk.desk.app.clock.advance_seconds(60);
+            talk.chat("fixed", &question).await;
+            let stored = talk.stored("fixed").await;
+            assert_eq!(stored.len(), 2 * conversation, "{stored:?}");
+        }
+        talk.desk.app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_block_in_an_input_that_is_a_text_is_not_stored() {
+    let talk = Talk::open().await;
+    talk.chat("first", &[user("My boat is called Petrel.")])
+        .await;
+    talk.chat("second", &[user("What is my boat called?")])
+        .await;
+    let forwarded = talk.forwarded();
+    let with_block = forwarded[0]["content"].as_str().unwrap();
+    assert!(with_block.contains("Petrel"), "{with_block}");
+
+    let body = json!({"model": super::MODEL, "input": with_block});
+    let reply = send(talk.post("/openai/v1/responses", "third", &body)).await;
+    assert_ne!(reply.status, 500, "{}", reply.text);
+    let stored = talk.stored("third").await;
+    for message in &stored {
+        let text = message["content"].as_str().unwrap();
+        assert!(!text.contains("memoir-context"), "{text}");
+    }
+    talk.desk.app.finish().await;
+}
+
+#[tokio::test]
+async fn what_enrichment_adds_changes_no_byte_within_a_turn() {
+    let talk = Talk::open().await;
+    talk.chat("first", &[user("I prefer answers in metric units.")])
+        .await;
+    let question = [user("Which units do I prefer?")];
+    talk.chat("second", &question).await;
+    let before = talk.forwarded();
+    assert!(before[0].to_string().contains("metric"), "{before:?}");
+    let memory = talk.stored("first").await[0]["id"].clone();
+    let path = format!("/v1/memories/{}", memory.as_str().unwrap());
+    let change = talk.desk.app.request(reqwest::Method::PATCH, &path);
+    let change = send(change.json(&json!({"category": "user_preference"}))).await;
+    assert_eq!(change.status, 200, "{}", change.text);
+    talk.chat("second", &question).await;
+    assert_eq!(talk.forwarded(), before);
+    talk.desk.app.finish().await;
+}
