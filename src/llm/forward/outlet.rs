@@ -82,10 +82,10 @@ impl Outlet {
                 let waited = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
                 self.waited.fetch_add(waited, Ordering::Relaxed);
             }
-            Ok(Err(_)) => std::future::pending().await,
+            Ok(Err(_)) => std::future::pending::<()>().await,
             Err(_) => {
                 self.too_slow.notify_one();
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }
