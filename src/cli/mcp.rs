@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The end user whose memories and documents it is about; without, the memories of `default` and all documents
+    /// The end user; by default, `default`, but `read` and the resources then show the documents of all users
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     #[command(flatten)]

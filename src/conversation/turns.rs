@@ -38,7 +38,7 @@ pub struct Turn {
     pub exists: bool,
     /// What the user said.
     pub text: String,
-    /// The same for every request of the turn.
+    /// Identifies the turn: every request of it has this key.
     pub key: String,
 }
 

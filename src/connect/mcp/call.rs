@@ -69,7 +69,7 @@ impl Call<'_> {
         Ok((!is_foreign).then_some(found))
     }
 
-    /// Whether a failure says that a malformed id names nothing.
+    /// Whether a failure says that nothing exists under an id, or no longer.
     pub fn names_nothing(failure: &ApiFailure) -> bool {
         let absent = [StatusCode::NOT_FOUND, StatusCode::GONE];
         matches!(failure, ApiFailure::Refused { status, .. } if absent.contains(status))
